@@ -1,0 +1,56 @@
+"""Streams drawn from the paper's generative model, Eq. 'dcrp_generative_model'."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.checks import Seed
+from dyncrp.families import Family
+from dyncrp.process import DynamicalCRP
+
+
+class Mixture(NamedTuple):
+    """A stream and its truth: observations (N, D), labels (N,), parameters (K, D) of the tables."""
+
+    observations: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    parameters: NDArray[np.float64]
+
+
+def sample_mixture(
+    process: DynamicalCRP,
+    family: Family,
+    times: ArrayLike,
+    seed: Seed = None,
+    *,
+    n_features: int | None = None,
+) -> Mixture:
+    """Draw seats from the process, a parameter for each table from the prior, and observations from those.
+
+    Args:
+        process: who sits where.
+        family: what a table's parameters and observations are.
+        times: (N,) non-decreasing.
+        seed: an integer or a ``numpy.random.Generator``.
+        n_features: D; by default as many as the family has hyperparameters for, or 2 if those are all scalars.
+
+    >>> from dyncrp import DynamicalCRP, Exponential, Gaussian
+    >>> process = DynamicalCRP(alpha=1.0, dynamics=Exponential(20.0))
+    >>> X, labels, means = sample_mixture(process, Gaussian(1.0, 100.0), range(50), seed=0)
+    >>> X.shape, labels.max() + 1 == len(means)
+    ((50, 2), np.True_)
+    """
+    rng = np.random.default_rng(seed)
+    widths = {np.size(getattr(family, f.name)) for f in fields(family) if np.ndim(getattr(family, f.name)) == 1}
+    if len(widths) > 1:
+        raise ValueError(f"{family!r} has hyperparameters of different lengths: {sorted(widths)}")
+    width = n_features if n_features is not None else next(iter(widths), 2)
+    if width < 1 or (widths and widths != {width}):
+        raise ValueError(f"n_features = {n_features} does not fit {family!r}")
+    labels = process.sample(times, seed=rng)[0]
+    parameters = family.sample_parameters(int(labels.max(initial=-1)) + 1, width, rng)
+    return Mixture(family.sample(parameters[labels], rng), labels, parameters)

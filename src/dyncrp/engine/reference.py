@@ -1,0 +1,267 @@
+"""Streaming inference for the Dynamical CRP mixture, one observation at a time, in plain NumPy: the law.
+
+State goes in and comes out; nothing is modified. Where each equation of the paper lives:
+
+    Eq. 'DCRP_definition', occupancies           ``advance``, ``occupancy``
+    approximate filtering prior q(c_n | o_<n)    ``prior_weights``
+    q(C_n | o_≤n)                                ``update_n_tables_posterior``
+    coordinate updates of π_n                    ``coordinate_ascent``
+    coordinate updates of q(φ)                   ``stats + r T(x)``, the families' posteriors
+    Eq. 'approx_lower_bound'                     ``lower_bound``
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
+
+from dyncrp.dynamics import Modes
+from dyncrp.families import Family
+
+Float = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+ASSIGNMENTS = ("predictive", "variational")
+TABLE_COUNTS = ("map", "posterior")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How one observation is assigned: the choices of inference that are not part of the model.
+
+    assignment: "predictive" scores a table by log p(x | stats), "variational" by E_q[log p(x | φ)] (the paper).
+    table_count: "map" gives a new table the weight alpha, "posterior" spreads alpha over q(C_{n-1}) (the paper).
+    n_iter: coordinate steps of "variational".
+    new_table_threshold: the share at which a new table is opened.
+    """
+
+    assignment: str = "predictive"
+    table_count: str = "map"
+    n_iter: int = 3
+    new_table_threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.assignment not in ASSIGNMENTS:
+            raise ValueError(f"assignment must be one of {ASSIGNMENTS}, got {self.assignment!r}")
+        if self.table_count not in TABLE_COUNTS:
+            raise ValueError(f"table_count must be one of {TABLE_COUNTS}, got {self.table_count!r}")
+        if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
+            raise ValueError(f"n_iter must be a whole number ≥ 1, got {self.n_iter!r}")
+        threshold = self.new_table_threshold
+        if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or not 0 < threshold <= 1:
+            raise ValueError(f"new_table_threshold must be a number in (0, 1], got {threshold!r}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """What inference is told: the family, the modes of the dynamics, alpha, and the rules."""
+
+    family: Family
+    modes: Modes
+    alpha: float
+    rules: Rules
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the next step needs; K tables, S statistics, M modes.
+
+    stats: (K, S) sufficient statistics, the parameters of q(φ_c).
+    mode_states: (K, M) complex; the occupancy of table c is max(0, Re Σ_m amplitude_m mode_states[c, m]).
+    time: of the latest observation.
+    n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"`` all of it is at k = K.
+    """
+
+    stats: Float
+    mode_states: Complex
+    time: float
+    n_tables_posterior: Float
+
+
+class Step(NamedTuple):
+    """What one observation did; K + 1 entries, the last for a new table, unless said otherwise.
+
+    scores: log weight + log likelihood, as of the last coordinate step.
+    prior_weights: q(c_n | o_<n) before normalisation.
+    responsibilities: as kept, one entry per table that is open now.
+    log_evidence: logsumexp(scores) − log Σ prior_weights.
+    lower_bounds: the approximate lower bound after every coordinate step (empty for "predictive").
+    """
+
+    scores: Float
+    prior_weights: Float
+    responsibilities: Float
+    label: int
+    log_evidence: float
+    lower_bounds: Float
+
+
+class Trace(NamedTuple):
+    """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities (n, K) sparse."""
+
+    labels: NDArray[np.int64]
+    log_evidence: Float
+    responsibilities: csr_array
+
+
+def initial_state(model: Model, n_features: int) -> State:
+    """Return the state before the first observation: no tables."""
+    return State(
+        stats=model.family.empty(n_features),
+        mode_states=np.zeros((0, len(model.modes.rates)), dtype=np.complex128),
+        time=-np.inf,
+        n_tables_posterior=np.ones(1),
+    )
+
+
+def advance(state: State, t: float, modes: Modes) -> State:
+    """Let time pass until t ≥ state.time: every mode is multiplied by exp(−rate Δ)."""
+    if len(state.stats) == 0:
+        return replace(state, time=t)
+    decay = np.exp(-modes.rates * (t - state.time))
+    return replace(state, mode_states=state.mode_states * decay, time=t)
+
+
+def occupancy(state: State, modes: Modes) -> Float:
+    """Return N_c(t) = max(0, Re Σ_m a_m s_cm) at the state's time: (K,)."""
+    return np.maximum((state.mode_states @ modes.amplitudes).real, 0.0)
+
+
+def prior_weights(state: State, model: Model) -> Float:
+    """Return q(c_n = c | o_<n) ∝ N_c(t_n) + α q(C_{n-1} = c − 1): (K + 1,), the last for a new table."""
+    return np.append(occupancy(state, model.modes), 0.0) + model.alpha * state.n_tables_posterior
+
+
+def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
+    """Take in one observation x (D,) at time t: section by section, advance, weigh, score, assign, update."""
+    rules = model.rules
+    X = x[None, :]
+    state = advance(state, t, model.modes)
+    weights = prior_weights(state, model)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+
+    lower_bounds = np.zeros(0)
+    if rules.assignment == "predictive":
+        candidates = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+        scores = log_weights + model.family.log_predictive(X, candidates)[0]
+    else:
+        scores, lower_bounds = coordinate_ascent(state.stats, X, log_weights, model)
+
+    log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
+    responsibilities = _softmax(scores)
+    if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold:
+        stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+        mode_states = np.vstack(
+            [state.mode_states, np.zeros_like(state.mode_states, shape=(1, len(model.modes.rates)))]
+        )
+        count = np.append(state.n_tables_posterior, 0.0)
+    else:
+        responsibilities = _softmax(scores[:-1])
+        stats, mode_states, count = state.stats, state.mode_states, state.n_tables_posterior
+
+    r = responsibilities[:, None]
+    after = State(
+        stats=stats + r * model.family.statistics(X),
+        mode_states=mode_states + r.astype(np.complex128),
+        time=t,
+        n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
+    )
+    label = int(np.argmax(responsibilities))
+    return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds)
+
+
+def coordinate_ascent(stats: Float, X: Float, log_weights: Float, model: Model) -> tuple[Float, Float]:
+    """Alternate the updates of π_n and q(φ) for one observation X (1, D), ``n_iter`` times.
+
+    The first π_n uses the parameters before x, each later one stats_c + π_nc T(x). The new table is scored by its
+    marginal likelihood: its q(φ) is always the posterior given x. Returns the last scores (K + 1,) and the lower
+    bound after each of the 2 n_iter half-steps (π, then φ).
+    """
+    family = model.family
+    T = family.statistics(X)
+    marginal = family.log_predictive(X, np.zeros((1, stats.shape[1])))[0]
+    updated = stats
+    bounds = []
+    for _ in range(model.rules.n_iter):
+        scores = log_weights + np.append(family.expected_log_likelihood(X, updated)[0], marginal)
+        responsibilities = _softmax(scores)
+        bounds.append(lower_bound(responsibilities, updated, stats, X, log_weights, family))
+        updated = stats + responsibilities[:-1, None] * T
+        bounds.append(lower_bound(responsibilities, updated, stats, X, log_weights, family))
+    return scores, np.array(bounds)
+
+
+def lower_bound(
+    responsibilities: Float, updated: Float, stats: Float, X: Float, log_weights: Float, family: Family
+) -> float:
+    """Return Eq. 'approx_lower_bound': Σ_c π_c (E_q[log p(x | φ_c)] + log q(c | o_<n) − log π_c) − Σ_c KL_c.
+
+    KL_c is the divergence of q(φ_c), given by ``updated``, from the filtering prior, given by ``stats``. Both are
+    the family's posteriors, so with A = log_partition and E[η] read off linearly from E_q[log p(x | φ)],
+    KL = ⟨E_q[η], updated − stats⟩ − A(updated) + A(stats); and updated − stats is a multiple of T(x).
+    """
+    expected = family.expected_log_likelihood(X, updated)[0]
+    T = family.statistics(X)
+    moved = (updated - stats)[:, 0] / T[0, 0]  # how much of T(x) was added; T(x) starts with a 1
+    natural = expected - family.log_base_measure(X)  # ⟨E_q[η], T(x)⟩
+    divergence = moved * natural - family.log_partition(updated) + family.log_partition(stats)
+    marginal = family.log_predictive(X, np.zeros((1, stats.shape[1])))[0]
+    likelihood = np.append(expected, marginal)
+    used = responsibilities > 0
+    gain = likelihood[used] + log_weights[used] - np.log(responsibilities[used])
+    return float(responsibilities[used] @ gain - logsumexp(log_weights) - np.sum(divergence))
+
+
+def update_n_tables_posterior(count: Float, responsibilities: Float, table_count: str = "posterior") -> Float:
+    """Return q_n(k) = q_{n-1}(k) Σ_{c≤k} r_c + q_{n-1}(k−1) (1 − Σ_{c≤k−1} r_c), tables counted from 1.
+
+    count: (K + 1,), entry k is q_{n-1}(C = k); responsibilities: (K,). For "map", a point mass at K instead.
+
+    >>> update_n_tables_posterior(np.array([0.0, 1.0, 0.0]), np.array([0.3, 0.7]))
+    array([0. , 0.3, 0.7])
+    """
+    if table_count == "map":
+        return np.append(np.zeros(len(responsibilities)), 1.0)
+    seated = np.append(0.0, np.minimum(np.cumsum(responsibilities), 1.0))  # Σ_{c≤k} r_c, k = 0 … K
+    seated[-1] = 1.0
+    moved = count * (1.0 - seated)
+    return count * seated + np.append(0.0, moved[:-1])
+
+
+def run(state: State, X: Float, times: Float, model: Model) -> tuple[State, Trace]:
+    """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
+    labels = np.empty(len(X), dtype=np.int64)
+    log_evidence = np.empty(len(X))
+    rows = []
+    for i in range(len(X)):
+        state, done = step(state, X[i], float(times[i]), model)
+        labels[i], log_evidence[i] = done.label, done.log_evidence
+        rows.append(done.responsibilities)
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = np.concatenate([np.arange(len(row)) for row in rows])
+    matrix = csr_array((np.concatenate(rows), indices, indptr), shape=(len(X), len(state.stats)))
+    return state, Trace(labels, log_evidence, matrix)
+
+
+def responsibilities(state: State, x: Float, t: float, model: Model) -> Float:
+    """Return softmax of the scores of one observation, (K + 1,), the last for a new table; changes nothing."""
+    return _softmax(step(state, x, t, model)[1].scores)
+
+
+def log_density(state: State, x: Float, t: float, model: Model) -> float:
+    """Return log p(x | everything so far), the predictive mixture over the tables and a new one at time t."""
+    weights = prior_weights(advance(state, t, model.modes), model)
+    candidates = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+    log_likelihood = model.family.log_predictive(x[None, :], candidates)[0]
+    return float(logsumexp(log_likelihood, b=weights) - np.log(np.sum(weights)))
+
+
+def _softmax(scores: Float) -> Float:
+    exponentials = np.exp(scores - np.max(scores))
+    return exponentials / np.sum(exponentials)

@@ -1,0 +1,10 @@
+"""Families: how the observations of a table are distributed. One file each; to add one, add a line here."""
+
+from dyncrp.families.base import Family
+from dyncrp.families.bernoulli import Bernoulli
+from dyncrp.families.gaussian import Gaussian
+from dyncrp.families.von_mises_fisher import VonMisesFisher
+
+FAMILIES: dict[str, type[Family]] = {kind.__name__: kind for kind in (Gaussian, Bernoulli, VonMisesFisher)}
+
+__all__ = ["FAMILIES", "Bernoulli", "Family", "Gaussian", "VonMisesFisher"]

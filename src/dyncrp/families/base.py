@@ -1,0 +1,106 @@
+"""What a family must provide: a conjugate exponential family, written once for every engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.checks import Seed
+
+Float = NDArray[np.float64]
+Hyperparameter = Any  # a float, or a read-only (D,) array: see scalar_or_vector
+
+
+@dataclass(frozen=True, eq=False)
+class Family(ABC):
+    """A prior over a table's parameters φ, a likelihood p(x | φ), and sufficient statistics that add up.
+
+    With natural statistics T(x) and base measure h(x), p(x | φ) = h(x) exp⟨η(φ), T(x)⟩. A table that was given
+    observations x_i with responsibilities r_i is summed up by ``stats`` = Σ_i r_i T(x_i), shape (S,); K tables by
+    an array (K, S); an empty table by zeros. Everything below follows from
+
+        log_partition(stats) = log ∫ exp⟨η(φ), stats⟩ p(φ) dφ,
+
+    zero for an empty table. Every density is fully normalised. Subclasses are frozen dataclasses whose fields are
+    the hyperparameters, checked when the object is made.
+    """
+
+    def statistics(self, X: Float) -> Float:
+        """Return T(x) for each row: (n, D) to (n, S). Unless a family says otherwise, T(x) = (1, x)."""
+        return np.hstack([np.ones((len(X), 1)), X])
+
+    def empty(self, n_features: int) -> Float:
+        """Return the stats of no table at all, (0, S); a row of zeros is a table at its prior."""
+        return self.statistics(np.zeros((1, n_features)))[:0]
+
+    @abstractmethod
+    def check(self, X: Float) -> Float:
+        """Return finite X (n, D) as the family wants it, or raise ValueError naming the first bad row."""
+
+    @abstractmethod
+    def log_base_measure(self, X: Float) -> Float:
+        """Return log h(x) for each row: (n,)."""
+
+    @abstractmethod
+    def log_partition(self, stats: Float) -> Float:
+        """Return log ∫ exp⟨η(φ), stats⟩ p(φ) dφ for each table: (K, S) to (K,)."""
+
+    @abstractmethod
+    def log_predictive(self, X: Float, stats: Float) -> Float:
+        """Return log p(x | stats) = log ∫ p(x | φ) p(φ | stats) dφ: (n, D) and (K, S) to (n, K)."""
+
+    @abstractmethod
+    def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
+        """Return E_{p(φ | stats)}[log p(x | φ)]: (n, D) and (K, S) to (n, K)."""
+
+    @abstractmethod
+    def centers(self, stats: Float) -> Float:
+        """Return where each table lies in the space of the observations: (K, S) to (K, D)."""
+
+    @abstractmethod
+    def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
+        """Draw φ from the prior: (n_tables, n_features)."""
+
+    @abstractmethod
+    def sample(self, parameters: Float, seed: Seed = None) -> Float:
+        """Draw one observation from each row of parameters: (n, D) to (n, D)."""
+
+    def log_marginal(self, X: Float) -> float:
+        """Return log ∫ Π_i p(x_i | φ) p(φ) dφ, the log probability that the rows of X share one table."""
+        stats = np.sum(self.statistics(X), axis=0, keepdims=True)
+        return float(self.log_partition(stats)[0] + np.sum(self.log_base_measure(X)))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(np.asarray(getattr(self, f.name)).tobytes() for f in fields(self))))
+
+
+def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> Hyperparameter:
+    """Return a hyperparameter as a float or as a read-only (D,) array, every entry finite (and positive)."""
+    wanted = "a positive finite number" if positive else "a finite number"
+    try:
+        array = np.array(value)
+        legal = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
+    except ValueError:
+        legal = False
+    if not legal or not np.all(np.isfinite(array)) or (positive and not np.all(array > 0)):
+        raise ValueError(f"{name} must be {wanted}, or one for each feature, got {value!r}")
+    if array.ndim == 0:
+        return float(array)
+    array = array.astype(np.float64)
+    array.flags.writeable = False
+    return array
+
+
+def check_width(name: str, value: Hyperparameter, n_features: int) -> None:
+    """Raise if a hyperparameter has one entry per feature, but not this many."""
+    if np.ndim(value) == 1 and len(value) != n_features:
+        raise ValueError(f"{name} has {len(value)} entries, but X has {n_features} features")

@@ -1,0 +1,84 @@
+"""Binary observations: a product of Bernoullis with a Beta prior in every dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaln, digamma
+
+from dyncrp.checks import Seed
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, scalar_or_vector
+
+
+@dataclass(frozen=True, eq=False)
+class Bernoulli(Family):
+    """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b); a and b each a number or one for each feature.
+
+    T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Beta(a + s_d, b + n − s_d), the
+    paper's coordinate update, and the predictive probability of a one is (a + s_d)/(a + b + n).
+
+    >>> family = Bernoulli(a=1.0, b=1.0)
+    >>> stats = family.statistics(np.array([[1.0, 0.0]]))
+    >>> family.centers(stats)
+    array([[0.66666667, 0.33333333]])
+    """
+
+    a: Hyperparameter
+    b: Hyperparameter
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "a", scalar_or_vector("a", self.a))
+        object.__setattr__(self, "b", scalar_or_vector("b", self.b))
+
+    def check(self, X: Float) -> Float:
+        """Zeros and ones."""
+        for name in ("a", "b"):
+            check_width(name, getattr(self, name), X.shape[1])
+        bad = np.argwhere((X != 0) & (X != 1))
+        if bad.size:
+            row, column = bad[0]
+            raise ValueError(f"Bernoulli takes 0 and 1 only, got {X[row, column]} at row {row}, column {column}")
+        return X
+
+    def _posterior(self, stats: Float) -> tuple[Float, Float]:
+        """Return the Beta parameters of each table: (K, D) both."""
+        n, s = stats[:, :1], stats[:, 1:]
+        return self.a + s, self.b + np.maximum(n - s, 0.0)
+
+    def log_base_measure(self, X: Float) -> Float:
+        """Return 0: the counts say it all."""
+        return np.zeros(len(X))
+
+    def log_partition(self, stats: Float) -> Float:
+        """Return Σ_d log B(a + s_d, b + n − s_d) − log B(a, b)."""
+        a, b = self._posterior(stats)
+        return np.sum(betaln(a, b) - betaln(self.a, self.b), axis=1)
+
+    def log_predictive(self, X: Float, stats: Float) -> Float:
+        """Return Σ_d log of (a + s_d)/(a + b + n) where x_d = 1, of its complement where x_d = 0."""
+        a, b = self._posterior(stats)
+        return _log_bernoulli(X, np.log(a), np.log(b), np.log(a + b))
+
+    def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
+        """Return the same with the digamma function ψ in place of log."""
+        a, b = self._posterior(stats)
+        return _log_bernoulli(X, digamma(a), digamma(b), digamma(a + b))
+
+    def centers(self, stats: Float) -> Float:
+        """Return the posterior probabilities of a one."""
+        a, b = self._posterior(stats)
+        return a / (a + b)
+
+    def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
+        """Draw φ_d ~ Beta(a, b)."""
+        return np.random.default_rng(seed).beta(self.a, self.b, size=(n_tables, n_features))
+
+    def sample(self, parameters: Float, seed: Seed = None) -> Float:
+        """Draw x_d ~ Bernoulli(φ_d) for each row φ."""
+        return (np.random.default_rng(seed).random(np.shape(parameters)) < parameters).astype(np.float64)
+
+
+def _log_bernoulli(X: Float, one: Float, zero: Float, total: Float) -> Float:
+    """Return Σ_d x_d one_d + (1 − x_d) zero_d − total_d as matrix products: (n, D) and (K, D) to (n, K)."""
+    return X @ one.T + (1.0 - X) @ zero.T - np.sum(total, axis=1)

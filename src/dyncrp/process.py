@@ -1,0 +1,170 @@
+"""The Dynamical Chinese Restaurant Process itself: sampling it, and its exact marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.checks import Seed, as_times, positive
+from dyncrp.dynamics import Dynamics, Modes, Stationary
+
+Float = NDArray[np.float64]
+
+
+class Marginals(NamedTuple):
+    """Exact marginals of the process for N customers; row n is customer n.
+
+    assignments: (N, N), column k is P(customer n sits at table k).
+    n_tables: (N, N), column k is P(k + 1 tables are open once customer n sits).
+    """
+
+    assignments: Float
+    n_tables: Float
+
+
+@dataclass(frozen=True)
+class DynamicalCRP:
+    """The Dynamical Chinese Restaurant Process D-CRP(ℓ, α), Eq. 'DCRP_definition' of the paper.
+
+        P(c_n = c | c_<n) ∝ occupancy_c(t_n) = max(0, Σ_{n'<n, c_n'=c} kernel(t_n − t_n'))   for an open table
+        P(c_n = new | c_<n) ∝ alpha
+
+    Earlier means earlier in the stream, so ties in time are legal. Tables count from 0 in order of opening.
+
+    Args:
+        alpha: α, positive.
+        dynamics: ℓ; the default is the plain CRP.
+
+    >>> process = DynamicalCRP(alpha=1.0)
+    >>> process.sample([0, 1, 2, 3], seed=1)
+    array([[0, 1, 0, 2]])
+    >>> process.marginals([0, 1, 2]).n_tables[2]
+    array([0.33333333, 0.5       , 0.16666667])
+    """
+
+    alpha: float
+    dynamics: Dynamics = field(default_factory=Stationary)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive("alpha", self.alpha))
+        if not isinstance(self.dynamics, Dynamics):
+            raise ValueError(f"dynamics must be a Dynamics such as Exponential(20.0), got {self.dynamics!r}")
+
+    def sample(self, times: ArrayLike, n_samples: int = 1, seed: Seed = None) -> NDArray[np.int64]:
+        """Draw seatings: (n_samples, N), the table of each customer.
+
+        Customer n's weights kernel(t_n − t_n') are the same in every sample, so each step adds them up by table
+        over all samples at once.
+
+        Args:
+            times: (N,) non-decreasing.
+            n_samples: how many independent seatings.
+            seed: an integer or a ``numpy.random.Generator``.
+        """
+        t = as_times(times)
+        if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number ≥ 1, got {n_samples!r}")
+        rng = np.random.default_rng(seed)
+        modes = self.dynamics.modes()
+        tables = np.zeros((len(t), n_samples), dtype=np.int64)
+        n_tables = np.zeros(n_samples, dtype=np.int64)
+        rows = np.arange(n_samples)
+        for n, weights in enumerate(_kernel_rows(modes, t)):
+            width = int(n_tables.max()) + 1
+            cells = (tables[:n] + width * rows).ravel()
+            occupancy = np.bincount(cells, np.repeat(weights, n_samples), minlength=n_samples * width)
+            occupancy = np.maximum(occupancy.reshape(n_samples, width), 0.0)
+            occupancy[rows, n_tables] = self.alpha
+            cumulative = np.cumsum(occupancy, axis=1)
+            drawn = rng.random(n_samples) * cumulative[:, -1]
+            tables[n] = np.sum(cumulative <= drawn[:, None], axis=1)
+            n_tables += tables[n] == n_tables
+        return np.ascontiguousarray(tables.T)
+
+    def marginals(self, times: ArrayLike) -> Marginals:
+        """Return the exact marginals by the recursion, Eq. 'dynamical_crp_recursion' of the paper.
+
+        W_n = Σ_{n'<n} kernel(t_n − t_n') does not depend on the seating, so no Taylor step is needed:
+
+            P(C_n = k) = P(C_{n-1} = k) W_n/(α + W_n) + P(C_{n-1} = k−1) α/(α + W_n)
+            P(c_n = c) = (E[occupancy_c(t_n)] + α P(C_{n-1} = c−1)) / (α + W_n)
+
+        This holds while no occupancy needs clipping; a kernel that is negative at one of the delays between
+        these times is a ``ValueError`` (``sample`` takes it).
+        """
+        t = as_times(times)
+        N = len(t)
+        modes = self.dynamics.modes()
+        assignments = np.zeros((N, N))
+        n_tables = np.zeros((N, N))
+        expected = np.zeros((len(modes.rates), N), dtype=np.complex128)  # E of each table's mode states
+        opened = np.zeros(N + 1)  # opened[k] = P(C_{n-1} = k)
+        opened[0] = 1.0
+        for n, weights in enumerate(_kernel_rows(modes, t)):
+            if n and np.min(weights) < -1e-12:
+                lag = t[n] - t[np.argmin(weights)]
+                raise ValueError(
+                    f"marginals are exact only for a kernel that is never negative, but kernel({lag}) = "
+                    f"{np.min(weights):.3g} for {self.dynamics!r}; use sample instead"
+                )
+            if n:
+                expected *= np.exp(-modes.rates * (t[n] - t[n - 1]))[:, None]
+            occupancy = np.maximum((modes.amplitudes @ expected).real, 0.0)
+            total = self.alpha + np.sum(np.maximum(weights, 0.0))
+            assignments[n] = (occupancy + self.alpha * opened[:N]) / total
+            expected += assignments[n]
+            opened[1:] = (opened[1:] * (total - self.alpha) + opened[:-1] * self.alpha) / total
+            opened[0] = 0.0
+            n_tables[n] = opened[1:]
+        return Marginals(assignments, n_tables)
+
+
+def occupancy_path(weights: ArrayLike, times: ArrayLike, dynamics: Dynamics) -> Float:
+    """Occupancy of each table just after each customer sat down, given how much of each sat where.
+
+    weights: (N, K), the responsibilities of the tables for the customers. Returns (N, K).
+
+    >>> occupancy_path([[1, 0], [0, 1], [1, 0]], [0, 1, 2], Stationary())
+    array([[1., 0.],
+           [1., 1.],
+           [2., 1.]])
+    """
+    seated = np.asarray(weights, dtype=np.float64)
+    t = as_times(times, n=len(seated))
+    amplitudes, rates = dynamics.modes()
+    states = np.zeros((len(rates), seated.shape[1]), dtype=np.complex128)
+    path = np.empty_like(seated)
+    for n in range(len(t)):
+        if n:
+            states *= np.exp(-rates * (t[n] - t[n - 1]))[:, None]
+        states += seated[n]
+        path[n] = np.maximum((amplitudes @ states).real, 0.0)
+    return path
+
+
+def _kernel_rows(modes: Modes, t: Float, block: int = 64) -> Iterator[Float]:
+    """Yield kernel(t_n − t_<n), shape (n,), for n = 0, 1, …
+
+    A block of rows is one matrix product: exp(−r(t_n − t_n')) = exp(−r(t_n − t_0)) exp(−r(t_0 − t_n')) for the
+    customers before the block's first time t_0, and both factors are at most 1. Within the block, directly.
+    """
+    amplitudes, rates = modes
+    for start in range(0, len(t), block):
+        rows = t[start : start + block]
+        ahead = amplitudes * np.exp(-np.multiply.outer(rows - rows[0], rates))
+        behind = np.exp(-np.multiply.outer(rates, rows[0] - t[:start]))
+        before = _real_product(ahead, behind)
+        within = (np.exp(-np.multiply.outer(np.abs(rows[:, None] - rows), rates)) @ amplitudes).real
+        for i in range(len(rows)):
+            yield np.concatenate([before[i], within[i, :i]])
+
+
+def _real_product(left: NDArray[np.complex128], right: NDArray[np.complex128]) -> Float:
+    product: Float = left.real @ right.real
+    if np.any(right.imag):
+        product -= left.imag @ right.imag
+    return product
