@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Duration = float | timedelta | np.timedelta64
 Seed = int | np.random.Generator | None
+SHORTEST = 1e-300
+LATEST = 1e300  # times beyond it could overflow when subtracted
 
 
 def positive(name: str, value: object) -> float:
@@ -22,10 +25,12 @@ def positive(name: str, value: object) -> float:
         ...
     ValueError: alpha must be a positive finite number, got -1
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
-    number = float(value)
-    if not (np.isfinite(number) and number > 0):
+    number = np.nan
+    # NumPy counts a timedelta64 among its integers.
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64)):
+        with suppress(OverflowError):
+            number = float(value)
+    if not 0 < number < np.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     return number
 
@@ -38,20 +43,27 @@ def duration(name: str, value: object) -> float:
     >>> duration("timescale", np.timedelta64(500, "ms"))
     0.5
     """
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    elif isinstance(value, np.timedelta64):
-        value = float(value / np.timedelta64(1, "s"))
+    number = value
     try:
-        return positive(name, value)
-    except ValueError:
+        if isinstance(value, timedelta):
+            number = value.total_seconds()
+        elif isinstance(value, np.timedelta64):
+            number = float(value / np.timedelta64(1, "s"))
+        number = positive(name, number)
+    except (TypeError, ValueError):  # a TypeError: NumPy's months and years have no length in seconds
         raise ValueError(f"{name} must be a positive finite number or timedelta, got {value!r}") from None
+    if number < SHORTEST:
+        raise ValueError(f"{name} must be at least {SHORTEST}, or its rate overflows, got {value!r}")
+    return number
 
 
-def as_times(times: ArrayLike, n: int | None = None, last: float = -np.inf) -> NDArray[np.float64]:
+def as_times(
+    times: ArrayLike, n: int | None = None, last: float = -np.inf, *, ordered: bool = True
+) -> NDArray[np.float64]:
     """Return ``times`` as finite, non-decreasing float64 of shape (N,); ``datetime64`` becomes seconds.
 
-    n: how many are expected, if known. last: the time of the stream so far, before which none may lie.
+    n: how many are expected, if known. last: the time of the stream so far, before which none may lie. ordered:
+    whether each must also not lie before the one in front of it.
 
     >>> as_times([0, 1, 1, 3.5])
     array([0. , 1. , 1. , 3.5])
@@ -73,19 +85,19 @@ def as_times(times: ArrayLike, n: int | None = None, last: float = -np.inf) -> N
     elif array.dtype.kind not in "iuf":
         raise ValueError(f"times must be numbers or datetime64, got dtype {array.dtype}")
     array = array.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(array))
+    bad = np.flatnonzero(~(np.abs(array) <= LATEST))
     if bad.size:
-        raise ValueError(f"times must be finite, got times[{bad[0]}] = {array[bad[0]]}")
-    backwards = np.flatnonzero(np.diff(array, prepend=last) < 0)
+        raise ValueError(f"times must be finite, within ±{LATEST:g}, got times[{bad[0]}] = {array[bad[0]]}")
+    before = np.append(last, array[:-1]) if ordered else np.full(len(array), last)
+    backwards = np.flatnonzero(array < before[: len(array)])
     if backwards.size:
         first = backwards[0]
-        before = array[first - 1] if first else last
-        raise ValueError(f"times must not run backwards: times[{first}] = {array[first]} comes after {before}")
+        raise ValueError(f"times must not run backwards: times[{first}] = {array[first]} comes after {before[first]}")
     return array
 
 
 def as_observations(X: Any) -> NDArray[np.float64]:
-    """Return ``X`` as a finite float64 table of shape (N, D), N, D ≥ 1, that shares no memory with the input.
+    """Return ``X`` as a finite float64 table of shape (N, D), N, D ≥ 1, C-ordered.
 
     >>> as_observations([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
@@ -109,9 +121,10 @@ def as_observations(X: Any) -> NDArray[np.float64]:
         raise ValueError(f"X must hold numbers, got dtype {array.dtype}")
     if array.dtype.kind == "O":
         array = _numbers(array)
-    # Huge float64 values are legal input but overflow when squared; the families bound what they accept.
-    array = np.array(array, dtype=np.float64, order="C")
-    bad = np.argwhere(~np.isfinite(array))
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(np.sum(array))  # cheaper than looking at every entry
+    bad = np.argwhere(~np.isfinite(array)) if suspicious else np.empty(0)
     if bad.size:
         row, column = bad[0]
         raise ValueError(f"X must be finite, got {array[row, column]} at row {row}, column {column}")
@@ -124,5 +137,8 @@ def _numbers(array: NDArray[Any]) -> NDArray[np.float64]:
     for (row, column), value in np.ndenumerate(array):
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):
             raise ValueError(f"X must hold numbers, got {value!r} at row {row}, column {column}")
-        numbers[row, column] = float(value)  # type: ignore[arg-type]
+        try:
+            numbers[row, column] = float(value)  # type: ignore[arg-type]
+        except (OverflowError, TypeError, ValueError):
+            raise ValueError(f"X must hold float64 numbers, got {value!r} at row {row}, column {column}") from None
     return numbers

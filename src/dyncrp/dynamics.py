@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from dyncrp.checks import Duration, duration
+from dyncrp.checks import Duration, duration, positive
 
 Complex = NDArray[np.complex128]
 
@@ -49,15 +50,22 @@ class Dynamics(ABC):
     def modes(self) -> Modes:
         """Return the modes of the kernel."""
 
+    @property
+    def nonnegative(self) -> bool:
+        """Whether the kernel is known never to be negative, so that occupancies need no clipping."""
+        return False
+
     def kernel(self, delta: ArrayLike) -> Any:
         """Return Re Σ_m a_m exp(−rate_m Δ), elementwise, for delays Δ ≥ 0 of any shape.
 
         >>> Exponential(20.0).kernel(20.0)
         np.float64(0.36787944117144233)
         """
-        delays = np.asarray(delta)
+        delays = np.asarray(delta.total_seconds() if isinstance(delta, timedelta) else delta)
         if delays.dtype.kind == "m":
             delays = delays / np.timedelta64(1, "s")
+        if delays.dtype.kind not in "iuf":
+            raise ValueError(f"delta must be a number or a timedelta, got {delta!r}")
         delays = delays.astype(np.float64)
         if not np.all(np.isfinite(delays)) or np.any(delays < 0):
             raise ValueError(f"delta must be finite and not negative, got {delta!r}")
@@ -85,6 +93,11 @@ class Dynamics(ABC):
 class Stationary(Dynamics):
     """kernel(Δ) = 1: nobody is ever forgotten; the Chinese Restaurant Process (ℓ = ∂N)."""
 
+    @property
+    def nonnegative(self) -> bool:
+        """True."""
+        return True
+
     def modes(self) -> Modes:
         """One mode of rate 0."""
         return _modes([1.0], [0.0])
@@ -103,6 +116,11 @@ class Exponential(Dynamics):
     def __post_init__(self) -> None:
         object.__setattr__(self, "timescale", duration("timescale", self.timescale))
 
+    @property
+    def nonnegative(self) -> bool:
+        """True."""
+        return True
+
     def modes(self) -> Modes:
         """One mode of rate 1/τ."""
         return _modes([1.0], [1.0 / float(self.timescale)])  # type: ignore[arg-type]
@@ -120,6 +138,11 @@ class Oscillatory(Dynamics):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "period", duration("period", self.period))
+
+    @property
+    def nonnegative(self) -> bool:
+        """True."""
+        return True
 
     def modes(self) -> Modes:
         """Rates 0 and 2πi/P, one half each."""
@@ -147,14 +170,21 @@ class Hyperbolic(Dynamics):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "timescale", duration("timescale", self.timescale))
-        object.__setattr__(self, "horizon", duration("horizon", self.horizon))
-        if not isinstance(self.n_modes, (int, np.integer)) or not 2 <= self.n_modes <= 500:
+        object.__setattr__(self, "horizon", positive("horizon", self.horizon))
+        whole = isinstance(self.n_modes, (int, np.integer)) and not isinstance(self.n_modes, np.timedelta64)
+        if not whole or not 2 <= self.n_modes <= 500:
             raise ValueError(f"n_modes must be a whole number from 2 to 500, got {self.n_modes!r}")
+        object.__setattr__(self, "n_modes", int(self.n_modes))
+
+    @property
+    def nonnegative(self) -> bool:
+        """True."""
+        return True
 
     def modes(self) -> Modes:
         """Real rates; the amplitudes sum to 1, so that kernel(0) = 1."""
         amplitudes, rates = _hyperbola(self.n_modes, self.horizon)
-        return Modes(amplitudes, rates / float(self.timescale))  # type: ignore[arg-type]
+        return Modes(amplitudes.copy(), rates / float(self.timescale))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -196,16 +226,21 @@ class LinearODE(Dynamics):
         roots = np.roots(np.array(self.coefficients)[::-1]).astype(np.complex128)
         size = max(np.max(np.abs(roots)), np.finfo(float).tiny)
         roots = roots / size
-        # Rounding must not damp or inflate an undamped oscillation.
-        roots.real[np.abs(roots.real) < 1e-12] = 0.0
         gaps = np.abs(roots[:, None] - roots) - 1e-4 * np.maximum(np.abs(roots[:, None]), np.abs(roots))
         np.fill_diagonal(gaps, np.inf)
-        if np.min(gaps) <= 0:
-            repeated = roots[np.argmin(np.min(gaps, axis=0))] * size
+        # Rounding scatters a root of multiplicity k by ε^(1/k), maybe past that gap; a small p'(λ) gives it away.
+        polynomial = (np.array(self.coefficients) * size ** np.arange(len(roots) + 1))[::-1]
+        error = np.finfo(float).eps * np.polyval(np.abs(polynomial), np.abs(roots))
+        scattered = error > 1e-6 * np.abs(roots * np.polyval(np.polyder(polynomial), roots))
+        multiple = (np.min(gaps, axis=0) <= 0) | scattered
+        if np.any(multiple):
+            repeated = roots[np.argmax(multiple)] * size
             raise ValueError(
                 f"LinearODE({list(self.coefficients)}) has a repeated root ({repeated:.6g}), "
                 "whose solution is no sum of exponentials; change a coefficient slightly"
             )
+        # Rounding must not damp or inflate an undamped oscillation.
+        roots.real[np.abs(roots.real) < 1e-12] = 0.0
         order = len(roots)
         start = np.array([1.0, *(self.derivatives or ())]) / size ** np.arange(order)
         amplitudes = np.linalg.solve(np.vander(roots, increasing=True).T, start)
@@ -230,6 +265,11 @@ class Scaled(Dynamics):
         if not np.isfinite(self.weight) or self.weight == 0:
             raise ValueError(f"a dynamics can be scaled by a finite number other than 0, got {self.weight}")
 
+    @property
+    def nonnegative(self) -> bool:
+        """True for a positive weight on a kernel that is."""
+        return self.weight > 0 and self.dynamics.nonnegative
+
     def modes(self) -> Modes:
         """The amplitudes times the weight."""
         amplitudes, rates = self.dynamics.modes()
@@ -244,6 +284,11 @@ class Sum(Dynamics):
     """``a + b``: the kernels add."""
 
     terms: tuple[Dynamics, ...]
+
+    @property
+    def nonnegative(self) -> bool:
+        """True if every term is."""
+        return all(term.nonnegative for term in self.terms)
 
     def modes(self) -> Modes:
         """The modes of all terms."""
@@ -264,6 +309,11 @@ class Product(Dynamics):
 
     left: Dynamics
     right: Dynamics
+
+    @property
+    def nonnegative(self) -> bool:
+        """True if both are."""
+        return self.left.nonnegative and self.right.nonnegative
 
     def modes(self) -> Modes:
         """Pairwise: Re z · Re w = Re(z w)/2 + Re(z w*)/2, so each pair gives the rates r + s and r + s*."""
@@ -318,6 +368,7 @@ def _modes(amplitudes: ArrayLike, rates: ArrayLike) -> Modes:
 @cache
 def _hyperbola(n_modes: int, horizon: float) -> Modes:
     """Fit 1/(1+x) on [0, horizon] by exponentials: geometric rates, non-negative least squares in relative error."""
+    horizon = max(horizon, 1.0)
     rates = np.geomspace(1.0 / (6.0 * horizon), 12.0, n_modes)
     x = np.concatenate([[0.0], np.geomspace(1e-3, horizon, 20 * n_modes)])
     relative = np.exp(-np.multiply.outer(x, rates)) * (1.0 + x)[:, None]

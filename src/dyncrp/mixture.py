@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,6 +59,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _model: reference.Model
+    _params: dict[str, Any]  # as _model has them; set_params counts from the next fit
     _state: reference.State
     _timed: bool
     log_evidence_: float
@@ -96,14 +97,16 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, times, start=not hasattr(self, "_state"))
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the table that each row would join now, or −1 where it would open a new one; learns nothing.
+        """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
 
         Each row is judged by itself under the present state, at its own time (any time not before the latest
         observation; by default, when the next observation is due).
         """
         shares = self.predict_proba(X, times)
-        labels = self.table_ids_[np.argmax(shares[:, :-1], axis=1)]
-        return np.where(shares[:, -1] >= self._model.rules.new_table_threshold, -1, labels)
+        shares[shares[:, -1] < self._model.rules.new_table_threshold - reference.TIE, -1] = 0.0
+        shares /= np.sum(shares, axis=1, keepdims=True)
+        first = np.argmax(shares >= np.max(shares, axis=1, keepdims=True) - reference.TIE, axis=1)
+        return np.append(self.table_ids_, -1)[first]
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
@@ -126,18 +129,20 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def occupancies_(self) -> Float:
         """Occupancies of the open tables at the time of the latest observation, (K,)."""
-        return reference.occupancy(self._fitted_state(), self._model.modes)
+        state = self._fitted_state()
+        return reference.occupancy(state, self._model.modes)
 
     @property
     def centers_(self) -> Float:
         """Centres of the open tables, (K, D)."""
-        return self._model.family.centers(self._fitted_state().stats)
+        state = self._fitted_state()
+        return self._model.family.centers(state.stats)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to ``path``: all that the next call needs, exact to the bit; not the last batch's labels."""
         state = self._fitted_state()
         config = {
-            "params": self.get_params(deep=False),
+            "params": self._params,
             "n_features": self.n_features_in_,
             "n_observations": self.n_observations_,
             "timed": self._timed,
@@ -157,7 +162,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         config, arrays = persistence.load(path)
         try:
             model = cls(**config["params"])
-            model._model = model._checked_model()
+            model._model, model._params = model._checked_model(), model.get_params(deep=False)
             model.n_features_in_ = int(config["n_features"])
             model.n_observations_ = int(config["n_observations"])
             model._timed = bool(config["timed"])
@@ -172,9 +177,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             expected = reference.initial_state(model._model, model.n_features_in_)
             shapes = (K, expected.stats.shape[1]), (K, expected.mode_states.shape[1]), (K + 1,)
             found = tuple(arrays[name].shape for name in ("stats", "mode_states", "n_tables_posterior"))
-            if found != shapes:
+            if K == 0 or found != shapes:
                 raise ValueError(f"its arrays have shapes {found}, expected {shapes}")
-        except (KeyError, TypeError, ValueError) as error:
+            for name, array in arrays.items():
+                wanted = np.complex128 if name == "mode_states" else np.float64
+                if array.dtype != wanted or not np.all(np.isfinite(array)):
+                    raise ValueError(f"its array {name!r} must hold finite {wanted.__name__} numbers")
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} does not hold a DynamicalMixture: {error}") from error
         return model
 
@@ -192,21 +201,21 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         table = as_observations(X)
         model = self._checked_model() if start else self._model
         n_observations = 0 if start else self.n_observations_
-        if start:
-            state = reference.initial_state(model, table.shape[1])
-        else:
+        if not start:
             self._check_width(table)
-            state = self._state
             if self._timed != (times is not None):
                 earlier, now = ("with", "without") if self._timed else ("without", "with")
                 raise ValueError(f"earlier calls came {earlier} times and this one {now}; a stream has one clock")
         table = model.family.check(table)
+        state = reference.initial_state(model, table.shape[1]) if start else self._state
         if times is None:
             t = np.arange(n_observations, n_observations + len(table), dtype=np.float64)
         else:
             t = as_times(times, n=len(table), last=state.time)
         state, trace = reference.run(state, table, t, model)
 
+        if start:
+            self._params = self.get_params(deep=False)
         self._model, self._state, self._timed = model, state, times is not None
         self.n_features_in_ = table.shape[1]
         self.n_observations_ = n_observations + len(table)
@@ -228,10 +237,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if times is None:
             t = np.full(len(table), state.time if self._timed else float(self.n_observations_))
         else:
-            t = np.asarray(times)
-            order = np.argsort(t, kind="stable") if t.ndim == 1 else np.arange(0)
-            as_times(t[order] if t.ndim == 1 else t, n=len(table), last=state.time)
-            t = t.astype(np.float64)
+            t = as_times(times, n=len(table), last=state.time, ordered=False)
         return [(state, x, float(at), self._model) for x, at in zip(table, t, strict=True)]
 
     def _check_width(self, table: Float) -> None:

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import tempfile
-import zipfile
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -31,33 +30,29 @@ def save(path: str | os.PathLike[str], config: dict[str, Any], arrays: dict[str,
     header = {"format": FORMAT, "version": VERSION, "config": _to_plain(config)}
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    np.savez(buffer, allow_pickle=False, header=text, **arrays)
+    np.savez(buffer, header=text, **arrays)  # type: ignore[arg-type]
     _write_atomically(Path(path), buffer.getvalue())
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read what ``save`` wrote: (config, arrays). Anything else is a ``ValueError`` that says what is wrong."""
+    content = Path(path).read_bytes()
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes().decode())
         found = header["format"], header["version"]
-    except (
-        zipfile.BadZipFile,
-        EOFError,
-        KeyError,
-        TypeError,
-        UnicodeDecodeError,
-        ValueError,
-        AttributeError,
-    ) as error:
+    except Exception as error:  # damaged bytes make the readers of zip, npy and JSON raise almost anything
         raise ValueError(f"{os.fspath(path)} is not a readable dyncrp model: {error}") from error
     if found[0] != FORMAT or found[1] != VERSION:
         raise ValueError(
             f"{os.fspath(path)} is a {found[0]!r} file of version {found[1]!r}; this dyncrp reads version {VERSION} "
             f"of {FORMAT!r}"
         )
-    return _from_plain(header["config"]), arrays
+    try:
+        return _from_plain(header["config"]), arrays
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)} has a damaged header: {error}") from error
 
 
 def _to_plain(value: Any) -> Any:
@@ -96,6 +91,13 @@ def _from_plain(value: Any) -> Any:
     return value
 
 
+def _umask() -> int:
+    """Return the process's umask, which can only be read by setting it; mkstemp ignores it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def _write_atomically(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -103,6 +105,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -66,7 +66,7 @@ class DynamicalCRP:
             seed: an integer or a ``numpy.random.Generator``.
         """
         t = as_times(times)
-        if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
+        if isinstance(n_samples, bool) or not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number ≥ 1, got {n_samples!r}")
         rng = np.random.default_rng(seed)
         modes = self.dynamics.modes()
@@ -104,8 +104,9 @@ class DynamicalCRP:
         expected = np.zeros((len(modes.rates), N), dtype=np.complex128)  # E of each table's mode states
         opened = np.zeros(N + 1)  # opened[k] = P(C_{n-1} = k)
         opened[0] = 1.0
+        rounding = 1e-12 * np.sum(np.abs(modes.amplitudes))
         for n, weights in enumerate(_kernel_rows(modes, t)):
-            if n and np.min(weights) < -1e-12:
+            if n and np.min(weights) < -rounding:
                 lag = t[n] - t[np.argmin(weights)]
                 raise ValueError(
                     f"marginals are exact only for a kernel that is never negative, but kernel({lag}) = "
@@ -134,6 +135,8 @@ def occupancy_path(weights: ArrayLike, times: ArrayLike, dynamics: Dynamics) -> 
            [2., 1.]])
     """
     seated = np.asarray(weights, dtype=np.float64)
+    if seated.ndim != 2:
+        raise ValueError(f"weights must be two-dimensional (customers, tables), got shape {seated.shape}")
     t = as_times(times, n=len(seated))
     amplitudes, rates = dynamics.modes()
     states = np.zeros((len(rates), seated.shape[1]), dtype=np.complex128)

@@ -29,6 +29,12 @@ Complex = NDArray[np.complex128]
 ASSIGNMENTS = ("predictive", "variational")
 TABLE_COUNTS = ("map", "posterior")
 
+# Shares closer than this are a tie: the first table gets the label, and a new table opens. So rounding, which depends
+# on how a stream is cut and on the engine, does not decide between tables that the mathematics finds equal.
+TIE = 1e-9
+# An occupancy below this is 0: near the end of the range of floats its digits mean nothing.
+NEGLIGIBLE = 1e-300
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -59,12 +65,17 @@ class Rules:
 
 @dataclass(frozen=True)
 class Model:
-    """What inference is told: the family, the modes of the dynamics, alpha, and the rules."""
+    """What inference is told: the family, the modes of the dynamics, alpha, and the rules.
+
+    clip: whether an occupancy can be negative before it is clipped. Only engines that avoid looking at every table
+    need to know.
+    """
 
     family: Family
     modes: Modes
     alpha: float
     rules: Rules
+    clip: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,11 +113,19 @@ class Step(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities (n, K) sparse."""
+    """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities (n, K) as CSR arrays."""
 
     labels: NDArray[np.int64]
     log_evidence: Float
-    responsibilities: csr_array
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    data: Float
+    n_columns: int
+
+    @property
+    def responsibilities(self) -> csr_array:
+        """The responsibilities as a scipy.sparse array (n, K)."""
+        return csr_array((self.data, self.indices, self.indptr), shape=(len(self.labels), self.n_columns))
 
 
 def initial_state(model: Model, n_features: int) -> State:
@@ -129,7 +148,8 @@ def advance(state: State, t: float, modes: Modes) -> State:
 
 def occupancy(state: State, modes: Modes) -> Float:
     """Return N_c(t) = max(0, Re Σ_m a_m s_cm) at the state's time: (K,)."""
-    return np.maximum((state.mode_states @ modes.amplitudes).real, 0.0)
+    value = (state.mode_states @ modes.amplitudes).real
+    return np.where(value > NEGLIGIBLE, value, 0.0)
 
 
 def prior_weights(state: State, model: Model) -> Float:
@@ -155,7 +175,7 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
 
     log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
     responsibilities = _softmax(scores)
-    if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold:
+    if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold - TIE:
         stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
         mode_states = np.vstack(
             [state.mode_states, np.zeros_like(state.mode_states, shape=(1, len(model.modes.rates)))]
@@ -172,7 +192,7 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
     )
-    label = int(np.argmax(responsibilities))
+    label = int(np.argmax(responsibilities >= np.max(responsibilities) - TIE))
     return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds)
 
 
@@ -245,8 +265,7 @@ def run(state: State, X: Float, times: Float, model: Model) -> tuple[State, Trac
         rows.append(done.responsibilities)
     indptr = np.cumsum([0, *map(len, rows)])
     indices = np.concatenate([np.arange(len(row)) for row in rows])
-    matrix = csr_array((np.concatenate(rows), indices, indptr), shape=(len(X), len(state.stats)))
-    return state, Trace(labels, log_evidence, matrix)
+    return state, Trace(labels, log_evidence, indptr, indices, np.concatenate(rows), len(state.stats))
 
 
 def responsibilities(state: State, x: Float, t: float, model: Model) -> Float:

@@ -93,9 +93,9 @@ def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> H
         legal = False
     if not legal or not np.all(np.isfinite(array)) or (positive and not np.all(array > 0)):
         raise ValueError(f"{name} must be {wanted}, or one for each feature, got {value!r}")
+    array = array.astype(np.float64) + 0.0  # −0 becomes 0: equal values must hash alike
     if array.ndim == 0:
         return float(array)
-    array = array.astype(np.float64)
     array.flags.writeable = False
     return array
 

@@ -50,12 +50,16 @@ class Gaussian(Family):
         """Any finite numbers whose squares are finite too."""
         for name in ("variance", "prior_variance", "prior_mean"):
             check_width(name, getattr(self, name), X.shape[1])
-        bad = np.argwhere(np.abs(X - self.prior_mean) > 1e150)
-        if bad.size:
-            row, column = bad[0]
-            raise ValueError(
-                f"X must lie within 1e150 of the prior mean, got {X[row, column]} at row {row}, column {column}"
-            )
+        furthest = 1e140 * min(1.0, float(np.sqrt(np.min(self.variance))))
+        if max(float(np.max(X)), -float(np.min(X))) + float(np.max(np.abs(self.prior_mean))) > furthest:
+            with np.errstate(over="ignore"):
+                bad = np.argwhere(np.abs(X - self.prior_mean) > furthest)
+            if bad.size:
+                row, column = bad[0]
+                raise ValueError(
+                    f"X must lie within {furthest:.3g} of the prior mean, got {X[row, column]} at row {row}, "
+                    f"column {column}"
+                )
         return X
 
     def statistics(self, X: Float) -> Float:

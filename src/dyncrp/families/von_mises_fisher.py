@@ -35,16 +35,17 @@ class VonMisesFisher(Family):
     concentration: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.concentration, (int, float, np.number)) and self.concentration == 0:
-            object.__setattr__(self, "concentration", 0.0)
-        else:
-            object.__setattr__(self, "concentration", positive("concentration", self.concentration))
+        kappa = self.concentration
+        is_number = isinstance(kappa, (int, float, np.integer, np.floating)) and not isinstance(kappa, bool)
+        kappa = 0.0 if is_number and kappa == 0 else positive("concentration", kappa)
+        object.__setattr__(self, "concentration", kappa)
 
     def check(self, X: Float) -> Float:
         """Unit vectors in at least two dimensions."""
         if X.shape[1] < 2:
             raise ValueError("von Mises–Fisher needs at least 2 features, got 1")
-        norms = np.linalg.norm(X, axis=1)
+        with np.errstate(over="ignore"):
+            norms = np.linalg.norm(X, axis=1)
         bad = np.flatnonzero(np.abs(norms - 1.0) > NORM_TOLERANCE)
         if bad.size:
             raise ValueError(
@@ -112,7 +113,7 @@ class VonMisesFisher(Family):
         waiting = np.arange(n)
         while waiting.size:
             z = rng.beta((D - 1) / 2.0, (D - 1) / 2.0, size=waiting.size)
-            q = 2.0 * b * z / (1.0 - (1.0 - b) * z)
+            q = np.minimum(2.0 * b * z / (1.0 - (1.0 - b) * z), 2.0)  # z = 1 may round to beyond the far pole
             log_ratio = kappa * (gap - q) + (D - 1) * np.log((gap + (1.0 - gap) * q) / (gap * (2.0 - gap)))
             accepted = log_ratio >= -rng.exponential(size=waiting.size)
             depth[waiting[accepted]] = q[accepted]

@@ -1,0 +1,381 @@
+"""Dynamics: kernels against their closed forms, modes, the algebra, and what is refused."""
+
+from dataclasses import FrozenInstanceError
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+from dyncrp.dynamics import DYNAMICS, Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
+
+NAMED = [Stationary(), Exponential(3.0), Oscillatory(7.0), Hyperbolic(2.0)]
+RINGING = LinearODE([1.04, 0.4, 1.0])  # roots −0.2 ± i
+COMPOSITES = [
+    0.999 * Exponential(2.0) + 0.001 * Stationary(),
+    Exponential(10.0) * Oscillatory(7.0),
+    Oscillatory(7.0) * Oscillatory(5.0),
+    Oscillatory(7.0) * Oscillatory(7.0),
+    0.5 * (Hyperbolic(2.0, n_modes=8) + Exponential(1.0)) * Oscillatory(3.0),
+    RINGING * LinearODE([1.04, 0.4, 1.0], derivatives=[0.7]),
+]
+DELAYS = np.random.default_rng(0).exponential(10.0, size=200)
+
+NO_NUMBERS = ["1", True, np.True_, None, 1j, [1.0]]
+NO_LENGTHS = [
+    timedelta(0),
+    timedelta(seconds=-1),
+    np.timedelta64("NaT"),
+    np.timedelta64(-1, "s"),
+    np.timedelta64(1, "Y"),
+]
+NO_DURATIONS = [0, 0.0, -1.0, np.nan, np.inf, 10**400, 1e-310, *NO_NUMBERS, *NO_LENGTHS]
+
+generated = settings(derandomize=True, deadline=None, max_examples=60)
+durations = st.floats(0.1, 100.0)
+
+
+def each(dynamics):
+    return pytest.mark.parametrize("dynamics", dynamics, ids=repr)
+
+
+def relative_error(hyperbolic, x):
+    return np.max(np.abs(hyperbolic.kernel(x * hyperbolic.timescale) * (1.0 + x) - 1.0))
+
+
+def solution(coefficients, start, times):
+    """Integrate Σ_k a_k N^(k) = 0 numerically from N, N', … = ``start``."""
+    *lower, highest = coefficients
+
+    def slope(_, derivatives):
+        return [*derivatives[1:], -np.dot(lower, derivatives) / highest]
+
+    path = solve_ivp(slope, (0.0, times[-1]), start, t_eval=times, method="DOP853", rtol=1e-12, atol=1e-13)
+    return path.y[0]
+
+
+class TestKernels:
+    @each(NAMED)
+    def test_a_customer_counts_one_at_once(self, dynamics):
+        assert dynamics.kernel(0.0) == pytest.approx(1.0, abs=1e-15)
+
+    @pytest.mark.parametrize(
+        ("dynamics", "closed_form"),
+        [
+            (Stationary(), lambda delta: np.ones_like(delta)),
+            (Exponential(3.0), lambda delta: np.exp(-delta / 3.0)),
+            (Oscillatory(7.0), lambda delta: np.cos(np.pi * delta / 7.0) ** 2),
+        ],
+        ids=repr,
+    )
+    def test_closed_form(self, dynamics, closed_form):
+        np.testing.assert_allclose(dynamics.kernel(DELAYS), closed_form(DELAYS), rtol=0, atol=1e-13)
+
+    @pytest.mark.parametrize("timescale", [1.0, 0.01, 300.0])
+    @pytest.mark.parametrize(("n_modes", "horizon", "accuracy"), [(24, 1e4, 2e-6), (48, 1e6, 2e-9)])
+    def test_hyperbolic_holds_its_stated_accuracy_over_its_whole_range(self, timescale, n_modes, horizon, accuracy):
+        x = np.concatenate([np.linspace(0.0, 10.0, 10_001), np.geomspace(1e-9, horizon, 50_001)])
+        assert relative_error(Hyperbolic(timescale, n_modes, horizon), x) < accuracy
+
+    def test_hyperbolic_defaults_are_24_modes_to_ten_thousand_timescales(self):
+        assert Hyperbolic(2.0) == Hyperbolic(2.0, n_modes=24, horizon=1e4)
+
+    def test_more_modes_make_hyperbolic_more_accurate(self):
+        x = np.geomspace(1e-3, 1e4, 2001)
+        errors = [relative_error(Hyperbolic(1.0, n_modes), x) for n_modes in (8, 12, 16, 24, 32)]
+        assert errors == sorted(errors, reverse=True)
+
+    @pytest.mark.parametrize("horizon", [1e-6, 1e-2, 0.5])
+    def test_hyperbolic_is_accurate_to_a_horizon_below_one(self, horizon):
+        assert relative_error(Hyperbolic(1.0, horizon=horizon), np.linspace(0.0, horizon, 101)) < 1e-8
+
+    def test_hyperbolic_forgets_past_its_horizon(self):
+        assert Hyperbolic(1.0, horizon=100.0).kernel(1e5) < 1e-30
+
+    @each(NAMED)
+    def test_named_kernels_are_never_negative(self, dynamics):
+        half_periods = 3.5 * np.arange(1000.0)
+        delays = np.concatenate([np.linspace(0.0, 50.0, 5001), np.geomspace(1e-6, 1e9, 5001), half_periods])
+        assert np.all(dynamics.kernel(delays) >= 0.0)
+
+    @each([*NAMED, RINGING])
+    def test_delays_of_any_shape(self, dynamics):
+        grid = DELAYS.reshape(4, 5, 10)
+        np.testing.assert_array_equal(dynamics.kernel(grid), dynamics.kernel(DELAYS).reshape(4, 5, 10))
+        assert np.ndim(dynamics.kernel(1)) == 0
+
+    @pytest.mark.parametrize("delta", [timedelta(minutes=1), np.timedelta64(1, "m"), np.int64(60)])
+    def test_a_delay_may_be_a_timedelta(self, delta):
+        assert Exponential(timedelta(hours=1)).kernel(delta) == pytest.approx(np.exp(-1 / 60), rel=1e-14)
+
+    @pytest.mark.parametrize("delta", [-1e-9, [0.0, -1.0], np.nan, np.inf, "1", None, 1j, True, np.timedelta64("NaT")])
+    def test_a_delay_is_finite_and_not_negative(self, delta):
+        with pytest.raises(ValueError, match="delta must be"):
+            Exponential(1.0).kernel(delta)
+
+
+@each([*NAMED, RINGING, *COMPOSITES])
+class TestModes:
+    def test_modes_add_up_to_the_kernel(self, dynamics):
+        total = sum(np.real(a * np.exp(-rate * DELAYS)) for a, rate in zip(*dynamics.modes(), strict=True))
+        np.testing.assert_allclose(total, dynamics.kernel(DELAYS), rtol=0, atol=1e-13)
+
+    def test_modes_are_complex_and_never_grow(self, dynamics):
+        amplitudes, rates = dynamics.modes()
+        assert amplitudes.dtype == rates.dtype == np.complex128
+        assert amplitudes.shape == rates.shape == (len(rates),)
+        assert np.all(rates.real >= 0.0)
+        assert np.all(amplitudes[rates.imag == 0.0].imag == 0.0)
+
+    def test_each_rate_appears_once_and_without_its_conjugate(self, dynamics):
+        rates = dynamics.modes().rates
+        assert np.all(rates.imag >= 0.0)
+        assert len(np.unique(rates)) == len(rates)
+
+    def test_advancing_a_then_b_equals_a_plus_b(self, dynamics):
+        amplitudes, rates = dynamics.modes()
+        for a, b in DELAYS.reshape(-1, 2):
+            states = np.exp(-rates * b) * (np.exp(-rates * a) * np.ones(len(rates)))
+            assert np.real(amplitudes @ states) == pytest.approx(dynamics.kernel(a + b), abs=1e-13)
+
+    def test_changing_the_returned_arrays_changes_no_dynamics(self, dynamics):
+        before = dynamics.kernel(DELAYS)
+        amplitudes, rates = dynamics.modes()
+        amplitudes[:], rates[:] = 7.0, 7.0
+        np.testing.assert_array_equal(dynamics.kernel(DELAYS), before)
+
+
+def leaves():
+    """Strategy: a dynamics and its kernel as a plain function, computed without modes."""
+    return st.one_of(
+        st.just((Stationary(), np.ones_like)),
+        durations.map(lambda tau: (Exponential(tau), lambda delta: np.exp(-delta / tau))),
+        durations.map(lambda period: (Oscillatory(period), lambda delta: np.cos(np.pi * delta / period) ** 2)),
+        durations.map(
+            lambda period: (
+                LinearODE([(2 * np.pi / period) ** 2, 0, 1]),
+                lambda delta: np.cos(2 * np.pi * delta / period),
+            )
+        ),
+        st.just((Hyperbolic(2.0, n_modes=4), Hyperbolic(2.0, n_modes=4).kernel)),
+    )
+
+
+def combinations(parts):
+    weights = st.floats(0.01, 3.0) | st.floats(-3.0, -0.01)
+    return st.one_of(
+        st.tuples(parts, parts).map(lambda p: (p[0][0] + p[1][0], lambda delta: p[0][1](delta) + p[1][1](delta))),
+        st.tuples(parts, parts).map(lambda p: (p[0][0] * p[1][0], lambda delta: p[0][1](delta) * p[1][1](delta))),
+        st.tuples(weights, parts).map(lambda p: (p[0] * p[1][0], lambda delta: p[0] * p[1][1](delta))),
+        st.tuples(weights, parts).map(lambda p: (p[1][0] * p[0], lambda delta: p[0] * p[1][1](delta))),
+    )
+
+
+composites = st.recursive(leaves(), combinations, max_leaves=5)
+
+
+class TestAlgebra:
+    @generated
+    @given(composites, st.lists(st.floats(0.0, 100.0), min_size=1, max_size=10).map(np.array))
+    def test_generated_composites_equal_direct_sums_and_products(self, composite, delays):
+        dynamics, direct = composite
+        scale = np.sum(np.abs(dynamics.modes().amplitudes))
+        np.testing.assert_allclose(dynamics.kernel(delays), direct(delays), rtol=0, atol=1e-10 * scale)
+
+    @generated
+    @given(composites)
+    def test_the_repr_of_a_generated_composite_makes_it_again(self, composite):
+        dynamics, _ = composite
+        again = eval(repr(dynamics), DYNAMICS.copy())
+        assert again == dynamics
+        assert hash(again) == hash(dynamics)
+
+    def test_product_of_two_oscillations_with_complex_amplitudes(self):
+        left = LinearODE([1.04, 0.4, 1.0], derivatives=[0.7])
+        right = LinearODE([4.01, 0.2, 1.0], derivatives=[-1.3])
+        assert np.all(left.modes().amplitudes.imag != 0)
+        np.testing.assert_allclose(
+            (left * right).kernel(DELAYS), left.kernel(DELAYS) * right.kernel(DELAYS), rtol=0, atol=1e-14
+        )
+
+    def test_the_square_of_an_oscillation_has_three_modes(self):
+        rates = (Oscillatory(7.0) * Oscillatory(7.0)).modes().rates
+        np.testing.assert_allclose(np.sort(rates.imag), [0.0, 2 * np.pi / 7, 4 * np.pi / 7], atol=1e-15)
+
+    def test_equal_rates_merge(self):
+        amplitudes, rates = (0.25 * Exponential(2.0) + 0.5 * Exponential(2.0)).modes()
+        assert (amplitudes.tolist(), rates.tolist()) == ([0.75], [0.5])
+
+    @pytest.mark.parametrize("weight", [2, 2.0, np.float64(2.0), np.float32(2.0), np.int64(2)])
+    def test_any_real_number_scales_from_either_side(self, weight):
+        assert weight * Exponential(3.0) == Exponential(3.0) * weight == 2.0 * Exponential(3.0)
+
+    def test_scaling_twice_multiplies_the_weights(self):
+        assert 2.0 * (3.0 * Exponential(1.0)) == 6.0 * Exponential(1.0)
+
+    @pytest.mark.parametrize("weight", [0, 0.0, np.nan, np.inf, -np.inf])
+    def test_a_weight_is_finite_and_not_zero(self, weight):
+        with pytest.raises(ValueError, match="scaled by a finite number"):
+            weight * Exponential(1.0)
+
+    @pytest.mark.parametrize("other", ["2", None, True, 2j, [2.0]])
+    def test_other_things_neither_scale_nor_add(self, other):
+        with pytest.raises(TypeError):
+            Exponential(1.0) * other
+        with pytest.raises(TypeError):
+            Exponential(1.0) + other
+
+
+class TestLinearODE:
+    @pytest.mark.parametrize(
+        ("coefficients", "derivatives"),
+        [
+            ([1.0, 3.0], None),
+            ([1.0, 0.0, 1.0], None),
+            ([1.04, 0.4, 1.0], [0.7]),
+            ([-2.0, -1.6, -0.5], [-1.0]),
+            ([2.0, 3.0, 1.0], [-1.5]),
+            ([0.3, 1.3, 0.7, 1.0], None),
+            ([0.3, 1.3, 0.7, 1.0], [-0.5, 0.25]),
+            ([0.0, 2.0, 0.5, 0.1], [0.2, -3.0]),
+            ([24.0, 50.0, 35.0, 10.0, 1.0], [1.0, -1.0, 2.0]),
+        ],
+    )
+    def test_solves_its_equation(self, coefficients, derivatives):
+        order = len(coefficients) - 1
+        start = [1.0, *(derivatives or [0.0] * (order - 1))]
+        times = np.linspace(0.0, 20.0, 81)
+        kernel = LinearODE(coefficients, derivatives).kernel(times)
+        np.testing.assert_allclose(kernel, solution(coefficients, start, times), rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("equation", "dynamics"),
+        [
+            (LinearODE([0.0, 5.0]), Stationary()),
+            (LinearODE([1.0, 20.0]), Exponential(20.0)),
+            (LinearODE([-1.0, 0.0, 1.0], derivatives=[-1.0]), Exponential(1.0)),
+            (LinearODE([0.0, 4.0, 0.0, 1.0], derivatives=[0.0, -2.0]), Oscillatory(np.pi)),
+        ],
+        ids=repr,
+    )
+    def test_special_cases(self, equation, dynamics):
+        np.testing.assert_allclose(equation.kernel(DELAYS), dynamics.kernel(DELAYS), rtol=0, atol=1e-12)
+
+    def test_undamped_oscillations_never_fade(self):
+        undamped = LinearODE(np.poly([1j, -1j, 2.3j, -2.3j, 0.7j, -0.7j])[::-1].real)
+        assert np.all(undamped.modes().rates.real == 0.0)
+
+    @pytest.mark.parametrize("scale", [1e-9, 1e9])
+    def test_the_unit_of_time_does_not_matter(self, scale):
+        slow = LinearODE([1.04, 0.4 * scale, scale**2])
+        np.testing.assert_allclose(slow.kernel(DELAYS * scale), RINGING.kernel(DELAYS), rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize(
+        "roots", [[0, 0], [-1, -1], [-1, -1, -3], [-2] * 3, [-1] * 4, [-2] * 6, [1j, -1j, 1j, -1j], [-3, -3e9, -3]]
+    )
+    def test_repeated_roots_are_refused(self, roots):
+        with pytest.raises(ValueError, match="repeated root"):
+            LinearODE(np.poly(roots)[::-1].real)
+
+    @pytest.mark.parametrize("gap", [1e-3, 1e-2])
+    def test_roots_merely_close_are_not_repeated(self, gap):
+        nearby = LinearODE([1.0 + gap, 2.0 + gap, 1.0], derivatives=[-1.0])
+        np.testing.assert_allclose(nearby.kernel(DELAYS), np.exp(-DELAYS), rtol=0, atol=1e-10)
+
+    @pytest.mark.parametrize("coefficients", [[-1.0, 1.0], [-1.0, 0.0, 1.0], [1.0, -0.1, 1.0], [1.0, 1.0, -1.0]])
+    def test_growth_is_refused(self, coefficients):
+        with pytest.raises(ValueError, match="grows without bound"):
+            LinearODE(coefficients)
+
+    @pytest.mark.parametrize(
+        "coefficients", [None, "12", 1.0, [], [1.0], [[1.0, 2.0]], [1.0, np.nan], [np.inf, 1.0], ["1", "2"], [1j, 1.0]]
+    )
+    def test_coefficients_are_at_least_two_finite_numbers(self, coefficients):
+        with pytest.raises(ValueError, match="coefficients must be"):
+            LinearODE(coefficients)
+
+    def test_the_highest_coefficient_is_not_zero(self):
+        with pytest.raises(ValueError, match="highest coefficient"):
+            LinearODE([1.0, 2.0, 0.0])
+
+    @pytest.mark.parametrize("derivatives", [[], [1.0, 2.0]])
+    def test_the_number_of_derivatives_follows_from_the_order(self, derivatives):
+        with pytest.raises(ValueError, match="order 2 takes 1 derivatives"):
+            LinearODE([1.0, 0.0, 1.0], derivatives)
+
+    @pytest.mark.parametrize("derivatives", ["a", [np.nan], [None], 1.0])
+    def test_derivatives_are_finite_numbers(self, derivatives):
+        with pytest.raises(ValueError, match="derivatives must be"):
+            LinearODE([1.0, 0.0, 1.0], derivatives)
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize("kind", [Exponential, Oscillatory, Hyperbolic])
+    @pytest.mark.parametrize("minute", [60, timedelta(minutes=1), np.timedelta64(1, "m"), np.float32(60), np.int64(60)])
+    def test_durations_are_numbers_or_timedeltas(self, kind, minute):
+        assert kind(minute) == kind(60.0)
+
+    @pytest.mark.parametrize("kind", [Exponential, Oscillatory, Hyperbolic])
+    @pytest.mark.parametrize("value", NO_DURATIONS, ids=lambda value: repr(value)[:20])
+    def test_anything_but_a_positive_finite_duration_is_refused(self, kind, value):
+        with pytest.raises(ValueError, match=r"^(timescale|period) must be"):
+            kind(value)
+
+    @pytest.mark.parametrize("n_modes", [1, 0, -5, 501, 24.0, "24", None, True, np.timedelta64(24)])
+    def test_n_modes_is_a_whole_number_from_2_to_500(self, n_modes):
+        with pytest.raises(ValueError, match="n_modes must be"):
+            Hyperbolic(1.0, n_modes=n_modes)
+
+    @pytest.mark.parametrize("horizon", [0.0, -1.0, np.nan, np.inf, "1", timedelta(1)])
+    def test_the_horizon_is_a_positive_number_of_timescales(self, horizon):
+        with pytest.raises(ValueError, match="horizon must be"):
+            Hyperbolic(1.0, horizon=horizon)
+
+    def test_equal_by_value(self):
+        def make():
+            return [*NAMED, LinearODE((1, 3)), 0.5 * Exponential(3) + Stationary(), Exponential(3) * Oscillatory(7)]
+
+        assert make() == make()
+        assert len({*make(), *make()}) == len(make())
+
+    def test_different_values_are_not_equal(self):
+        assert Exponential(3.0) != Exponential(3.5)
+        assert Exponential(3.0) != Oscillatory(3.0)
+        assert LinearODE([1.0, 0.0, 1.0]) != LinearODE([1.0, 0.0, 1.0], [0.5])
+
+    @pytest.mark.parametrize(
+        ("dynamics", "text"),
+        [
+            (Stationary(), "Stationary()"),
+            (Exponential(timedelta(minutes=2)), "Exponential(timescale=120.0)"),
+            (Hyperbolic(2, np.int64(8)), "Hyperbolic(timescale=2.0, n_modes=8, horizon=10000.0)"),
+            (LinearODE([1, 20]), "LinearODE(coefficients=(1.0, 20.0), derivatives=())"),
+            (0.5 * (Exponential(2) + Stationary()), "0.5 * (Exponential(timescale=2.0) + Stationary())"),
+            (0.5 * Exponential(2) * Stationary(), "(0.5 * Exponential(timescale=2.0)) * Stationary()"),
+        ],
+        ids=str,
+    )
+    def test_repr(self, dynamics, text):
+        assert repr(dynamics) == text
+
+    @pytest.mark.parametrize(
+        ("dynamics", "name"),
+        [
+            (Exponential(1.0), "timescale"),
+            (Oscillatory(1.0), "period"),
+            (Hyperbolic(1.0), "n_modes"),
+            (LinearODE([1.0, 1.0]), "coefficients"),
+            (2.0 * Stationary(), "weight"),
+        ],
+    )
+    def test_frozen(self, dynamics, name):
+        with pytest.raises(FrozenInstanceError):
+            setattr(dynamics, name, 2.0)
+
+    def test_later_changes_to_the_given_coefficients_are_not_seen(self):
+        coefficients = np.array([1.0, 3.0])
+        dynamics = LinearODE(coefficients)
+        coefficients[1] = 100.0
+        assert dynamics == LinearODE([1.0, 3.0])

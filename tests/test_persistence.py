@@ -1,0 +1,304 @@
+"""Models as files: exact, atomic, and refusing everything that ``save`` did not write."""
+
+import io
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from dyncrp import (
+    Bernoulli,
+    DynamicalMixture,
+    Exponential,
+    Gaussian,
+    Hyperbolic,
+    LinearODE,
+    Oscillatory,
+    Stationary,
+    VonMisesFisher,
+)
+
+FAMILIES = {
+    "gaussian": Gaussian([1.0, 0.1, 2.0], 25.0, [1 / 3, 0.0, -1.0]),
+    "bernoulli": Bernoulli(0.3, [0.4, 1 / 3, 0.5]),
+    "sphere": VonMisesFisher(20.0),
+}
+DYNAMICS = {
+    "stationary": Stationary(),
+    "exponential": Exponential(1 / 3),
+    "hyperbolic": Hyperbolic(10.0, n_modes=30, horizon=1e5),
+    "equation": LinearODE([1.25, 1.0, 1.0], [0.25]),
+    "composite": 0.9 * (Exponential(5.0) * Oscillatory(20.0)) + 0.1 * Stationary() + 0.1 * LinearODE([1.0, 20.0]),
+}
+OPTIONS = {
+    "default": {},
+    "variational": {"assignment": "variational", "n_iter": 2},
+    "posterior": {"table_count": "posterior", "new_table_threshold": 0.1},
+}
+
+
+def stream(family, n=20):
+    rng = np.random.default_rng(0)
+    parameters = family.sample_parameters(3, 3, rng)
+    return family.sample(parameters[rng.integers(3, size=n)], rng), np.cumsum(rng.exponential(1.0, n))
+
+
+def said(model, probe):
+    return [
+        model.log_evidence_,
+        model.occupancies_.tobytes(),
+        model.centers_.tobytes(),
+        model.predict_proba(probe).tobytes(),
+        model.score_samples(probe).tobytes(),
+    ]
+
+
+@pytest.fixture
+def fitted():
+    return DynamicalMixture(Gaussian(1.0, 100.0), Exponential(20.0)).fit([[0.0, 0.0], [9.0, 9.0], [0.5, 0.0]])
+
+
+@pytest.fixture
+def saved(fitted, tmp_path):
+    path = tmp_path / "model.npz"
+    fitted.save(path)
+    return path
+
+
+def contents(path):
+    with np.load(path) as file:
+        arrays = dict(file)
+    return json.loads(arrays.pop("header").tobytes()), arrays
+
+
+def rewrite(path, header, arrays):
+    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+
+
+# --- exact ----------------------------------------------------------------------------------------------------------
+
+
+def check_going_on(model, X, times, path):
+    model.fit(X[:12], times=times[:12]).save(path)
+    loaded = DynamicalMixture.load(path)
+    assert loaded.get_params() == model.get_params()
+    assert said(loaded, X[:2]) == said(model, X[:2])
+    model.partial_fit(X[12:], times=times[12:])
+    loaded.partial_fit(X[12:], times=times[12:])
+    assert loaded.labels_.tolist() == model.labels_.tolist()
+    assert said(loaded, X[:2]) == said(model, X[:2])
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_loaded_model_goes_on_as_if_never_stopped(family, options, tmp_path):
+    model = DynamicalMixture(family, DYNAMICS["composite"], alpha=1 / 3, **options)
+    check_going_on(model, *stream(family), tmp_path / "model.npz")
+
+
+@pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
+def test_every_dynamics_survives(dynamics, tmp_path):
+    family = FAMILIES["gaussian"]
+    check_going_on(DynamicalMixture(family, dynamics), *stream(family), tmp_path / "model.npz")
+
+
+def test_the_arrival_index_goes_on_too(tmp_path):
+    X, _ = stream(FAMILIES["gaussian"])
+    model = DynamicalMixture(FAMILIES["gaussian"], Exponential(3.0)).fit(X[:12])
+    model.save(tmp_path / "model")
+    loaded = DynamicalMixture.load(tmp_path / "model").partial_fit(X[12:])
+    assert said(loaded, X[:2]) == said(model.partial_fit(X[12:]), X[:2])
+    with pytest.raises(ValueError, match="clock"):
+        loaded.partial_fit(X, times=np.arange(100, 120))
+
+
+def test_parameters_set_after_fitting_are_not_saved_as_those_of_the_fit(fitted, tmp_path):
+    X = [[5.0, 5.0], [3.0, 1.0]]
+    fitted.set_params(alpha=99.0, dynamics=Stationary())
+    fitted.save(tmp_path / "model")
+    loaded = DynamicalMixture.load(tmp_path / "model")
+    assert loaded.alpha == 1.0
+    assert said(loaded.partial_fit(X), X) == said(fitted.partial_fit(X), X)
+
+
+def test_numpy_numbers_as_parameters_survive(tmp_path):
+    model = DynamicalMixture(
+        Gaussian(np.float32(0.1), np.int64(100)), Exponential(np.float64(3.0)), np.float32(0.1), n_iter=np.int64(4)
+    ).fit([[0.0]])
+    model.save(tmp_path / "model")
+    assert DynamicalMixture.load(tmp_path / "model").get_params() == model.get_params()
+
+
+def test_a_path_may_be_a_string_of_any_name(fitted, tmp_path):
+    path = str(tmp_path / "model of mine.v1")
+    fitted.save(path)
+    assert os.listdir(tmp_path) == ["model of mine.v1"]
+    assert DynamicalMixture.load(path).n_tables_ == fitted.n_tables_
+
+
+def test_a_family_from_elsewhere_cannot_be_saved(tmp_path):
+    class Mine(Gaussian):
+        pass
+
+    model = DynamicalMixture(Mine(1.0, 100.0)).fit([[0.0]])
+    with pytest.raises(ValueError, match="cannot be saved"):
+        model.save(tmp_path / "model")
+    assert os.listdir(tmp_path) == []
+
+
+# --- refusing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        DynamicalMixture.load(tmp_path / "model")
+
+
+def test_a_truncated_file_is_refused(saved):
+    content = saved.read_bytes()
+    for length in range(0, len(content), 37):
+        saved.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"model\.npz"):
+            DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_bytes_are_refused(seed, tmp_path):
+    path = tmp_path / "model.npz"
+    rng = np.random.default_rng(seed)
+    path.write_bytes([b"", b"PK\x03\x04", b"\x93NUMPY"][seed % 3] + rng.bytes(200))
+    with pytest.raises(ValueError, match=r"model\.npz"):
+        DynamicalMixture.load(path)
+
+
+def test_a_damaged_byte_is_refused_or_harmless(saved, fitted):
+    content = saved.read_bytes()
+    probe = [[1.0, 2.0]]
+    for position in range(0, len(content), 3):
+        damaged = bytearray(content)
+        damaged[position] ^= 0xFF
+        saved.write_bytes(bytes(damaged))
+        try:
+            loaded = DynamicalMixture.load(saved)
+        except ValueError:
+            continue
+        assert said(loaded, probe) == said(fitted, probe)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"format": "other"}, {"version": 2}, {"version": "1"}, {"config": None}, {"config": 3}]
+)
+def test_another_format_or_version_is_refused(saved, bad):
+    header, arrays = contents(saved)
+    rewrite(saved, {**header, **bad}, arrays)
+    with pytest.raises(ValueError, match=r"model\.npz"):
+        DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize("key", ["format", "version", "config"])
+def test_an_incomplete_header_is_refused(saved, key):
+    header, arrays = contents(saved)
+    del header[key]
+    rewrite(saved, header, arrays)
+    with pytest.raises(ValueError, match=r"model\.npz"):
+        DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("alpha", -1.0),
+        ("family", "Gaussian"),
+        ("family", {"kind": "Popen", "args": "true"}),
+        ("family", {"kind": "Gaussian", "colour": 3}),
+        ("family", {"kind": ["Gaussian"]}),
+        ("dynamics", {"kind": "Exponential"}),
+        ("dynamics", {"kind": "Sum", "terms": 3}),
+        ("dynamics", {"kind": "Sum", "terms": []}),
+        ("dynamics", {"kind": "Sum", "terms": [3]}),
+        ("dynamics", {"kind": "Scaled", "weight": "3", "dynamics": {"kind": "Stationary"}}),
+        ("dynamics", {"kind": "Product", "left": {"kind": "Stationary"}, "right": 3}),
+        ("dynamics", {"kind": "Oscillatory", "period": 3.0}),
+        ("unknown", 1),
+    ],
+)
+def test_bad_parameters_in_a_file_are_refused(saved, name, value):
+    header, arrays = contents(saved)
+    header["config"]["params"][name] = value
+    rewrite(saved, header, arrays)
+    with pytest.raises(ValueError, match=r"model\.npz"):
+        DynamicalMixture.load(saved)
+
+
+def test_missing_arrays_are_refused(saved):
+    header, arrays = contents(saved)
+    for name in arrays:
+        rewrite(saved, header, {other: array for other, array in arrays.items() if other != name})
+        with pytest.raises(ValueError, match=name):
+            DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda a: a[None], lambda a: np.concatenate([a.ravel()] * 2), lambda a: a.astype(str), lambda a: a * np.nan],
+    ids=["deeper", "longer", "strings", "nan"],
+)
+@pytest.mark.parametrize("name", ["stats", "mode_states", "n_tables_posterior", "time", "log_evidence"])
+def test_wrong_arrays_are_refused(saved, name, spoil):
+    header, arrays = contents(saved)
+    rewrite(saved, header, {**arrays, name: spoil(arrays[name])})
+    with pytest.raises(ValueError, match=r"model\.npz"):
+        DynamicalMixture.load(saved)
+
+
+class Trap:
+    """Leaves a mark if it is ever unpickled."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.mkdir, (self.mark,)
+
+
+def test_pickles_are_refused_unopened(saved, tmp_path):
+    mark = str(tmp_path / "mark")
+    _, arrays = contents(saved)
+    with_object = io.BytesIO()
+    np.savez(with_object, header=np.array([Trap(mark)], dtype=object), **arrays)
+    for content in (pickle.dumps(Trap(mark)), with_object.getvalue()):
+        saved.write_bytes(content)
+        with pytest.raises(ValueError, match=r"model\.npz"):
+            DynamicalMixture.load(saved)
+        assert not os.path.exists(mark)
+
+
+# --- atomic ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync"])
+def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(saved, fitted, monkeypatch, call):
+    def fail(*_):
+        raise OSError("disk full")
+
+    old = saved.read_bytes()
+    fitted.partial_fit([[1.0, 1.0]])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises(OSError, match="disk full"):
+            fitted.save(saved)
+    assert saved.read_bytes() == old
+    assert os.listdir(saved.parent) == ["model.npz"]
+
+
+def test_saving_again_replaces_the_file(saved, fitted):
+    fitted.partial_fit([[-9.0, 9.0]]).save(saved)
+    assert DynamicalMixture.load(saved).n_tables_ == 3
+    assert os.listdir(saved.parent) == ["model.npz"]
+
+
+def test_a_missing_folder_is_said_to_be_missing(fitted, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        fitted.save(tmp_path / "nowhere" / "model.npz")
