@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from dyncrp import persistence
 from dyncrp.checks import as_observations, as_times, positive
 from dyncrp.dynamics import Dynamics, Stationary
-from dyncrp.engine import reference
+from dyncrp.engine import make_engine, reference
 from dyncrp.families import Family
+
+if TYPE_CHECKING:
+    from dyncrp.engine.compiled import CompiledEngine
 
 Float = NDArray[np.float64]
 
@@ -58,15 +61,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     array([ 1, -1])
     """
 
-    _model: reference.Model
     _params: dict[str, Any]  # as _model has them; set_params counts from the next fit
-    _state: reference.State
+    _engine: reference.ReferenceEngine | CompiledEngine
+    _trace: reference.Trace
     _timed: bool
     log_evidence_: float
     n_features_in_: int
     n_observations_: int
     labels_: NDArray[np.int64]
-    responsibilities_: csr_array
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def partial_fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Go on learning from X (n, D) at ``times`` (n,), by default the index of arrival; y is ignored."""
-        return self._learn(X, times, start=not hasattr(self, "_state"))
+        return self._learn(X, times, start=not hasattr(self, "_engine"))
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
@@ -103,23 +105,29 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         observation; by default, when the next observation is due).
         """
         shares = self.predict_proba(X, times)
-        shares[shares[:, -1] < self._model.rules.new_table_threshold - reference.TIE, -1] = 0.0
+        shares[shares[:, -1] < self._engine.model.rules.new_table_threshold - reference.TIE, -1] = 0.0
         shares /= np.sum(shares, axis=1, keepdims=True)
         first = np.argmax(shares >= np.max(shares, axis=1, keepdims=True) - reference.TIE, axis=1)
         return np.append(self.table_ids_, -1)[first]
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
-        return np.array([reference.responsibilities(*case) for case in self._cases(X, times)])
+        return self._fitted_engine().shares(*self._checked_rows(X, times))
 
     def score_samples(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return log p(x | everything so far) for each row, (n,): low means novel."""
-        return np.array([reference.log_density(*case) for case in self._cases(X, times)])
+        return self._fitted_engine().log_density(*self._checked_rows(X, times))
+
+    @property
+    def responsibilities_(self) -> csr_array:
+        """Responsibilities of the tables for the rows of the last batch, (n, K), scipy.sparse CSR."""
+        check_is_fitted(self)
+        return self._trace.responsibilities
 
     @property
     def n_tables_(self) -> int:
         """Number of open tables."""
-        return len(self._fitted_state().stats)
+        return self._fitted_engine().n_tables
 
     @property
     def table_ids_(self) -> NDArray[np.int64]:
@@ -129,32 +137,26 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def occupancies_(self) -> Float:
         """Occupancies of the open tables at the time of the latest observation, (K,)."""
-        state = self._fitted_state()
-        return reference.occupancy(state, self._model.modes)
+        engine = self._fitted_engine()
+        return reference.occupancy(engine.state, engine.model.modes)
 
     @property
     def centers_(self) -> Float:
         """Centres of the open tables, (K, D)."""
-        state = self._fitted_state()
-        return self._model.family.centers(state.stats)
+        engine = self._fitted_engine()
+        return engine.model.family.centers(engine.state.stats)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to ``path``: all that the next call needs, exact to the bit; not the last batch's labels."""
-        state = self._fitted_state()
+        engine = self._fitted_engine()
         config = {
+            "engine": type(engine).__name__,
             "params": self._params,
             "n_features": self.n_features_in_,
             "n_observations": self.n_observations_,
             "timed": self._timed,
         }
-        arrays = {
-            "stats": state.stats,
-            "mode_states": state.mode_states,
-            "n_tables_posterior": state.n_tables_posterior,
-            "time": np.array(state.time),
-            "log_evidence": np.array(self.log_evidence_),
-        }
-        persistence.save(path, config, arrays)
+        persistence.save(path, config, engine.arrays() | {"log_evidence": np.array(self.log_evidence_)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -162,27 +164,19 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         config, arrays = persistence.load(path)
         try:
             model = cls(**config["params"])
-            model._model, model._params = model._checked_model(), model.get_params(deep=False)
+            model._params = model.get_params(deep=False)
             model.n_features_in_ = int(config["n_features"])
             model.n_observations_ = int(config["n_observations"])
             model._timed = bool(config["timed"])
+            reference.check_arrays(arrays, {"log_evidence": ()})
             model.log_evidence_ = float(arrays["log_evidence"])
-            model._state = reference.State(
-                stats=arrays["stats"],
-                mode_states=arrays["mode_states"],
-                time=float(arrays["time"]),
-                n_tables_posterior=arrays["n_tables_posterior"],
-            )
-            K = len(model._state.stats)
-            expected = reference.initial_state(model._model, model.n_features_in_)
-            shapes = (K, expected.stats.shape[1]), (K, expected.mode_states.shape[1]), (K + 1,)
-            found = tuple(arrays[name].shape for name in ("stats", "mode_states", "n_tables_posterior"))
-            if K == 0 or found != shapes:
-                raise ValueError(f"its arrays have shapes {found}, expected {shapes}")
-            for name, array in arrays.items():
-                wanted = np.complex128 if name == "mode_states" else np.float64
-                if array.dtype != wanted or not np.all(np.isfinite(array)):
-                    raise ValueError(f"its array {name!r} must hold finite {wanted.__name__} numbers")
+            engine = make_engine(model._checked_model(), model.n_features_in_)
+            if config["engine"] != type(engine).__name__:
+                raise ValueError(
+                    f"it was written by a {config['engine']}, and this family has a {type(engine).__name__}"
+                )
+            engine.restore(arrays)
+            model._engine = engine
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} does not hold a DynamicalMixture: {error}") from error
         return model
@@ -194,51 +188,51 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.dynamics, Dynamics):
             raise ValueError(f"dynamics must be a Dynamics such as Exponential(20.0), got {self.dynamics!r}")
         rules = reference.Rules(self.assignment, self.table_count, self.n_iter, self.new_table_threshold)
-        return reference.Model(self.family, self.dynamics.modes(), positive("alpha", self.alpha), rules)
+        return reference.Model(
+            self.family, self.dynamics.modes(), positive("alpha", self.alpha), rules, clip=not self.dynamics.nonnegative
+        )
 
     def _learn(self, X: ArrayLike, times: ArrayLike | None, *, start: bool) -> Self:
-        """Validate everything, run the engine, and only then replace the state."""
+        """Validate everything, and only then run the engine."""
         table = as_observations(X)
-        model = self._checked_model() if start else self._model
-        n_observations = 0 if start else self.n_observations_
-        if not start:
+        if start:
+            model, n_observations, last = self._checked_model(), 0, -np.inf
+        else:
+            model, n_observations, last = self._engine.model, self.n_observations_, self._engine.time
             self._check_width(table)
             if self._timed != (times is not None):
                 earlier, now = ("with", "without") if self._timed else ("without", "with")
                 raise ValueError(f"earlier calls came {earlier} times and this one {now}; a stream has one clock")
         table = model.family.check(table)
-        state = reference.initial_state(model, table.shape[1]) if start else self._state
         if times is None:
             t = np.arange(n_observations, n_observations + len(table), dtype=np.float64)
         else:
-            t = as_times(times, n=len(table), last=state.time)
-        state, trace = reference.run(state, table, t, model)
-
+            t = as_times(times, n=len(table), last=last)
         if start:
+            self._engine = make_engine(model, table.shape[1])
             self._params = self.get_params(deep=False)
-        self._model, self._state, self._timed = model, state, times is not None
-        self.n_features_in_ = table.shape[1]
+            self.n_features_in_ = table.shape[1]
+            self.log_evidence_ = 0.0
+        self._timed = times is not None
+        self._trace = trace = self._engine.run(table, t)
         self.n_observations_ = n_observations + len(table)
-        # Added up in order of arrival, so that the sum does not depend on how the stream is cut.
-        before = 0.0 if start else self.log_evidence_
-        self.log_evidence_ = float(np.cumsum(np.append(before, trace.log_evidence))[-1])
         self.labels_ = trace.labels
-        self.responsibilities_ = trace.responsibilities
+        # Added up in order of arrival, so that the sum does not depend on how the stream is cut.
+        if len(table) == 1:
+            self.log_evidence_ += float(trace.log_evidence[0])
+        else:
+            self.log_evidence_ = float(np.cumsum(np.append(self.log_evidence_, trace.log_evidence))[-1])
         return self
 
-    def _cases(
-        self, X: ArrayLike, times: ArrayLike | None
-    ) -> list[tuple[reference.State, Float, float, reference.Model]]:
-        """Validate rows to be judged and pair each with its time."""
-        state = self._fitted_state()
+    def _checked_rows(self, X: ArrayLike, times: ArrayLike | None) -> tuple[Float, Float]:
+        """Validate rows to be judged and give each its time."""
+        engine = self._fitted_engine()
         table = as_observations(X)
         self._check_width(table)
-        table = self._model.family.check(table)
+        table = engine.model.family.check(table)
         if times is None:
-            t = np.full(len(table), state.time if self._timed else float(self.n_observations_))
-        else:
-            t = as_times(times, n=len(table), last=state.time, ordered=False)
-        return [(state, x, float(at), self._model) for x, at in zip(table, t, strict=True)]
+            return table, np.full(len(table), engine.time if self._timed else float(self.n_observations_))
+        return table, as_times(times, n=len(table), last=engine.time, ordered=False)
 
     def _check_width(self, table: Float) -> None:
         if table.shape[1] != self.n_features_in_:
@@ -247,9 +241,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 "as input"
             )
 
-    def _fitted_state(self) -> reference.State:
-        check_is_fitted(self, "_state")
-        return self._state
+    def _fitted_engine(self) -> reference.ReferenceEngine | CompiledEngine:
+        check_is_fitted(self)
+        return self._engine
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_state")
+        return hasattr(self, "_engine")

@@ -13,7 +13,7 @@ State goes in and comes out; nothing is modified. Where each equation of the pap
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,8 +268,8 @@ def run(state: State, X: Float, times: Float, model: Model) -> tuple[State, Trac
     return state, Trace(labels, log_evidence, indptr, indices, np.concatenate(rows), len(state.stats))
 
 
-def responsibilities(state: State, x: Float, t: float, model: Model) -> Float:
-    """Return softmax of the scores of one observation, (K + 1,), the last for a new table; changes nothing."""
+def shares(state: State, x: Float, t: float, model: Model) -> Float:
+    """Return softmax(scores) of one observation, (K + 1,), the last for a new table; changes nothing."""
     return _softmax(step(state, x, t, model)[1].scores)
 
 
@@ -279,6 +279,74 @@ def log_density(state: State, x: Float, t: float, model: Model) -> float:
     candidates = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
     log_likelihood = model.family.log_predictive(x[None, :], candidates)[0]
     return float(logsumexp(log_likelihood, b=weights) - np.log(np.sum(weights)))
+
+
+class ReferenceEngine:
+    """The law with the face of an engine: for families that have no compiled code, and to compare against."""
+
+    def __init__(self, model: Model, n_features: int) -> None:
+        self.model = model
+        self.n_features = n_features
+        self.state = initial_state(model, n_features)
+
+    @property
+    def n_tables(self) -> int:
+        """Number of open tables."""
+        return len(self.state.stats)
+
+    @property
+    def time(self) -> float:
+        """Time of the latest observation."""
+        return self.state.time
+
+    def run(self, X: Float, times: Float) -> Trace:
+        """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
+        self.state, trace = run(self.state, X, times, self.model)
+        return trace
+
+    def shares(self, X: Float, times: Float) -> Float:
+        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
+        cases = zip(X, times, strict=True)
+        return np.array([shares(self.state, x, float(t), self.model) for x, t in cases])
+
+    def log_density(self, X: Float, times: Float) -> Float:
+        """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
+        cases = zip(X, times, strict=True)
+        return np.array([log_density(self.state, x, float(t), self.model) for x, t in cases])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next step needs, as plain arrays."""
+        state = self.state
+        return {
+            "stats": state.stats,
+            "mode_states": state.mode_states,
+            "n_tables_posterior": state.n_tables_posterior,
+            "time": np.array(state.time),
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
+        K = len(arrays["stats"])
+        check_arrays(
+            arrays,
+            {
+                "stats": (K, self.state.stats.shape[1]),
+                "mode_states": (K, len(self.model.modes.rates)),
+                "n_tables_posterior": (K + 1,),
+                "time": (),
+            },
+        )
+        self.state = State(arrays["stats"], arrays["mode_states"], float(arrays["time"]), arrays["n_tables_posterior"])
+
+
+def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise ``ValueError`` unless each array is there, of its shape, and made of finite numbers."""
+    for name, shape in shapes.items():
+        array = arrays[name]
+        if array.shape != shape or 0 in shape:
+            raise ValueError(f"its array {name!r} has shape {array.shape}, expected {shape}")
+        if array.dtype not in (np.float64, np.complex128, np.int64) or not np.all(np.isfinite(array)):
+            raise ValueError(f"its array {name!r} must hold finite numbers")
 
 
 def _softmax(scores: Float) -> Float:

@@ -1,0 +1,245 @@
+"""The compiled engine's face: arrays that live between calls, grown as tables open, exchanged with the law's State.
+
+One engine belongs to one stream and is changed in place. It computes what ``reference.run`` computes; the tests
+compare the two on generated streams. A family's arithmetic lives in a file of its own beside this one.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, von_mises_fisher
+from dyncrp.engine.reference import Model, State, Trace, check_arrays
+from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, Float, Law, Record, Seats, Work
+from dyncrp.families import Bernoulli, Gaussian, VonMisesFisher
+
+FIRST_CAPACITY = 64
+SCRATCH = 1 << 21  # entries of a block's product with the tables
+PIECE = 1 << 16  # rows turned into the family's coordinates at a time
+
+
+def kernel_for(model: Model) -> ModuleType | None:
+    """Return the module that computes this family, or None if only the reference can."""
+    family = model.family
+    if type(family) is Gaussian:
+        ratio = np.asarray(family.variance / family.prior_variance)
+        if np.all(ratio == ratio.flat[0]):
+            return gaussian
+        return gaussian_diagonal
+    return {Bernoulli: bernoulli, VonMisesFisher: von_mises_fisher}.get(type(family))
+
+
+def block_size(K: int, capacity: int) -> int:
+    """Return how many rows to screen at once: more tables pay for more rows."""
+    wanted = 32 if K <= 32 else 64 if K <= 512 else LARGEST_BLOCK
+    return max(4, min(wanted, SCRATCH // capacity))
+
+
+class CompiledEngine:
+    """Streaming inference for one model and one stream of D features."""
+
+    def __init__(self, model: Model, n_features: int) -> None:
+        kernel = kernel_for(model)
+        if kernel is None:
+            raise ValueError(f"there is no compiled engine for {model.family!r}")
+        self.model = model
+        self.n_features = n_features
+        self._kernel = kernel
+        self._learning = _law(model, learn=True)
+        self._allocate(FIRST_CAPACITY)
+
+    @property
+    def n_tables(self) -> int:
+        """Number of open tables."""
+        return int(self._seats.n[0])
+
+    @property
+    def time(self) -> float:
+        """Time of the latest observation."""
+        return float(self._seats.clock[1])
+
+    def run(self, X: Float, times: Float) -> Trace:
+        """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
+        if self.n_tables == 0:
+            self._tables.reference[:] = self._kernel.rows(self.model.family, X[:1])[0]
+        return self._stretch(X, times, self._learning)
+
+    def shares(self, X: Float, times: Float) -> Float:
+        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
+        trace = self._stretch(X, times, _law(self.model, learn=False))
+        shares = np.zeros((len(X), trace.n_columns))
+        shares[np.repeat(np.arange(len(X)), np.diff(trace.indptr)), trace.indices] = trace.data
+        return shares
+
+    def log_density(self, X: Float, times: Float) -> Float:
+        """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
+        tables = self._tables
+        if self.model.rules.assignment == "variational":
+            tables = self._kernel.make_tables(self.model.family, self.n_features, len(tables.counts), False)
+            for name in (*self._kernel.STATISTICS, "reference"):
+                getattr(tables, name)[...] = getattr(self._tables, name)
+            self._kernel.refresh_all(self.n_tables, tables)
+        return self._stretch(X, times, _law(self.model, learn=False, predictive=True), tables).log_evidence
+
+    def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
+        n = len(X)
+        record = _record(n, 2 * n + self.n_tables + 16)
+        for begin in range(0, n, PIECE):
+            Y = np.ascontiguousarray(self._kernel.rows(self.model.family, X[begin : begin + PIECE]))
+            piece = Record(
+                record.labels[begin:], record.log_evidence[begin:], record.indptr[begin:], record.indices, record.data
+            )
+            t = times[begin : begin + PIECE]
+            done = 0
+            while True:
+                capacity = len(self._tables.counts)
+                block = block_size(self.n_tables, capacity)
+                work = self._work
+                live = self._tables if tables is None else tables
+                done = self._kernel.run(Y, t, block, live, self._seats, law, work, piece, done)
+                if done == len(Y):
+                    break
+                if self.n_tables + block > capacity:
+                    self._grow()
+                wanted = int(piece.indptr[done]) + (self.n_tables + 1) * 4 + 2 * n
+                if wanted > len(record.data):
+                    size = max(wanted, 2 * len(record.data))
+                    record = record._replace(indices=_longer(record.indices, size), data=_longer(record.data, size))
+                    piece = piece._replace(indices=record.indices, data=record.data)
+        nnz = int(record.indptr[n])
+        columns = self.n_tables + (0 if law.switches[4] else 1)
+        return Trace(
+            record.labels, record.log_evidence, record.indptr, record.indices[:nnz], record.data[:nnz], columns
+        )
+
+    @property
+    def state(self) -> State:
+        """A copy of the state, as the law has it."""
+        K, seats = self.n_tables, self._seats
+        rates = self.model.modes.rates
+        decay = np.exp(-rates * (seats.clock[1] - seats.clock[0])) if K else np.ones_like(rates)
+        count = seats.posterior[: K + 1].copy()
+        if self.model.rules.table_count == "map":
+            count[:] = 0.0
+            count[K] = 1.0
+        scale = self._kernel.scale(self.model.family, self.n_features)
+        return State(
+            stats=np.hstack([self._tables.counts[:K, None], self._tables.sums[:K] * scale]),
+            mode_states=(seats.real[:K] + 1j * seats.imag[:K]) * decay,
+            time=self.time,
+            n_tables_posterior=count,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next step needs, to the bit, as plain arrays."""
+        K = self.n_tables
+        kept = {name: getattr(self._tables, name)[:K].copy() for name in self._kernel.STATISTICS}
+        kept |= {name: getattr(self._seats, name)[:K].copy() for name in ("real", "imag")}
+        kept |= {name: getattr(self._seats, name).copy() for name in ("total", "clock", "n")}
+        posterior = self._seats.posterior[: K + 1].copy()
+        return kept | {"posterior": posterior, "reference": self._tables.reference.copy()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
+        K, D, M = len(arrays["counts"]), self.n_features, len(self.model.modes.rates)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(self._kernel.STATISTICS, (K, D))
+        shapes |= {"counts": (K,), "real": (K, M), "imag": (K, M)}
+        shapes |= {"total": (2, M), "clock": (2,), "n": (2,), "posterior": (K + 1,), "reference": (D,)}
+        check_arrays(arrays, shapes)
+        if arrays["n"].dtype != np.int64 or arrays["n"][0] != K:
+            raise ValueError(f"it counts {arrays['n'][0]} tables, but holds {K}")
+        self._allocate(max(FIRST_CAPACITY, 2 * K))
+        for owner in (self._tables, self._seats):
+            for name in set(shapes) & set(owner._fields):
+                getattr(owner, name)[: len(arrays[name])] = arrays[name]
+        self._kernel.refresh_all(K, self._tables)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.model, "n_features": self.n_features, "arrays": self.arrays()}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__init__(saved["model"], saved["n_features"])  # type: ignore[misc]
+        if len(saved["arrays"]["counts"]):
+            self.restore(saved["arrays"])
+
+    def _allocate(self, capacity: int) -> None:
+        model = self.model
+        M = len(model.modes.rates)
+        variational = model.rules.assignment == "variational"
+        self._tables = self._kernel.make_tables(model.family, self.n_features, capacity, variational)
+        self._seats = Seats(
+            real=np.zeros((capacity, M)),
+            imag=np.zeros((capacity, M)),
+            total=np.zeros((2, M)),
+            posterior=np.append(1.0, np.zeros(capacity)),
+            clock=np.array([0.0, -np.inf]),
+            n=np.array([0, -1], dtype=np.int64),
+        )
+        self._work = _work(capacity, self._kernel.screen_width(self.n_features), M)
+
+    def _grow(self) -> None:
+        """Double the room for tables."""
+        capacity = 2 * len(self._tables.counts)
+        shared = ("reference", "hyper", "bessel")
+        self._tables = self._tables._replace(
+            **{name: _longer(array, capacity) for name, array in self._tables._asdict().items() if name not in shared}
+        )
+        self._seats = self._seats._replace(
+            real=_longer(self._seats.real, capacity),
+            imag=_longer(self._seats.imag, capacity),
+            posterior=_longer(self._seats.posterior, capacity + 1),
+        )
+        self._work = _work(capacity, self._work.rows.shape[1], self._seats.real.shape[1])
+
+
+def _law(model: Model, *, learn: bool, predictive: bool = False) -> Law:
+    amplitudes, rates = model.modes
+    rules = model.rules
+    variational = rules.assignment == "variational" and not predictive
+    return Law(
+        modes=np.array([amplitudes.real, amplitudes.imag, rates.real, rates.imag]),
+        numbers=np.array([model.alpha, rules.new_table_threshold], dtype=np.float64),
+        switches=np.array(
+            [variational, rules.table_count == "posterior", rules.n_iter, model.clip, learn], dtype=np.int64
+        ),
+    )
+
+
+def _work(capacity: int, width: int, M: int) -> Work:
+    B = LARGEST_BLOCK
+    single = np.float32
+    return Work(
+        rows=np.empty((B, width), single),
+        flat=np.empty(max(SCRATCH, 4 * capacity) if capacity * B > SCRATCH else capacity * B, single),
+        gram=np.empty(B * B, single),
+        opened=np.empty((B, B), single),
+        origin=np.empty((B, 2)),
+        screened=np.empty(capacity, single),
+        best=np.empty(capacity // CHUNK + 1, single),
+        touched=np.empty(capacity + 1, dtype=np.int64),
+        frame=np.empty((4, M)),
+        candidates=np.empty(capacity + 1, dtype=np.int64),
+        scores=np.empty((4, capacity + 1)),
+        occupancy=np.empty(capacity),
+    )
+
+
+def _record(n: int, size: int) -> Record:
+    return Record(
+        labels=np.empty(n, dtype=np.int64),
+        log_evidence=np.empty(n),
+        indptr=np.zeros(n + 1, dtype=np.int64),
+        indices=np.empty(size, dtype=np.int64),
+        data=np.empty(size),
+    )
+
+
+def _longer(array: Any, length: int) -> Any:
+    """Return a copy of ``array`` with room for ``length`` entries along its first axis, the new ones 0."""
+    longer = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,390 @@
+"""The compiled loop over a stream that every family shares: weigh, screen, score, assign, update.
+
+It computes what ``reference.step`` computes, and differs in how much of it: a block of rows is *screened* against
+all tables at once, by matrix products in single precision that give each table's log likelihood within a known
+slack. Only the tables that can still hold a responsibility of note are then *scored*, exactly and in double
+precision. A table is dropped if even the total weight of all tables would leave its responsibility below
+exp(−MARGIN). Time lives in a co-moving frame: a mode state is stored as it would be at the frame's origin, so that
+only the tables an observation touches are written.
+
+A family plugs in six compiled functions; see ``gaussian.py`` for one that needs them all:
+
+    prepare(Y, i, b, K, learn, tables, work)      screen the b rows from i against tables 0 … K−1
+    screen(y, m, b, K0, K, tables, work)          fill work.screened and work.best for row m; return the slack
+    score(y, c, tables, fresh) -> (log likelihood, aux), exactly, of table c or of an empty one
+    rescore(y, c, aux, r, tables)                 the same once table c has taken in r of y (variational only)
+    open_table(m, b, c, K0, tables, work)         make table c an empty one
+    touch(y, m, b, c, w, K0, tables, work)        let table c take in w of row m, and correct the block's screening
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dyncrp.engine.reference import NEGLIGIBLE, TIE
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+MARGIN = 32.0  # nats: exp(−32) ≈ 1e-14
+DROPPED = 1e-12  # responsibilities below this are not passed on
+REBASE_AT = 500.0  # the frame moves when exp of this would be its largest factor
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+NO_NAN = {*FAST, "nnan"}  # lets the largest of many be found in parallel
+UNIT = 6.0e-8  # unit roundoff of single precision
+LARGEST_BLOCK = 128
+CHUNK = 64  # tables whose best screened value is kept, so that most are never looked at again
+
+
+class Seats(NamedTuple):
+    """Who sits where: state of the process, for at most ``len(posterior) − 1`` tables.
+
+    real, imag: (capacity, M) mode states in the frame. total: (2, M) their sums over tables.
+    posterior: (capacity + 1,) q(C = k). clock: [frame origin, latest time]. n: [K, label of the latest observation].
+    """
+
+    real: Float
+    imag: Float
+    total: Float
+    posterior: Float
+    clock: Float
+    n: Int
+
+
+class Law(NamedTuple):
+    """The model in arrays: modes as rows [a.real, a.imag, rate.real, rate.imag] (4, M); numbers; switches."""
+
+    modes: Float
+    numbers: Float  # alpha, new_table_threshold
+    switches: Int  # variational, posterior, n_iter, clip, learn
+
+
+class Work(NamedTuple):
+    """Scratch space of a block; nothing in it outlives the call."""
+
+    rows: NDArray[np.float32]  # (B, width) the block's rows as they are screened
+    flat: NDArray[np.float32]  # matrix products of the block with the tables
+    gram: NDArray[np.float32]  # (B, B) of the block with itself
+    opened: NDArray[np.float32]  # (B, B) with tables opened in the block
+    origin: Float  # (B, 2) row by row, whatever a family needs
+    screened: NDArray[np.float32]  # (capacity,) log likelihood within the slack
+    best: NDArray[np.float32]  # best of each chunk of CHUNK tables
+    touched: Int  # [how many, which …] tables touched in the block
+    frame: Float  # (4, M) factors of the present time
+    candidates: Int
+    scores: Float  # (4, capacity + 1): log weight, log likelihood, aux, responsibility
+    occupancy: Float
+
+
+class Record(NamedTuple):
+    """What happened, row by row: labels, log evidence, and responsibilities as CSR."""
+
+    labels: Int
+    log_evidence: Float
+    indptr: Int
+    indices: Int
+    data: Float
+
+
+@njit(cache=True, fastmath=NO_NAN, forceinline=True)
+def best_of_chunks(K: int, work: Work) -> None:
+    """Fill work.best from work.screened."""
+    for j in range((K + CHUNK - 1) // CHUNK):
+        best = -np.float32(np.inf)
+        for c in range(j * CHUNK, min(K, (j + 1) * CHUNK)):
+            best = max(best, work.screened[c])
+        work.best[j] = best
+
+
+@njit(cache=True, forceinline=True)
+def remember_touched(c: int, work: Work) -> None:
+    """Add table c to the list of those that the block has touched."""
+    for j in range(work.touched[0]):
+        if work.touched[1 + j] == c:
+            return
+    work.touched[1 + work.touched[0]] = c
+    work.touched[0] += 1
+
+
+@njit(cache=True, forceinline=True)
+def _set_frame(t: float, law: Law, seats: Seats, work: Work) -> None:
+    """Compute readout a exp(−rate Δ) (rows 0, 1) and growth exp(rate Δ) (rows 2, 3) of time t in the frame.
+
+    Always from Δ, never from the factors of the row before, so that no bit depends on how a stream is cut.
+    """
+    delta = t - seats.clock[0]
+    modes, frame = law.modes, work.frame
+    for m in range(modes.shape[1]):
+        decay = math.exp(-modes[2, m] * delta)
+        grow = 1.0 / max(decay, 1e-300)
+        if modes[3, m] == 0.0:
+            frame[0, m], frame[1, m], frame[2, m], frame[3, m] = decay * modes[0, m], 0.0, grow, 0.0
+        else:
+            c, s = math.cos(modes[3, m] * delta), -math.sin(modes[3, m] * delta)
+            frame[0, m] = decay * (modes[0, m] * c - modes[1, m] * s)
+            frame[1, m] = decay * (modes[0, m] * s + modes[1, m] * c)
+            frame[2, m] = grow * c
+            frame[3, m] = -grow * s
+
+
+@njit(cache=True, forceinline=True)
+def _rebase(t: float, K: int, law: Law, seats: Seats) -> None:
+    """Move the frame's origin to t: multiply every mode state by exp(−rate Δ)."""
+    delta = t - seats.clock[0]
+    seats.clock[0] = t
+    for m in range(law.modes.shape[1]):
+        decay = math.exp(-law.modes[2, m] * delta)
+        c, s = decay * math.cos(law.modes[3, m] * delta), -decay * math.sin(law.modes[3, m] * delta)
+        for k in range(K):
+            a, b = seats.real[k, m], seats.imag[k, m]
+            seats.real[k, m], seats.imag[k, m] = a * c - b * s, a * s + b * c
+        a, b = seats.total[0, m], seats.total[1, m]
+        seats.total[0, m], seats.total[1, m] = a * c - b * s, a * s + b * c
+
+
+@njit(cache=True, forceinline=True)
+def _occupancy(c: int, seats: Seats, work: Work) -> float:
+    value = 0.0
+    for m in range(seats.real.shape[1]):
+        value += work.frame[0, m] * seats.real[c, m] - work.frame[1, m] * seats.imag[c, m]
+    return value if value > NEGLIGIBLE else 0.0
+
+
+@njit(cache=True, forceinline=True)
+def _log_weight(c: int, law: Law, seats: Seats, work: Work) -> float:
+    """Return log(occupancy + alpha q(C = c)) of table c < K."""
+    weight = work.occupancy[c] if law.switches[3] else _occupancy(c, seats, work)
+    if law.switches[1]:
+        weight += law.numbers[0] * seats.posterior[c]
+    return math.log(weight) if weight > 0.0 else -math.inf
+
+
+@njit(cache=True, forceinline=True)
+def _update_count(K: int, n_kept: int, seats: Seats, work: Work) -> None:
+    """q_n(k) = q(k) S_k + q(k−1)(1 − S_{k−1}), S_k the responsibility of the first k tables; K tables are open now."""
+    count = seats.posterior
+    seated = 0.0
+    carried = count[0]  # q(k−1)(1 − S_{k−1}), from k − 1 = 0
+    count[0] = 0.0
+    j = 0
+    for k in range(1, K + 1):
+        if j < n_kept and work.candidates[j] == k - 1:
+            seated += work.scores[3, j]
+            j += 1
+        share = 1.0 if k == K else min(seated, 1.0)
+        q = count[k]
+        count[k] = q * share + carried
+        carried = q * (1.0 - share)
+
+
+@njit(cache=True, forceinline=True)  # so that the six functions leave no pointers behind, which no cache can keep
+def run(
+    prepare: Any,
+    screen: Any,
+    score: Any,
+    rescore: Any,
+    open_table: Any,
+    touch: Any,
+    Y: Float,
+    t: Float,
+    B: int,
+    tables: Any,
+    seats: Seats,
+    law: Law,
+    work: Work,
+    record: Record,
+    start: int,
+) -> int:
+    """Take in rows ``start`` … of Y (n, D) at times t (n,); return the first row not taken in.
+
+    Stops early when ``record`` could not hold another row, or the tables another block: the caller grows them and
+    calls again. With ``learn`` off, every row is scored under the present state and nothing is changed.
+    """
+    N = Y.shape[0]
+    alpha, threshold = law.numbers[0], law.numbers[1]
+    variational, posterior, n_iter = law.switches[0], law.switches[1], law.switches[2]
+    clip, learn = law.switches[3], law.switches[4]
+    log_alpha = math.log(alpha)
+    fastest = 0.0
+    for m in range(law.modes.shape[1]):
+        fastest = max(fastest, law.modes[2, m])
+    K, label = seats.n[0], seats.n[1]
+    capacity = seats.posterior.shape[0] - 1
+    nnz = record.indptr[start]
+    i = start
+    while i < N:
+        b = min(B, N - i)
+        if learn and K + b > capacity:
+            break
+        work.touched[0] = 0
+        K0 = K
+        if K > 0:
+            prepare(Y, i, b, K, learn, tables, work)
+        elif learn:
+            prepare(Y, i, b, 0, learn, tables, work)
+        full = False
+        for m in range(b):
+            if nnz + K + 1 > record.data.shape[0]:
+                full = True
+                break
+            y = Y[i]
+            now = t[i]
+            # 1. time
+            if learn and K == 0:
+                seats.clock[0] = now
+            elif learn and fastest * (now - seats.clock[0]) > REBASE_AT:
+                _rebase(now, K, law, seats)
+            if m == 0 or now != t[i - 1]:
+                _set_frame(now, law, seats, work)
+            # 2. prior weights
+            total = 0.0
+            if clip:
+                for c in range(K):
+                    work.occupancy[c] = _occupancy(c, seats, work)
+                    total += work.occupancy[c]
+            elif K > 0:
+                for j in range(seats.total.shape[1]):
+                    total += work.frame[0, j] * seats.total[0, j] - work.frame[1, j] * seats.total[1, j]
+                total = max(total, 0.0)
+            log_total = math.log(total + alpha)
+            fresh = score(y, K, tables, True)[0] + log_alpha
+            if posterior:
+                fresh += math.log(seats.posterior[K]) if seats.posterior[K] > 0.0 else -math.inf
+            # 3. screen all tables, score those that matter
+            n_kept = 0
+            best = -math.inf
+            if K > 0:
+                slack = screen(y, m, b, K0, K, tables, work)
+                n_chunks = (K + CHUNK - 1) // CHUNK
+                top, where = -np.float32(np.inf), 0
+                for j in range(n_chunks):
+                    if work.best[j] > top:
+                        top, where = work.best[j], j
+                if not (fresh > top + log_total + slack + MARGIN):
+                    # The best of them sets the bar; if time has all but forgotten it, the latest table may.
+                    first = where * CHUNK
+                    while work.screened[first] != top:
+                        first += 1
+                    first_weight = _log_weight(first, law, seats, work)
+                    first_value, first_aux = score(y, first, tables, False)
+                    best = first_weight + first_value
+                    if 0 <= label < K and label != first and work.screened[label] + log_total + slack > best:
+                        best = max(best, _log_weight(label, law, seats, work) + score(y, label, tables, False)[0])
+                    cutoff = best - MARGIN - log_total - slack
+                    for j in range(n_chunks):
+                        if work.best[j] < cutoff:
+                            continue
+                        for c in range(j * CHUNK, min(K, (j + 1) * CHUNK)):
+                            if work.screened[c] < cutoff:
+                                continue
+                            log_weight, value, aux = first_weight, first_value, first_aux
+                            if c != first:
+                                log_weight = _log_weight(c, law, seats, work)
+                                value, aux = score(y, c, tables, False) if log_weight > -math.inf else (0.0, 0.0)
+                            if log_weight == -math.inf:
+                                continue
+                            if log_weight + value < best - MARGIN:
+                                continue
+                            if log_weight + value > best:
+                                best = log_weight + value
+                                cutoff = best - MARGIN - log_total - slack
+                            work.candidates[n_kept] = c
+                            work.scores[0, n_kept] = log_weight
+                            work.scores[1, n_kept] = value
+                            work.scores[2, n_kept] = aux
+                            n_kept += 1
+                    # Who is kept depends on exact scores alone, not on how the screening went.
+                    bar = math.inf if best < fresh - MARGIN else best - MARGIN
+                    found, n_kept = n_kept, 0
+                    for j in range(found):
+                        if work.scores[0, j] + work.scores[1, j] >= bar:
+                            work.candidates[n_kept] = work.candidates[j]
+                            for row in range(3):
+                                work.scores[row, n_kept] = work.scores[row, j]
+                            n_kept += 1
+            # 4. responsibilities
+            iterations = n_iter if variational else 1
+            top_score = fresh
+            norm = 1.0
+            for iteration in range(iterations):
+                top_score = fresh
+                for j in range(n_kept):
+                    if iteration > 0:
+                        r = work.scores[3, j] / norm
+                        work.scores[1, j] = rescore(y, work.candidates[j], work.scores[2, j], r, tables)
+                    top_score = max(top_score, work.scores[0, j] + work.scores[1, j])
+                norm = math.exp(fresh - top_score)
+                for j in range(n_kept):
+                    work.scores[3, j] = math.exp(work.scores[0, j] + work.scores[1, j] - top_score)
+                    norm += work.scores[3, j]
+            record.log_evidence[i] = top_score + math.log(norm) - log_total
+            fresh_share = math.exp(fresh - top_score) / norm
+            opens = learn and (K == 0 or fresh_share >= threshold - TIE)
+            if learn and not opens:
+                # renormalised among the open tables, whose best may lie far below the new one
+                top_score = -math.inf
+                for j in range(n_kept):
+                    top_score = max(top_score, work.scores[0, j] + work.scores[1, j])
+                norm = 0.0
+                for j in range(n_kept):
+                    work.scores[3, j] = math.exp(work.scores[0, j] + work.scores[1, j] - top_score)
+                    norm += work.scores[3, j]
+            if opens:
+                open_table(m, b, K, K0, tables, work)
+                for j in range(seats.real.shape[1]):
+                    seats.real[K, j] = 0.0
+                    seats.imag[K, j] = 0.0
+                seats.posterior[K + 1] = 0.0
+            if opens or not learn:
+                work.candidates[n_kept] = K
+                work.scores[3, n_kept] = fresh_share * norm
+                n_kept += 1
+            if opens:
+                K += 1
+            # 5. update
+            largest = 0.0
+            for j in range(n_kept):
+                work.scores[3, j] /= norm
+                largest = max(largest, work.scores[3, j])
+            label = -1
+            kept = 0
+            seated = 0.0
+            for j in range(n_kept):
+                r = work.scores[3, j]
+                if label < 0 and r >= largest - TIE:
+                    label = work.candidates[j]
+                if r < DROPPED:
+                    continue
+                c = work.candidates[j]
+                work.candidates[kept] = c
+                work.scores[3, kept] = r
+                kept += 1
+                record.indices[nnz] = c
+                record.data[nnz] = r
+                nnz += 1
+                if learn:
+                    touch(y, m, b, c, r, K0, tables, work)
+                    for mode in range(seats.real.shape[1]):
+                        seats.real[c, mode] += r * work.frame[2, mode]
+                        seats.imag[c, mode] += r * work.frame[3, mode]
+                    seated += r
+            if learn:
+                for mode in range(seats.real.shape[1]):
+                    seats.total[0, mode] += seated * work.frame[2, mode]
+                    seats.total[1, mode] += seated * work.frame[3, mode]
+                seats.clock[1] = now
+                if posterior:
+                    _update_count(K, kept, seats, work)
+            record.labels[i] = label
+            i += 1
+            record.indptr[i] = nnz
+        if full:
+            break
+    if learn:
+        seats.n[0], seats.n[1] = K, label
+    return i
