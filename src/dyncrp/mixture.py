@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
+# What the times of a stream are; one stream keeps to one.
+INDEX, NUMBERS, DATES = "the index of arrival", "numbers", "dates"
+
 
 class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster a stream, one observation at a time, into a growing number of tables that time makes come and go.
 
     The model: seats are taken by the Dynamical CRP with ``alpha`` and ``dynamics``; each table draws its parameters
     from ``family``'s prior, and its observations from them. Inference sees each observation once, in order. A table
-    keeps its id for ever; ids count up from 0 in order of opening. The result does not depend on how the stream is
-    cut into calls.
+    keeps its id for ever; ids count up from 0 in order of opening. The result does not depend, to the bit, on how
+    the stream is cut into calls. Parameters changed by ``set_params`` count from the next ``fit``.
 
     Args:
         family: how observations are distributed about a table, such as ``Gaussian(1.0, 100.0)``.
@@ -49,7 +52,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         table_ids_: (K,) their ids.
         occupancies_: (K,) their occupancies at the time of the latest observation, itself included.
         centers_: (K, D) where they lie.
-        log_evidence_: Σ log p(x_n | x_<n) so far: compares models on the same stream.
+        log_evidence_: Σ log p(x_n | x_<n) so far, which compares models on the same stream. (For "variational" the
+            paper's scores stand in for the density, and have seen x_n: do not compare those with others.)
+        n_observations_, n_features_in_: how many rows and columns it has seen.
 
     >>> from dyncrp import DynamicalMixture, Exponential, Gaussian
     >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0)
@@ -64,7 +69,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     _params: dict[str, Any]  # as _model has them; set_params counts from the next fit
     _engine: reference.ReferenceEngine | CompiledEngine
     _trace: reference.Trace
-    _timed: bool
+    _clock: str
     log_evidence_: float
     n_features_in_: int
     n_observations_: int
@@ -105,9 +110,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         observation; by default, when the next observation is due).
         """
         shares = self.predict_proba(X, times)
-        shares[shares[:, -1] < self._engine.model.rules.new_table_threshold - reference.TIE, -1] = 0.0
+        shares[shares[:, -1] < self._engine.model.rules.new_table_threshold * (1.0 - reference.TIE), -1] = 0.0
         shares /= np.sum(shares, axis=1, keepdims=True)
-        first = np.argmax(shares >= np.max(shares, axis=1, keepdims=True) - reference.TIE, axis=1)
+        first = np.argmax(shares >= np.max(shares, axis=1, keepdims=True) * (1.0 - reference.TIE), axis=1)
         return np.append(self.table_ids_, -1)[first]
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
@@ -154,7 +159,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             "params": self._params,
             "n_features": self.n_features_in_,
             "n_observations": self.n_observations_,
-            "timed": self._timed,
+            "clock": self._clock,
         }
         persistence.save(path, config, engine.arrays() | {"log_evidence": np.array(self.log_evidence_)})
 
@@ -165,9 +170,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         try:
             model = cls(**config["params"])
             model._params = model.get_params(deep=False)
-            model.n_features_in_ = int(config["n_features"])
-            model.n_observations_ = int(config["n_observations"])
-            model._timed = bool(config["timed"])
+            model.n_features_in_ = _whole("n_features", config["n_features"])
+            model.n_observations_ = _whole("n_observations", config["n_observations"])
+            model._clock = config["clock"]
+            if model._clock not in (INDEX, NUMBERS, DATES):
+                raise ValueError(f"its clock is {model._clock!r}")
+            widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
+            if model.n_features_in_ > widest:
+                raise ValueError(f"it promises {model.n_features_in_} features, and its widest array has {widest}")
             reference.check_arrays(arrays, {"log_evidence": ()})
             model.log_evidence_ = float(arrays["log_evidence"])
             engine = make_engine(model._checked_model(), model.n_features_in_)
@@ -195,14 +205,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _learn(self, X: ArrayLike, times: ArrayLike | None, *, start: bool) -> Self:
         """Validate everything, and only then run the engine."""
         table = as_observations(X)
+        clock = _clock(times)
         if start:
             model, n_observations, last = self._checked_model(), 0, -np.inf
         else:
             model, n_observations, last = self._engine.model, self.n_observations_, self._engine.time
             self._check_width(table)
-            if self._timed != (times is not None):
-                earlier, now = ("with", "without") if self._timed else ("without", "with")
-                raise ValueError(f"earlier calls came {earlier} times and this one {now}; a stream has one clock")
+            self._check_clock(clock)
         table = model.family.check(table)
         if times is None:
             t = np.arange(n_observations, n_observations + len(table), dtype=np.float64)
@@ -213,7 +222,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self._params = self.get_params(deep=False)
             self.n_features_in_ = table.shape[1]
             self.log_evidence_ = 0.0
-        self._timed = times is not None
+        self._clock = clock
         self._trace = trace = self._engine.run(table, t)
         self.n_observations_ = n_observations + len(table)
         self.labels_ = trace.labels
@@ -231,8 +240,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._check_width(table)
         table = engine.model.family.check(table)
         if times is None:
-            return table, np.full(len(table), engine.time if self._timed else float(self.n_observations_))
+            now = float(self.n_observations_) if self._clock == INDEX else engine.time
+            return table, np.full(len(table), now)
+        if self._clock != INDEX:
+            self._check_clock(_clock(times))
         return table, as_times(times, n=len(table), last=engine.time, ordered=False)
+
+    def _check_clock(self, clock: str) -> None:
+        if clock != self._clock:
+            raise ValueError(f"this call's times are {clock}, earlier ones were {self._clock}: a stream has one clock")
 
     def _check_width(self, table: Float) -> None:
         if table.shape[1] != self.n_features_in_:
@@ -247,3 +263,17 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_engine")
+
+
+def _clock(times: ArrayLike | None) -> str:
+    """Tell what kind of times a call came with."""
+    if times is None:
+        return INDEX
+    return DATES if np.asarray(times).dtype.kind in "MO" else NUMBERS
+
+
+def _whole(name: str, value: object) -> int:
+    """Return a positive whole number that a file claims to hold."""
+    if type(value) is not int or value < 1:
+        raise ValueError(f"its {name} is {value!r}")
+    return value

@@ -266,3 +266,12 @@ def test_one_feature_is_too_few():
 def test_rows_of_low_precision_are_scaled_to_unit_length():
     X = VonMisesFisher(1.0).sample_parameters(100, 384, seed=0).astype(np.float16).astype(np.float64)
     np.testing.assert_allclose(np.linalg.norm(VonMisesFisher(1.0).check(X), axis=1), 1.0, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("kappa", "n"), [(1e6, 1e3), (1e6, 1e5), (1e8, 1e5)])
+def test_a_large_table_of_great_concentration_loses_no_digits(kappa, n):
+    """In D = 3, log C(κ) = −log 4π − log(sinh κ/κ), and sinh κ is exp(κ)/2 to the last digit here."""
+    x = np.array([[0.0, 0.0, 1.0]])
+    stats = np.array([[n, 0.0, 0.0, n]])
+    expected = -np.log(4 * np.pi) + np.log(2 * kappa) + np.log(n) - np.log(n + 1)
+    np.testing.assert_allclose(VonMisesFisher(kappa).log_predictive(x, stats), expected, rtol=1e-13)

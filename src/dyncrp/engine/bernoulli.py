@@ -70,12 +70,12 @@ def rows(family: Bernoulli, X: Float) -> Float:
     return X
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _log_or_digamma(value: float, tables: Tables) -> float:
     return digamma(value) if tables.hyper[0] > 0 else math.log(value)
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _refresh_constant(c: int, tables: Tables) -> None:
     D = tables.sums.shape[1]
     total = 0.0
@@ -94,7 +94,7 @@ def _refresh_constant(c: int, tables: Tables) -> None:
     tables.screen_constant[c] = total + UNIT * ((D + 8) * size + 4.0 * abs(total))
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _refresh(c: int, tables: Tables) -> None:
     D = tables.sums.shape[1]
     for d in range(D):
@@ -103,7 +103,7 @@ def _refresh(c: int, tables: Tables) -> None:
     _refresh_constant(c, tables)
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work: Work) -> None:
     for m in range(b):
         for d in range(Y.shape[1]):
@@ -112,7 +112,7 @@ def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work
         np.dot(work.rows[:b], tables.odds[:K].T, work.flat[: b * K].reshape(b, K))
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Work) -> float:
     for c in range(K0):
         work.screened[c] = tables.screen_constant[c] + work.flat[m * K0 + c]
@@ -123,7 +123,7 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
     return 1e-4
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]:
     D = y.shape[0]
     total = 0.0
@@ -137,7 +137,7 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
     return tables.constant[c] + total, 0.0
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _rescore(y: Float, c: int, aux: float, r: float, tables: Tables) -> float:
     D = y.shape[0]
     total = 0.0
@@ -150,7 +150,7 @@ def _rescore(y: Float, c: int, aux: float, r: float, tables: Tables) -> float:
     return total
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> None:
     tables.sums[c] = 0.0
     tables.misses[c] = 0.0
@@ -158,7 +158,7 @@ def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> 
     _refresh(c, tables)
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, work: Work) -> None:
     tables.counts[c] += w
     D = y.shape[0]

@@ -76,7 +76,7 @@ def rows(family: Gaussian, X: Float) -> Float:
     return (X - family.prior_mean) / np.sqrt(family.variance)
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _refresh(c: int, tables: Tables) -> None:
     """Recompute what is derived from the statistics of table c."""
     D = tables.sums.shape[1]
@@ -104,7 +104,7 @@ def _refresh(c: int, tables: Tables) -> None:
         tables.screen_half[c] = half
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work: Work) -> None:
     D = Y.shape[1]
     for m in range(b):
@@ -127,7 +127,7 @@ def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work
         np.dot(rows, rows.T, work.gram[: b * b].reshape(b, b))
 
 
-@njit(cache=True, fastmath=NO_NAN, forceinline=True)
+@njit(fastmath=NO_NAN, forceinline=True)
 def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Work) -> float:
     norm = work.origin[m, 0]
     n = np.float32(norm) if norm < HUGE else np.float32(0.0)
@@ -148,7 +148,7 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
     return (y.shape[0] + LARGEST_BLOCK + 8) * UNIT * norm + 1e-6 * (1.0 + abs(tables.hyper[1]) + abs(tables.hyper[3]))
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]:
     """Return the score of table c, or of an empty one, and |y − μ|²."""
     D = y.shape[0]
@@ -165,14 +165,14 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
     return tables.constant[c] - tables.half[c] * square, square
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _rescore(y: Float, c: int, square: float, r: float, tables: Tables) -> float:
     q = tables.hyper[0] + tables.counts[c]
     shrink = q / (q + r)
     return tables.hyper[1] - 0.5 * y.shape[0] / (q + r) - 0.5 * shrink * shrink * square
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> None:
     tables.sums[c] = 0.0
     tables.counts[c] = 0.0
@@ -180,7 +180,7 @@ def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> 
         work.opened[later, c - K0] = work.origin[later, 1]
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, work: Work) -> None:
     tables.counts[c] += w
     for d in range(y.shape[0]):

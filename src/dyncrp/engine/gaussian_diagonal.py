@@ -64,7 +64,7 @@ def screen_width(D: int) -> int:
     return 2 * D
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _refresh(c: int, tables: Tables) -> None:
     D = tables.sums.shape[1]
     n = tables.counts[c]
@@ -99,7 +99,7 @@ def _refresh(c: int, tables: Tables) -> None:
         tables.screen_constant[c] = tables.constant[c] - 0.5 * square + (2 * D + 8) * UNIT * norm
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work: Work) -> None:
     D = Y.shape[1]
     for m in range(b):
@@ -117,7 +117,7 @@ def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work
         np.dot(work.rows[:b], tables.weights[:K].T, work.flat[: b * K].reshape(b, K))
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Work) -> float:
     for c in range(K0):
         work.screened[c] = tables.screen_constant[c] + work.flat[m * K0 + c]
@@ -131,7 +131,7 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
     return (2 * D + 8) * UNIT * work.origin[m, 0] + 1e-6 * (1.0 + abs(tables.hyper[0]) + abs(tables.hyper[2]))
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]:
     n = 0.0 if fresh else tables.counts[c]
     square = 0.0
@@ -152,7 +152,7 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
     return tables.constant[c] - 0.5 * square, 0.0
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _rescore(y: Float, c: int, aux: float, r: float, tables: Tables) -> float:
     total = 0.0
     for d in range(y.shape[0]):
@@ -162,13 +162,13 @@ def _rescore(y: Float, c: int, aux: float, r: float, tables: Tables) -> float:
     return tables.hyper[0] - 0.5 * total
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> None:
     tables.sums[c] = 0.0
     tables.counts[c] = 0.0
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, work: Work) -> None:
     tables.counts[c] += w
     for d in range(y.shape[0]):

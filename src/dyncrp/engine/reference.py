@@ -29,8 +29,8 @@ Complex = NDArray[np.complex128]
 ASSIGNMENTS = ("predictive", "variational")
 TABLE_COUNTS = ("map", "posterior")
 
-# Shares closer than this are a tie: the first table gets the label, and a new table opens. So rounding, which depends
-# on how a stream is cut and on the engine, does not decide between tables that the mathematics finds equal.
+# Shares closer than this, in proportion, are a tie: the first table gets the label, and a new table opens. So
+# rounding, which differs between engines, does not decide between tables that the mathematics finds equal.
 TIE = 1e-9
 # An occupancy below this is 0: near the end of the range of floats its digits mean nothing.
 NEGLIGIBLE = 1e-300
@@ -175,7 +175,7 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
 
     log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
     responsibilities = _softmax(scores)
-    if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold - TIE:
+    if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold * (1.0 - TIE):
         stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
         mode_states = np.vstack(
             [state.mode_states, np.zeros_like(state.mode_states, shape=(1, len(model.modes.rates)))]
@@ -192,7 +192,7 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
     )
-    label = int(np.argmax(responsibilities >= np.max(responsibilities) - TIE))
+    label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
     return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds)
 
 

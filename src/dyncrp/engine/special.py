@@ -17,7 +17,7 @@ Float = NDArray[np.float64]
 
 
 def bessel_constants(n_features: int) -> Float:
-    """Gather what ``log_bessel`` needs for ν = n_features/2 − 1: [ν, steps, Stirling's remainder, u …, v …].
+    """Gather what ``bessel_excess`` needs for ν = n_features/2 − 1: [ν, steps, Stirling's remainder, u …, v …].
 
     u and v are Debye's sums over k at the order μ = ν + steps, as polynomials in p.
     """
@@ -53,8 +53,8 @@ def _ratio_at(constants: Float, mu: float, kappa: float, p: float, u: float) -> 
 
 
 @njit(cache=True)
-def log_bessel(kappa: float, constants: Float) -> float:
-    """Return log F_ν(κ), where F_ν(κ) = Γ(ν+1) (2/κ)^ν I_ν(κ)."""
+def bessel_excess(kappa: float, constants: Float) -> float:
+    """Return log F_ν(κ) − κ, where F_ν(κ) = Γ(ν+1) (2/κ)^ν I_ν(κ)."""
     nu, steps = constants[0], int(constants[1])
     mu = nu + steps
     z = kappa / mu
@@ -62,7 +62,8 @@ def log_bessel(kappa: float, constants: Float) -> float:
     p = 1.0 / root
     u = _debye_sum(constants, 3, p)
     half = 0.5 * z * z / (1.0 + root)
-    value = mu * (2.0 * half - math.log1p(half)) + constants[2] - 0.5 * math.log(root) + math.log(u)
+    leading = -mu * (2.0 * mu * half + kappa) / (mu * root + kappa)
+    value = leading - mu * math.log1p(half) + constants[2] - 0.5 * math.log(root) + math.log(u)
     if steps > 0:
         ratio = _ratio_at(constants, mu, kappa, p, u)
         product = 1.0

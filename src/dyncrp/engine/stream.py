@@ -91,7 +91,7 @@ class Record(NamedTuple):
     data: Float
 
 
-@njit(cache=True, fastmath=NO_NAN, forceinline=True)
+@njit(fastmath=NO_NAN, forceinline=True)
 def best_of_chunks(K: int, work: Work) -> None:
     """Fill work.best from work.screened."""
     for j in range((K + CHUNK - 1) // CHUNK):
@@ -101,7 +101,7 @@ def best_of_chunks(K: int, work: Work) -> None:
         work.best[j] = best
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def remember_touched(c: int, work: Work) -> None:
     """Add table c to the list of those that the block has touched."""
     for j in range(work.touched[0]):
@@ -111,7 +111,7 @@ def remember_touched(c: int, work: Work) -> None:
     work.touched[0] += 1
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _set_frame(t: float, law: Law, seats: Seats, work: Work) -> None:
     """Compute readout a exp(−rate Δ) (rows 0, 1) and growth exp(rate Δ) (rows 2, 3) of time t in the frame.
 
@@ -132,7 +132,7 @@ def _set_frame(t: float, law: Law, seats: Seats, work: Work) -> None:
             frame[3, m] = -grow * s
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _rebase(t: float, K: int, law: Law, seats: Seats) -> None:
     """Move the frame's origin to t: multiply every mode state by exp(−rate Δ)."""
     delta = t - seats.clock[0]
@@ -147,7 +147,7 @@ def _rebase(t: float, K: int, law: Law, seats: Seats) -> None:
         seats.total[0, m], seats.total[1, m] = a * c - b * s, a * s + b * c
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _occupancy(c: int, seats: Seats, work: Work) -> float:
     value = 0.0
     for m in range(seats.real.shape[1]):
@@ -155,7 +155,7 @@ def _occupancy(c: int, seats: Seats, work: Work) -> float:
     return value if value > NEGLIGIBLE else 0.0
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _log_weight(c: int, law: Law, seats: Seats, work: Work) -> float:
     """Return log(occupancy + alpha q(C = c)) of table c < K."""
     weight = work.occupancy[c] if law.switches[3] else _occupancy(c, seats, work)
@@ -164,7 +164,7 @@ def _log_weight(c: int, law: Law, seats: Seats, work: Work) -> float:
     return math.log(weight) if weight > 0.0 else -math.inf
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _update_count(K: int, n_kept: int, seats: Seats, work: Work) -> None:
     """q_n(k) = q(k) S_k + q(k−1)(1 − S_{k−1}), S_k the responsibility of the first k tables; K tables are open now."""
     count = seats.posterior
@@ -182,7 +182,7 @@ def _update_count(K: int, n_kept: int, seats: Seats, work: Work) -> None:
         carried = q * (1.0 - share)
 
 
-@njit(cache=True, forceinline=True)  # so that the six functions leave no pointers behind, which no cache can keep
+@njit(forceinline=True)  # so that the six functions leave no pointers behind, which no cache can keep
 def run(
     prepare: Any,
     screen: Any,
@@ -324,7 +324,7 @@ def run(
                     norm += work.scores[3, j]
             record.log_evidence[i] = top_score + math.log(norm) - log_total
             fresh_share = math.exp(fresh - top_score) / norm
-            opens = learn and (K == 0 or fresh_share >= threshold - TIE)
+            opens = learn and (K == 0 or fresh_share >= threshold * (1.0 - TIE))
             if learn and not opens:
                 # renormalised among the open tables, whose best may lie far below the new one
                 top_score = -math.inf
@@ -356,7 +356,7 @@ def run(
             seated = 0.0
             for j in range(n_kept):
                 r = work.scores[3, j]
-                if label < 0 and r >= largest - TIE:
+                if label < 0 and r >= largest * (1.0 - TIE):
                     label = work.candidates[j]
                 if r < DROPPED:
                     continue

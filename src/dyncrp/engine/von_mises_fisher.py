@@ -2,7 +2,7 @@
 
 A table with s = Σ r x has h = κ s, a = |h|; with b = |h + κx| and F the scaled Bessel function of ``special``,
 
-    predictive:   log C(κ) + log F(b) − log F(a)
+    predictive:   log C(κ) + log F(b) − log F(a) = log C(0) + e(b) − e(a) − e(κ) + (b − a − κ),  e = log F − identity
     variational:  log C(κ) + κ A(a) (h·x)/a,     A = F'/F, the Bessel ratio.
 
 log F is convex, so that log F(b) − log F(a) ≤ A(b) (b − a) whichever is larger. Screening bounds A(b) from the right
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from dyncrp.engine import stream
 from dyncrp.engine.borrow import borrowed
-from dyncrp.engine.special import bessel_constants, bessel_ratio, log_bessel
+from dyncrp.engine.special import bessel_constants, bessel_excess, bessel_ratio
 from dyncrp.engine.stream import FAST, LARGEST_BLOCK, UNIT, Float, Law, Record, Seats, Work, best_of_chunks
 from dyncrp.families import VonMisesFisher
-from dyncrp.families.bessel import log_normalizer
+from dyncrp.families.bessel import log_normalizer, log_uniform
 
 STATISTICS = ("sums", "counts")  # what a file keeps
 
@@ -37,10 +37,11 @@ class Tables(NamedTuple):
     natural: NDArray[np.float32]  # (capacity, D) h = κ Σ r x
     length: NDArray[np.float32]  # (capacity,) a = |h|
     pull: NDArray[np.float32]  # (capacity,) κ A(a)/a
-    log_bessel: Float  # (capacity,) log F(a)
+    norm: Float  # (capacity,) |s|
+    excess: Float  # (capacity,) log F(a) − a
     exact_pull: Float  # (capacity,) κ A(a)/a
     reference: Float  # unused: the sphere has its own origin
-    hyper: Float  # κ, log C(κ), variational, log C(κ) of an empty table
+    hyper: Float  # κ, log C(κ), variational, log C(0), log C(0) − e(κ)
     bessel: Float  # see special.bessel_constants
 
 
@@ -54,10 +55,11 @@ def make_tables(family: VonMisesFisher, D: int, capacity: int, variational: bool
         natural=np.zeros((capacity, D), dtype=np.float32),
         length=np.zeros(capacity, dtype=np.float32),
         pull=np.zeros(capacity, dtype=np.float32),
-        log_bessel=np.zeros(capacity),
+        norm=np.zeros(capacity),
+        excess=np.zeros(capacity),
         exact_pull=np.zeros(capacity),
         reference=np.zeros(D),
-        hyper=np.array([kappa, log_c, variational, float(log_normalizer(D, 0.0))]),
+        hyper=np.array([kappa, log_c, variational, log_uniform(D), log_c + kappa]),
         bessel=bessel_constants(D),
     )
 
@@ -77,23 +79,24 @@ def rows(family: VonMisesFisher, X: Float) -> Float:
     return X
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _refresh(c: int, tables: Tables) -> None:
     kappa = tables.hyper[0]
     square = 0.0
     for d in range(tables.sums.shape[1]):
         square += tables.sums[c, d] * tables.sums[c, d]
         tables.natural[c, d] = kappa * tables.sums[c, d]
-    length = kappa * math.sqrt(square)
+    tables.norm[c] = math.sqrt(square)
+    length = kappa * tables.norm[c]
     tables.length[c] = length
     if tables.hyper[2] > 0:
         tables.exact_pull[c] = kappa * _ratio_over(length, tables)
         tables.pull[c] = tables.exact_pull[c]
     else:
-        tables.log_bessel[c] = log_bessel(length, tables.bessel)
+        tables.excess[c] = bessel_excess(length, tables.bessel)
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _ratio_over(length: float, tables: Tables) -> float:
     """Return A(a)/a, which is 1/D at a = 0."""
     if length < 1e-8:
@@ -101,7 +104,7 @@ def _ratio_over(length: float, tables: Tables) -> float:
     return bessel_ratio(length, tables.bessel) / length
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work: Work) -> None:
     for m in range(b):
         for d in range(Y.shape[1]):
@@ -113,7 +116,7 @@ def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work
         np.dot(rows, rows.T, work.gram[: b * b].reshape(b, b))
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _bound(product: np.float32, c: int, tables: Tables, kappa: np.float32, low: np.float32, high: np.float32) -> float:
     """Return an upper bound of log F(b) − log F(a), given h·x."""
     two = np.float32(2.0)
@@ -125,7 +128,7 @@ def _bound(product: np.float32, c: int, tables: Tables, kappa: np.float32, low: 
     return step * b / (low + math.sqrt(b * b + edge * edge))
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Work) -> float:
     kappa = np.float32(tables.hyper[0])
     log_c = np.float32(tables.hyper[1])
@@ -147,7 +150,7 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
     return (D + LARGEST_BLOCK + 16) * UNIT * tables.hyper[0] * worst + 1e-6 * (1.0 + abs(tables.hyper[1]))
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]:
     """Return the score of table c, or of an empty one, and s·x."""
     if fresh:
@@ -159,13 +162,17 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
             product += tables.sums[c, d] * y[d]
         return tables.hyper[1] + tables.exact_pull[c] * kappa * product, product
     square = 0.0
+    product = 0.0
     for d in range(y.shape[0]):
         total = tables.sums[c, d] + y[d]
         square += total * total
-    return tables.hyper[1] + log_bessel(kappa * math.sqrt(square), tables.bessel) - tables.log_bessel[c], 0.0
+        product += tables.sums[c, d] * y[d]
+    norm = math.sqrt(square)
+    growth = kappa * ((2.0 * product + 1.0) / (norm + tables.norm[c]) - 1.0)
+    return tables.hyper[4] + bessel_excess(kappa * norm, tables.bessel) - tables.excess[c] + growth, 0.0
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _rescore(y: Float, c: int, product: float, r: float, tables: Tables) -> float:
     kappa = tables.hyper[0]
     square = 0.0
@@ -175,7 +182,7 @@ def _rescore(y: Float, c: int, product: float, r: float, tables: Tables) -> floa
     return tables.hyper[1] + kappa * _ratio_over(kappa * math.sqrt(square), tables) * kappa * (product + r)
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> None:
     tables.sums[c] = 0.0
     tables.counts[c] = 0.0
@@ -183,7 +190,7 @@ def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> 
         work.opened[later, c - K0] = 0.0
 
 
-@njit(cache=True, fastmath=FAST, forceinline=True)
+@njit(fastmath=FAST, forceinline=True)
 def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, work: Work) -> None:
     tables.counts[c] += w
     for d in range(y.shape[0]):

@@ -4,7 +4,9 @@ Write ν = D/2 − 1 and F_ν(κ) = Γ(ν+1) (2/κ)^ν I_ν(κ), the Bessel func
 
     log C_D(κ) = log C_D(0) − log F_ν(κ),     C_D(0) = 1 / area of the unit sphere,
 
-and nothing under- or overflows. With r_ν = I_{ν+1}/I_ν, orders are linked by two stable downward recurrences,
+and nothing under- or overflows. For large κ, log F_ν(κ) is all but κ, and differences of it would lose every digit
+that matters; so we compute the excess log F_ν(κ) − κ. With r_ν = I_{ν+1}/I_ν, orders are linked by two stable downward
+recurrences,
 
     1/r_ν = 2(ν+1)/κ + r_{ν+1},        F_ν = F_{ν+1} (1 + κ r_{ν+1} / (2(ν+1))).
 
@@ -54,11 +56,11 @@ DEBYE_U, DEBYE_V = _debye_polynomials(DEBYE_TERMS)
 STIRLING = np.array([1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
 
 
-def log_bessel_and_ratio(n_features: int, kappa: ArrayLike) -> tuple[Float, Float]:
-    """Return log F_ν(κ) and r_ν(κ) = I_{ν+1}(κ)/I_ν(κ) for ν = n_features/2 − 1, elementwise in κ ≥ 0.
+def excess_and_ratio(n_features: int, kappa: ArrayLike) -> tuple[Float, Float]:
+    """Return log F_ν(κ) − κ and r_ν(κ) = I_{ν+1}(κ)/I_ν(κ) for ν = n_features/2 − 1, elementwise in κ ≥ 0.
 
-    >>> log_F, ratio = log_bessel_and_ratio(3, np.array([2.0]))  # D = 3: F = sinh κ / κ, r = coth κ − 1/κ
-    >>> np.allclose([log_F, ratio], [[np.log(np.sinh(2) / 2)], [1 / np.tanh(2) - 0.5]], rtol=1e-14)
+    >>> excess, ratio = excess_and_ratio(3, np.array([2.0]))  # D = 3: F = sinh κ / κ, r = coth κ − 1/κ
+    >>> np.allclose([excess + 2, ratio], [[np.log(np.sinh(2) / 2)], [1 / np.tanh(2) - 0.5]], rtol=1e-14)
     True
     """
     kappa = np.asarray(kappa, dtype=np.float64)
@@ -74,7 +76,8 @@ def log_bessel_and_ratio(n_features: int, kappa: ArrayLike) -> tuple[Float, Floa
 
     half = 0.5 * z * z / (1.0 + root)  # (root − 1)/2 without cancellation
     stirling = np.sum(STIRLING * mu ** (1.0 - 2.0 * np.arange(1, len(STIRLING) + 1)))
-    log_F = mu * (2.0 * half - np.log1p(half)) + stirling - 0.5 * np.log(root) + np.log(u)
+    leading = -mu * (2.0 * mu * half + kappa) / (mu * root + kappa)  # μ (root − 1) − κ without cancellation
+    excess = leading - mu * np.log1p(half) + stirling - 0.5 * np.log(root) + np.log(u)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         debye = (root * v / u - 1.0) / z  # I'_μ/I_μ − μ/κ
@@ -84,9 +87,9 @@ def log_bessel_and_ratio(n_features: int, kappa: ArrayLike) -> tuple[Float, Floa
     ratio = np.where(z < SMALL_Z, fraction, debye)
 
     for j in range(steps, 0, -1):
-        log_F = log_F + np.log1p(kappa * ratio / (2.0 * (nu + j)))
+        excess = excess + np.log1p(kappa * ratio / (2.0 * (nu + j)))
         ratio = kappa / (2.0 * (nu + j) + kappa * ratio)
-    return log_F, ratio
+    return excess, ratio
 
 
 def log_normalizer(n_features: int, kappa: ArrayLike) -> Float:
@@ -95,8 +98,13 @@ def log_normalizer(n_features: int, kappa: ArrayLike) -> Float:
     >>> float(np.exp(log_normalizer(3, 0.0)) * 4 * np.pi).__round__(12)
     1.0
     """
+    return log_uniform(n_features) - np.asarray(kappa, dtype=np.float64) - excess_and_ratio(n_features, kappa)[0]
+
+
+def log_uniform(n_features: int) -> float:
+    """Return log C_D(0), minus the log of the area of the unit sphere in D = n_features dimensions."""
     half = n_features / 2.0
-    return gammaln(half) - np.log(2.0) - half * np.log(np.pi) - log_bessel_and_ratio(n_features, kappa)[0]
+    return float(gammaln(half) - np.log(2.0) - half * np.log(np.pi))
 
 
 def bessel_ratio(n_features: int, kappa: ArrayLike) -> Float:
@@ -105,4 +113,4 @@ def bessel_ratio(n_features: int, kappa: ArrayLike) -> Float:
     >>> float(bessel_ratio(3, 0.0))
     0.0
     """
-    return log_bessel_and_ratio(n_features, kappa)[1]
+    return excess_and_ratio(n_features, kappa)[1]

@@ -8,10 +8,12 @@ import numpy as np
 
 from dyncrp.checks import Seed, positive
 from dyncrp.families.base import Family, Float
-from dyncrp.families.bessel import bessel_ratio, log_normalizer
+from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalizer, log_uniform
 
 # float16 embeddings are unit vectors to about 1e-4.
 NORM_TOLERANCE = 5e-4
+# Beyond it, the rounding of a unit vector alone changes densities by more than a part in a million.
+LARGEST_CONCENTRATION = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class VonMisesFisher(Family):
         kappa = self.concentration
         is_number = isinstance(kappa, (int, float, np.integer, np.floating)) and not isinstance(kappa, bool)
         kappa = 0.0 if is_number and kappa == 0 else positive("concentration", kappa)
+        if kappa > LARGEST_CONCENTRATION:
+            raise ValueError(f"concentration must be at most {LARGEST_CONCENTRATION:g}, got {kappa!r}")
         object.__setattr__(self, "concentration", kappa)
 
     def check(self, X: Float) -> Float:
@@ -65,12 +69,18 @@ class VonMisesFisher(Family):
         return log_normalizer(D, 0.0) - log_normalizer(D, lengths)
 
     def log_predictive(self, X: Float, stats: Float) -> Float:
-        """Return log C(κ) + log C(|h|) − log C(|h + κx|)."""
-        D = X.shape[1]
+        """Return log C(κ) + log C(|h|) − log C(|h + κx|).
+
+        Written with log C(κ) = log C(0) − κ − excess(κ), and |s + x| − |s| − 1 by itself: the three logarithms grow
+        with κ and with the size of the table, and what is left of them does not.
+        """
+        D, kappa = X.shape[1], self.concentration
         s = stats[:, 1:]
-        before = self.concentration * np.linalg.norm(s, axis=1)
-        after = self.concentration * np.linalg.norm(X[:, None, :] + s, axis=2)
-        return log_normalizer(D, self.concentration) + log_normalizer(D, before) - log_normalizer(D, after)
+        before = np.linalg.norm(s, axis=1)
+        after = np.linalg.norm(X[:, None, :] + s, axis=2)
+        growth = kappa * ((2.0 * (X @ s.T) + 1.0) / (after + before) - 1.0)
+        excess = [excess_and_ratio(D, kappa * length)[0] for length in (after, before, 1.0)]
+        return log_uniform(D) + excess[0] - excess[1] - excess[2] + growth
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return log C(κ) + κ A(|h|) (h/|h|)·x."""
