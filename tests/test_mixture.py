@@ -689,3 +689,33 @@ def test_a_stream_keeps_to_one_kind_of_clock():
             model.partial_fit(G[:2], times=times)
     with pytest.raises(ValueError, match="one clock"):
         model.predict(G[:2], times=dates)
+
+
+@every_family
+@pytest.mark.parametrize("timed", [False, True])
+def test_one_at_a_time_is_the_same_to_the_bit(family, timed):
+    X, times = stream(family)
+    whole = DynamicalMixture(family, Exponential(15.0)).fit(X, times=times if timed else None)
+    one = DynamicalMixture(family, Exponential(15.0))
+    labels = [one.learn_one(x, t if timed else None) for x, t in zip(X, times, strict=True)]
+    assert labels == whole.labels_.tolist()
+    assert one.log_evidence_ == whole.log_evidence_
+    assert one.occupancies_.tobytes() == whole.occupancies_.tobytes()
+    assert one.n_observations_ == len(X)
+
+
+def test_learn_one_refuses_what_partial_fit_refuses():
+    model = gaussian_model()
+    model.learn_one(G[0], 1.0)
+    before = fingerprint(model, G)
+    for x, t, message in (
+        (G[0], 0.5, "backwards"),
+        (G[0], np.nan, "finite"),
+        (G[0] * np.nan, 2.0, "finite"),
+        (G[0][:1], 2.0, "features"),
+        (G[0], None, "one clock"),
+        (3.0, 2.0, "two-dimensional"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.learn_one(x, t)
+    assert fingerprint(model, G) == before

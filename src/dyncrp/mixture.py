@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dyncrp import persistence
-from dyncrp.checks import as_observations, as_times, positive
+from dyncrp.checks import LATEST, as_observations, as_times, positive
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine import make_engine, reference
 from dyncrp.families import Family
@@ -102,6 +102,33 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Go on learning from X (n, D) at ``times`` (n,), by default the index of arrival; y is ignored."""
         return self._learn(X, times, start=not hasattr(self, "_engine"))
+
+    def learn_one(self, x: ArrayLike, t: float | None = None) -> int:
+        """Learn from one observation x (D,) at time t and return its table: the fast path for loops.
+
+        The same as ``partial_fit([x], times=[t])``, except that ``labels_`` and ``responsibilities_`` stay those of
+        the last batch. Times are numbers; by default, the index of arrival.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))
+        >>> [model.learn_one(x) for x in ([0.0, 0.1], [9.0, 9.2], [0.2, 0.0])]
+        [0, 1, 0]
+        """
+        row = as_observations(np.asarray(x)[None, ...])
+        if not hasattr(self, "_engine") or (t is not None) != (self._clock == NUMBERS):
+            self.partial_fit(row, times=None if t is None else [t])
+            return int(self.labels_[0])
+        engine = self._engine
+        self._check_width(row)
+        row = engine.model.family.check(row)
+        if t is None:
+            t = self.n_observations_
+        elif not engine.time <= t <= LATEST:
+            as_times([t], n=1, last=engine.time)
+        label, log_evidence = engine.run_one(row[0], float(t))
+        self.n_observations_ += 1
+        self.log_evidence_ += log_evidence
+        return label
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.

@@ -60,14 +60,9 @@ def screen_width(D: int) -> int:
     return D
 
 
-def scale(family: Bernoulli, D: int) -> Float:
-    """Return ones: rows are in the user's coordinates."""
-    return np.ones(D)
-
-
-def rows(family: Bernoulli, X: Float) -> Float:
-    """Return X as it is."""
-    return X
+def coordinates(family: Bernoulli, D: int) -> tuple[Float, Float]:
+    """Return the shift 0 and the scale 1: rows are in the user's coordinates."""
+    return np.zeros(D), np.ones(D)
 
 
 @njit(forceinline=True)

@@ -42,6 +42,8 @@ def block_size(K: int, capacity: int) -> int:
 class CompiledEngine:
     """Streaming inference for one model and one stream of D features."""
 
+    _one: tuple[Float, Float, Record] | None  # buffers of run_one
+
     def __init__(self, model: Model, n_features: int) -> None:
         kernel = kernel_for(model)
         if kernel is None:
@@ -50,6 +52,8 @@ class CompiledEngine:
         self.n_features = n_features
         self._kernel = kernel
         self._learning = _law(model, learn=True)
+        self._shift, self._scale = kernel.coordinates(model.family, n_features)
+        self._moved = bool(np.any(self._shift != 0) or np.any(self._scale != 1))
         self._allocate(FIRST_CAPACITY)
 
     @property
@@ -65,8 +69,22 @@ class CompiledEngine:
     def run(self, X: Float, times: Float) -> Trace:
         """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
         if self.n_tables == 0:
-            self._tables.reference[:] = self._kernel.rows(self.model.family, X[:1])[0]
+            self._tables.reference[:] = self._rows(X[:1])[0]
         return self._stretch(X, times, self._learning)
+
+    def run_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Take in one valid observation x (D,) at time t; return its label and log evidence. For loops."""
+        if self._one is None or len(self._one[2].data) <= self.n_tables:
+            self._one = np.empty((1, self.n_features)), np.empty(1), _record(1, 2 * self.n_tables + 16)
+        Y, times, record = self._one
+        Y[0] = (x - self._shift) / self._scale if self._moved else x
+        times[0] = t
+        if self.n_tables == 0 or not self._kernel.run(
+            Y, times, 1, self._tables, self._seats, self._learning, self._work, record, 0
+        ):
+            trace = self.run(x[None, :], times)
+            return int(trace.labels[0]), float(trace.log_evidence[0])
+        return int(record.labels[0]), float(record.log_evidence[0])
 
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
@@ -85,31 +103,33 @@ class CompiledEngine:
             self._kernel.refresh_all(self.n_tables, tables)
         return self._stretch(X, times, _law(self.model, learn=False, predictive=True), tables).log_evidence
 
+    def _rows(self, X: Float) -> Float:
+        """Return rows in the kernel's coordinates; as they are if those are the user's."""
+        return (X - self._shift) / self._scale if self._moved else X
+
     def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
+        """Hand rows to the kernel piece by piece, making room for tables and for the record when it asks."""
         n = len(X)
-        record = _record(n, 2 * n + self.n_tables + 16)
-        for begin in range(0, n, PIECE):
-            Y = np.ascontiguousarray(self._kernel.rows(self.model.family, X[begin : begin + PIECE]))
-            piece = Record(
-                record.labels[begin:], record.log_evidence[begin:], record.indptr[begin:], record.indices, record.data
-            )
+        record = _record(n, (self.n_tables + 1) if n == 1 else 2 * n + self.n_tables + 16)
+        begin = 0
+        while begin < n:
+            Y = self._rows(X[begin : begin + PIECE])
             t = times[begin : begin + PIECE]
+            piece = record if n <= PIECE else record.after(begin)
             done = 0
             while True:
-                capacity = len(self._tables.counts)
-                block = block_size(self.n_tables, capacity)
-                work = self._work
+                K, capacity = self.n_tables, len(self._seats.posterior) - 1
+                block = block_size(K, capacity)
                 live = self._tables if tables is None else tables
-                done = self._kernel.run(Y, t, block, live, self._seats, law, work, piece, done)
+                done = self._kernel.run(Y, t, block, live, self._seats, law, self._work, piece, done)
                 if done == len(Y):
                     break
                 if self.n_tables + block > capacity:
                     self._grow()
-                wanted = int(piece.indptr[done]) + (self.n_tables + 1) * 4 + 2 * n
-                if wanted > len(record.data):
-                    size = max(wanted, 2 * len(record.data))
-                    record = record._replace(indices=_longer(record.indices, size), data=_longer(record.data, size))
-                    piece = piece._replace(indices=record.indices, data=record.data)
+                if piece.indptr[done] + self.n_tables + block >= len(record.data):
+                    record = record.longer(2 * len(record.data) + self.n_tables + block)
+                    piece = record.after(begin)
+            begin += len(Y)
         nnz = int(record.indptr[n])
         columns = self.n_tables + (0 if law.switches[4] else 1)
         return Trace(
@@ -126,9 +146,8 @@ class CompiledEngine:
         if self.model.rules.table_count == "map":
             count[:] = 0.0
             count[K] = 1.0
-        scale = self._kernel.scale(self.model.family, self.n_features)
         return State(
-            stats=np.hstack([self._tables.counts[:K, None], self._tables.sums[:K] * scale]),
+            stats=np.hstack([self._tables.counts[:K, None], self._tables.sums[:K] * self._scale]),
             mode_states=(seats.real[:K] + 1j * seats.imag[:K]) * decay,
             time=self.time,
             n_tables_posterior=count,
@@ -180,6 +199,7 @@ class CompiledEngine:
             n=np.array([0, -1], dtype=np.int64),
         )
         self._work = _work(capacity, self._kernel.screen_width(self.n_features), M)
+        self._one = None
 
     def _grow(self) -> None:
         """Double the room for tables."""

@@ -21,7 +21,19 @@ from numpy.typing import NDArray
 
 from dyncrp.engine import stream
 from dyncrp.engine.borrow import borrowed
-from dyncrp.engine.stream import CHUNK, FAST, LARGEST_BLOCK, NO_NAN, UNIT, Float, Law, Record, Seats, Work
+from dyncrp.engine.stream import (
+    CHUNK,
+    FAST,
+    LARGEST_BLOCK,
+    NO_NAN,
+    UNIT,
+    Float,
+    Law,
+    Record,
+    Seats,
+    Work,
+    best_of_chunks,
+)
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
 HUGE = 1e30  # squares beyond this do not fit single precision
@@ -47,7 +59,7 @@ class Tables(NamedTuple):
 def make_tables(family: Gaussian, D: int, capacity: int, variational: bool) -> Tables:
     """Return room for ``capacity`` tables of D features."""
     precision = np.broadcast_to(np.asarray(family.variance / family.prior_variance), D)[0]
-    log_normalizer = -0.5 * D * LOG_2PI - float(np.sum(np.log(scale(family, D))))
+    log_normalizer = -0.5 * D * LOG_2PI - float(np.sum(np.log(coordinates(family, D)[1])))
     return Tables(
         sums=np.zeros((capacity, D)),
         counts=np.zeros(capacity),
@@ -66,14 +78,9 @@ def screen_width(D: int) -> int:
     return D
 
 
-def scale(family: Gaussian, D: int) -> Float:
-    """Return σ: what a unit of y is in the user's coordinates."""
-    return np.broadcast_to(np.sqrt(family.variance), D)
-
-
-def rows(family: Gaussian, X: Float) -> Float:
-    """Return y = (x − m₀)/σ."""
-    return (X - family.prior_mean) / np.sqrt(family.variance)
+def coordinates(family: Gaussian, D: int) -> tuple[Float, Float]:
+    """Return the shift m₀ and the scale σ of y = (x − shift)/scale, (D,) both."""
+    return np.broadcast_to(np.asarray(family.prior_mean), D), np.broadcast_to(np.sqrt(family.variance), D)
 
 
 @njit(fastmath=FAST, forceinline=True)
@@ -104,6 +111,12 @@ def _refresh(c: int, tables: Tables) -> None:
         tables.screen_half[c] = half
 
 
+@njit(forceinline=True)
+def _directly(b: int, D: int) -> bool:
+    """Tell whether inner products are cheaper one by one than as a matrix product with its corrections."""
+    return b == 1 or D <= 4
+
+
 @njit(fastmath=FAST, forceinline=True)
 def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work: Work) -> None:
     D = Y.shape[1]
@@ -120,6 +133,8 @@ def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work
         if norm > HUGE:
             for d in range(D):
                 work.rows[m, d] = 0.0
+    if _directly(b, D):
+        return
     rows = work.rows[:b]
     if K > 0:
         np.dot(rows, tables.centers[:K].T, work.flat[: b * K].reshape(b, K))
@@ -132,6 +147,23 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
     norm = work.origin[m, 0]
     n = np.float32(norm) if norm < HUGE else np.float32(0.0)
     two = np.float32(2.0)
+    if _directly(b, y.shape[0]):
+        for c in range(K):
+            product = np.float32(0.0)
+            for d in range(y.shape[0]):
+                product += work.rows[m, d] * tables.centers[c, d]
+            work.screened[c] = tables.screen_constant[c] + tables.screen_half[c] * (two * product - n)
+        best_of_chunks(K, work)
+    else:
+        _screen_from_products(m, K0, K, n, tables, work)
+    if norm > HUGE:
+        return math.inf
+    return (y.shape[0] + LARGEST_BLOCK + 8) * UNIT * norm + 1e-6 * (1.0 + abs(tables.hyper[1]) + abs(tables.hyper[3]))
+
+
+@njit(fastmath=NO_NAN, forceinline=True)
+def _screen_from_products(m: int, K0: int, K: int, n: np.float32, tables: Tables, work: Work) -> None:
+    two = np.float32(2.0)
     for j in range((K + CHUNK - 1) // CHUNK):
         best = -np.float32(np.inf)
         for c in range(j * CHUNK, min(K0, (j + 1) * CHUNK)):
@@ -143,9 +175,6 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
             work.screened[c] = value
             best = max(best, value)
         work.best[j] = best
-    if norm > HUGE:
-        return math.inf
-    return (y.shape[0] + LARGEST_BLOCK + 8) * UNIT * norm + 1e-6 * (1.0 + abs(tables.hyper[1]) + abs(tables.hyper[3]))
 
 
 @njit(fastmath=FAST, forceinline=True)
@@ -176,8 +205,9 @@ def _rescore(y: Float, c: int, square: float, r: float, tables: Tables) -> float
 def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> None:
     tables.sums[c] = 0.0
     tables.counts[c] = 0.0
-    for later in range(m + 1, b):
-        work.opened[later, c - K0] = work.origin[later, 1]
+    if not _directly(b, tables.sums.shape[1]):
+        for later in range(m + 1, b):
+            work.opened[later, c - K0] = work.origin[later, 1]
 
 
 @njit(fastmath=FAST, forceinline=True)
@@ -186,6 +216,8 @@ def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, 
     for d in range(y.shape[0]):
         tables.sums[c, d] += w * y[d]
     _refresh(c, tables)
+    if _directly(b, y.shape[0]):
+        return
     move = np.float32(w / (tables.hyper[0] + tables.counts[c]))
     keep = np.float32(1.0) - move
     if c < K0:

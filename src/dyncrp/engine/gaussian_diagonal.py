@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from dyncrp.engine import stream
 from dyncrp.engine.borrow import borrowed
-from dyncrp.engine.gaussian import HUGE, rows, scale
+from dyncrp.engine.gaussian import HUGE, coordinates
 from dyncrp.engine.stream import FAST, UNIT, Float, Law, Record, Seats, Work, best_of_chunks, remember_touched
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
-__all__ = ["STATISTICS", "Tables", "make_tables", "refresh_all", "rows", "run", "scale", "screen_width"]
+__all__ = ["STATISTICS", "Tables", "coordinates", "make_tables", "refresh_all", "run", "screen_width"]
 
 
 STATISTICS = ("sums", "counts")  # what a file keeps
@@ -46,7 +46,7 @@ class Tables(NamedTuple):
 def make_tables(family: Gaussian, D: int, capacity: int, variational: bool) -> Tables:
     """Return room for ``capacity`` tables of D features."""
     precision = np.broadcast_to(np.asarray(family.variance / family.prior_variance), D)
-    log_normalizer = -0.5 * D * LOG_2PI - float(np.sum(np.log(scale(family, D))))
+    log_normalizer = -0.5 * D * LOG_2PI - float(np.sum(np.log(coordinates(family, D)[1])))
     empty = log_normalizer - 0.5 * np.sum(np.log1p(1.0 / precision))
     return Tables(
         sums=np.zeros((capacity, D)),

@@ -304,6 +304,11 @@ class ReferenceEngine:
         self.state, trace = run(self.state, X, times, self.model)
         return trace
 
+    def run_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Take in one valid observation x (D,) at time t; return its label and log evidence."""
+        self.state, done = step(self.state, x, t, self.model)
+        return done.label, done.log_evidence
+
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
         cases = zip(X, times, strict=True)

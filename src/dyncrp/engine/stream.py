@@ -90,6 +90,14 @@ class Record(NamedTuple):
     indices: Int
     data: Float
 
+    def after(self, begin: int) -> Record:
+        """Return the part from row ``begin`` on; it shares memory with the whole."""
+        return Record(self.labels[begin:], self.log_evidence[begin:], self.indptr[begin:], self.indices, self.data)
+
+    def longer(self, size: int) -> Record:
+        """Return the same with room for ``size`` responsibilities."""
+        return self._replace(indices=np.resize(self.indices, size), data=np.resize(self.data, size))
+
 
 @njit(fastmath=NO_NAN, forceinline=True)
 def best_of_chunks(K: int, work: Work) -> None:

@@ -69,14 +69,9 @@ def screen_width(D: int) -> int:
     return D
 
 
-def scale(family: VonMisesFisher, D: int) -> Float:
-    """Return ones: rows are in the user's coordinates."""
-    return np.ones(D)
-
-
-def rows(family: VonMisesFisher, X: Float) -> Float:
-    """Return X as it is."""
-    return X
+def coordinates(family: VonMisesFisher, D: int) -> tuple[Float, Float]:
+    """Return the shift 0 and the scale 1: rows are in the user's coordinates."""
+    return np.zeros(D), np.ones(D)
 
 
 @njit(fastmath=FAST, forceinline=True)
