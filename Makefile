@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench bench-quick clean clean-cache
 
 demo: .venv/ready
 	$(BIN)/dyncrp demo
@@ -21,5 +21,18 @@ lint: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-clean:
+bench: .venv/bench
+	$(BIN)/python -m benchmarks.speed
+
+bench-quick: .venv/bench
+	$(BIN)/python -m benchmarks.speed --quick
+
+.venv/bench: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	touch $@
+
+clean: clean-cache
 	rm -rf .venv
+
+clean-cache:
+	find src -name '*.nbi' -delete -o -name '*.nbc' -delete
