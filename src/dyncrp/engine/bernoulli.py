@@ -21,6 +21,7 @@ from dyncrp.engine.stream import FAST, UNIT, Float, Law, Record, Seats, Work, be
 from dyncrp.families import Bernoulli
 
 STATISTICS = ("sums", "counts", "misses")  # what a file keeps
+RECENTRES = False  # whether screening has a reference point
 
 
 class Tables(NamedTuple):

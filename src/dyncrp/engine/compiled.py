@@ -19,7 +19,8 @@ from dyncrp.families import Bernoulli, Gaussian, VonMisesFisher
 
 FIRST_CAPACITY = 64
 SCRATCH = 1 << 21  # entries of a block's product with the tables
-PIECE = 1 << 16  # rows turned into the family's coordinates at a time
+BLUNT_ROWS = 256  # after so many rows of dull screening, a new reference point is worth its price
+PIECE = 1 << 12  # rows turned into the family's coordinates at a time
 
 
 def kernel_for(model: Model) -> ModuleType | None:
@@ -84,6 +85,8 @@ class CompiledEngine:
         ):
             trace = self.run(x[None, :], times)
             return int(trace.labels[0]), float(trace.log_evidence[0])
+        if self._work.blunt[0] >= BLUNT_ROWS:
+            self._recentre(Y[0])
         return int(record.labels[0]), float(record.log_evidence[0])
 
     def shares(self, X: Float, times: Float) -> Float:
@@ -102,6 +105,13 @@ class CompiledEngine:
                 getattr(tables, name)[...] = getattr(self._tables, name)
             self._kernel.refresh_all(self.n_tables, tables)
         return self._stretch(X, times, _law(self.model, learn=False, predictive=True), tables).log_evidence
+
+    def _recentre(self, y: Float) -> None:
+        """Screen about y from now on: the data have moved away from the old reference point."""
+        self._work.blunt[0] = 0
+        if self._kernel.RECENTRES:
+            self._tables.reference[:] = y
+            self._kernel.refresh_all(self.n_tables, self._tables)
 
     def _rows(self, X: Float) -> Float:
         """Return rows in the kernel's coordinates; as they are if those are the user's."""
@@ -122,6 +132,8 @@ class CompiledEngine:
                 block = block_size(K, capacity)
                 live = self._tables if tables is None else tables
                 done = self._kernel.run(Y, t, block, live, self._seats, law, self._work, piece, done)
+                if self._work.blunt[0] >= BLUNT_ROWS and law.switches[4]:
+                    self._recentre(Y[done - 1])
                 if done == len(Y):
                     break
                 if self.n_tables + block > capacity:
@@ -245,6 +257,7 @@ def _work(capacity: int, width: int, M: int) -> Work:
         candidates=np.empty(capacity + 1, dtype=np.int64),
         scores=np.empty((4, capacity + 1)),
         occupancy=np.empty(capacity),
+        blunt=np.zeros(1, dtype=np.int64),
     )
 
 

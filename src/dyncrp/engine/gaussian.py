@@ -40,6 +40,7 @@ HUGE = 1e30  # squares beyond this do not fit single precision
 
 
 STATISTICS = ("sums", "counts")  # what a file keeps
+RECENTRES = True  # whether screening has a reference point
 
 
 class Tables(NamedTuple):

@@ -25,10 +25,11 @@ from dyncrp.engine.gaussian import HUGE, coordinates
 from dyncrp.engine.stream import FAST, UNIT, Float, Law, Record, Seats, Work, best_of_chunks, remember_touched
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
-__all__ = ["STATISTICS", "Tables", "coordinates", "make_tables", "refresh_all", "run", "screen_width"]
+__all__ = ["RECENTRES", "STATISTICS", "Tables", "coordinates", "make_tables", "refresh_all", "run", "screen_width"]
 
 
 STATISTICS = ("sums", "counts")  # what a file keeps
+RECENTRES = True  # whether screening has a reference point
 
 
 class Tables(NamedTuple):

@@ -33,6 +33,7 @@ Int = NDArray[np.int64]
 
 MARGIN = 32.0  # nats: exp(−32) ≈ 1e-14
 DROPPED = 1e-12  # responsibilities below this are not passed on
+BLUNT = 4.0  # nats of slack at which screening begins to let too many tables through
 REBASE_AT = 500.0  # the frame moves when exp of this would be its largest factor
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 NO_NAN = {*FAST, "nnan"}  # lets the largest of many be found in parallel
@@ -79,6 +80,7 @@ class Work(NamedTuple):
     candidates: Int
     scores: Float  # (4, capacity + 1): log weight, log likelihood, aux, responsibility
     occupancy: Float
+    blunt: Int  # [how many rows were screened with a slack beyond BLUNT]
 
 
 class Record(NamedTuple):
@@ -268,6 +270,8 @@ def run(
             best = -math.inf
             if K > 0:
                 slack = screen(y, m, b, K0, K, tables, work)
+                if slack > BLUNT:
+                    work.blunt[0] += 1
                 n_chunks = (K + CHUNK - 1) // CHUNK
                 top, where = -np.float32(np.inf), 0
                 for j in range(n_chunks):

@@ -27,6 +27,7 @@ from dyncrp.families import VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 
 STATISTICS = ("sums", "counts")  # what a file keeps
+RECENTRES = False  # whether screening has a reference point
 
 
 class Tables(NamedTuple):
