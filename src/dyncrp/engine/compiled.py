@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, von_mises_fisher
 from dyncrp.engine.reference import Model, State, Trace, check_arrays
-from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, Float, Law, Record, Seats, Work
+from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Float, Law, Record, Seats, Work
 from dyncrp.families import Bernoulli, Gaussian, VonMisesFisher
 
 FIRST_CAPACITY = 64
@@ -106,6 +106,21 @@ class CompiledEngine:
             self._kernel.refresh_all(self.n_tables, tables)
         return self._stretch(X, times, _law(self.model, learn=False, predictive=True), tables).log_evidence
 
+    def _seats_for(self, times: Float) -> Seats:
+        """Return seats whose frame can be read at ``times``: the engine's own, or a copy that starts at the latest."""
+        seats, rates = self._seats, self.model.modes.rates
+        if np.max(rates.real) * (np.max(times) - seats.clock[0]) <= REBASE_AT:
+            return seats
+        half = np.exp(-0.5 * rates * (seats.clock[1] - seats.clock[0]))
+        states = (seats.real + 1j * seats.imag) * half * half
+        total = (seats.total[0] + 1j * seats.total[1]) * half * half
+        return seats._replace(
+            real=states.real.copy(),
+            imag=states.imag.copy(),
+            total=np.array([total.real, total.imag]),
+            clock=np.full(2, seats.clock[1]),
+        )
+
     def _recentre(self, y: Float) -> None:
         """Screen about y from now on: the data have moved away from the old reference point."""
         self._work.blunt[0] = 0
@@ -131,7 +146,8 @@ class CompiledEngine:
                 K, capacity = self.n_tables, len(self._seats.posterior) - 1
                 block = block_size(K, capacity)
                 live = self._tables if tables is None else tables
-                done = self._kernel.run(Y, t, block, live, self._seats, law, self._work, piece, done)
+                seats = self._seats if law.switches[4] else self._seats_for(times)
+                done = self._kernel.run(Y, t, block, live, seats, law, self._work, piece, done)
                 if self._work.blunt[0] >= BLUNT_ROWS and law.switches[4]:
                     self._recentre(Y[done - 1])
                 if done == len(Y):

@@ -144,17 +144,21 @@ def _set_frame(t: float, law: Law, seats: Seats, work: Work) -> None:
 
 @njit(forceinline=True)
 def _rebase(t: float, K: int, law: Law, seats: Seats) -> None:
-    """Move the frame's origin to t: multiply every mode state by exp(−rate Δ)."""
-    delta = t - seats.clock[0]
+    """Move the frame's origin to t: multiply every mode state by exp(−rate Δ).
+
+    In two halves: after a silence exp(−rate Δ) may be too small for a float, and its product with a state not.
+    """
+    half = 0.5 * (t - seats.clock[0])
     seats.clock[0] = t
     for m in range(law.modes.shape[1]):
-        decay = math.exp(-law.modes[2, m] * delta)
-        c, s = decay * math.cos(law.modes[3, m] * delta), -decay * math.sin(law.modes[3, m] * delta)
-        for k in range(K):
-            a, b = seats.real[k, m], seats.imag[k, m]
-            seats.real[k, m], seats.imag[k, m] = a * c - b * s, a * s + b * c
-        a, b = seats.total[0, m], seats.total[1, m]
-        seats.total[0, m], seats.total[1, m] = a * c - b * s, a * s + b * c
+        decay = math.exp(-law.modes[2, m] * half)
+        c, s = math.cos(law.modes[3, m] * half), -math.sin(law.modes[3, m] * half)
+        for _ in range(2):
+            for k in range(K):
+                a, b = seats.real[k, m] * decay, seats.imag[k, m] * decay
+                seats.real[k, m], seats.imag[k, m] = a * c - b * s, a * s + b * c
+            a, b = seats.total[0, m] * decay, seats.total[1, m] * decay
+            seats.total[0, m], seats.total[1, m] = a * c - b * s, a * s + b * c
 
 
 @njit(forceinline=True)
@@ -270,7 +274,7 @@ def run(
             best = -math.inf
             if K > 0:
                 slack = screen(y, m, b, K0, K, tables, work)
-                if slack > BLUNT:
+                if learn and slack > BLUNT:
                     work.blunt[0] += 1
                 n_chunks = (K + CHUNK - 1) // CHUNK
                 top, where = -np.float32(np.inf), 0
