@@ -18,6 +18,8 @@ def test_demo_prints_both_models_and_draws(tmp_path):
     assert done.exit_code == 0, done.output
     for word in ("right dynamics", "plain CRP", "AMI", "NMI", "60 observations"):
         assert word in done.output
+    assert "Mean AMI over 20 streams" in " ".join(done.output.split())
+    assert done.output.count("±") == 3
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
@@ -26,6 +28,25 @@ def test_demo_refuses_a_figure_it_cannot_write_before_working(tmp_path, figure):
     done = runner.invoke(app, ["demo", "--n", "60", "--figure", str(tmp_path / figure)])
     assert done.exit_code == 2
     assert "--figure" in done.output
+
+
+def test_demo_refuses_a_folder_as_its_figure(tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    done = runner.invoke(app, ["demo", "--n", "60", "--figure", str(tmp_path / "folder.png")])
+    assert done.exit_code == 2
+    assert "observations" not in done.output
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_demo_refuses_a_figure_that_is_not_writable(tmp_path, monkeypatch, exists):
+    figure = tmp_path / "demo.png"
+    if exists:
+        figure.touch()
+    refused = str(figure if exists else tmp_path)
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != refused)
+    done = runner.invoke(app, ["demo", "--n", "60", "--figure", str(figure)])
+    assert done.exit_code == 2
+    assert "observations" not in done.output
 
 
 def test_version():

@@ -4,6 +4,8 @@ import io
 import json
 import os
 import pickle
+import stat
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -18,6 +20,13 @@ from dyncrp import (
     Oscillatory,
     Stationary,
     VonMisesFisher,
+    persistence,
+)
+from dyncrp import (
+    dynamics as dynamics_module,
+)
+from dyncrp import (
+    families as families_module,
 )
 
 FAMILIES = {
@@ -148,6 +157,49 @@ def test_a_family_from_elsewhere_cannot_be_saved(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_subclass_with_the_name_of_a_built_in_cannot_be_saved(tmp_path):
+    subclass = type("Gaussian", (Gaussian,), {})
+    with pytest.raises(ValueError, match="cannot be saved"):
+        DynamicalMixture(subclass(1.0, 100.0)).fit([[0.0]]).save(tmp_path / "model")
+
+
+@dataclass(frozen=True)
+class Slow(Exponential):
+    """A dynamics of the user's own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mine(Bernoulli):
+    """A family of the user's own."""
+
+
+def test_a_registered_class_can_be_saved(monkeypatch, tmp_path):
+    monkeypatch.setitem(dynamics_module.DYNAMICS, "slow", Slow)
+    monkeypatch.setitem(families_module.FAMILIES, "Mine", Mine)
+    persistence.save(tmp_path / "model", {"dynamics": Slow(3.0), "family": Mine(1.0, [2.0])}, {})
+    config, _ = persistence.load(tmp_path / "model")
+    assert config == {"dynamics": Slow(3.0), "family": Mine(1.0, [2.0])}
+    assert [type(value) for value in config.values()] == [Slow, Mine]
+
+
+def test_any_numpy_number_can_be_saved(tmp_path):
+    values = [np.longdouble(0.5), np.float16(0.5), np.int8(3), np.bool_(True), np.array([1, 2], dtype=np.longdouble)]
+    persistence.save(tmp_path / "model", {"values": values}, {})
+    assert persistence.load(tmp_path / "model")[0] == {"values": [0.5, 0.5, 3, True, [1.0, 2.0]]}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_load_would_refuse_is_not_saved(bad, tmp_path):
+    with pytest.raises(ValueError, match="'sums' cannot be saved"):
+        persistence.save(tmp_path / "model", {}, {"sums": np.array([0.0, bad])})
+    deep = Stationary()
+    for _ in range(110):
+        deep = deep * Stationary()
+    with pytest.raises(ValueError, match="100 levels"):
+        persistence.save(tmp_path / "model", {"dynamics": deep}, {})
+    assert os.listdir(tmp_path) == []
+
+
 # --- refusing -------------------------------------------------------------------------------------------------------
 
 
@@ -253,6 +305,36 @@ def test_wrong_arrays_are_refused(saved, name, spoil):
         DynamicalMixture.load(saved)
 
 
+@pytest.mark.parametrize("depth", [110, 900, 200_000])
+def test_a_hostile_depth_is_refused(saved, depth):
+    header, arrays = contents(saved)
+    nested = '{"kind": "Scaled", "weight": 1.0, "dynamics": ' * depth + '{"kind": "Stationary"}' + "}" * depth
+    text = json.dumps(header).replace('"alpha"', f'"deep": {nested}, "alpha"')
+    np.savez(saved, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+    with pytest.raises(ValueError, match=r"model\.npz"):
+        DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+def test_running_out_of_memory_or_stack_is_a_damaged_header(saved, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setitem(families_module.FAMILIES, "Gaussian", fail)
+    with pytest.raises(ValueError, match="damaged header"):
+        DynamicalMixture.load(saved)
+
+
+def test_another_npz_is_said_to_be_another(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, X=np.zeros(3))
+    with pytest.raises(ValueError, match=r"an \.npz file, but not one that save wrote"):
+        DynamicalMixture.load(path)
+    np.save(tmp_path / "data.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"no \.npz file"):
+        DynamicalMixture.load(tmp_path / "data.npy")
+
+
 class Trap:
     """Leaves a mark if it is ever unpickled."""
 
@@ -300,5 +382,31 @@ def test_saving_again_replaces_the_file(saved, fitted):
 
 
 def test_a_missing_folder_is_said_to_be_missing(fitted, tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/model\.npz'$"):
         fitted.save(tmp_path / "nowhere" / "model.npz")
+
+
+def test_a_link_is_written_through(saved, fitted):
+    link = saved.with_name("link.npz")
+    link.symlink_to(saved)
+    fitted.partial_fit([[-9.0, 9.0]]).save(link)
+    assert link.is_symlink()
+    assert DynamicalMixture.load(saved).n_tables_ == 3
+
+
+def test_a_file_keeps_its_mode_and_a_new_one_honours_the_umask(saved, fitted):
+    saved.chmod(0o600)
+    fitted.save(saved)
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+    before = os.umask(0o027)
+    try:
+        fitted.save(saved.with_name("new"))
+        assert stat.S_IMODE(saved.with_name("new").stat().st_mode) == 0o640
+    finally:
+        assert os.umask(before) == 0o027
+
+
+def test_the_longest_legal_name(fitted, tmp_path):
+    path = tmp_path / ("m" * os.pathconf(tmp_path, "PC_NAME_MAX"))
+    fitted.save(path)
+    assert DynamicalMixture.load(path).n_tables_ == fitted.n_tables_

@@ -1,6 +1,8 @@
 """Figures hold what they should; whether they are beautiful, somebody has to look."""
 
 import numpy as np
+import pytest
+from scipy.sparse import csr_array
 
 from dyncrp import Exponential, plots
 
@@ -25,3 +27,72 @@ def test_one_feature_without_truth():
 
 def test_the_first_24_tables_look_different():
     assert len({plots.table_style(table) for table in range(24)}) == 24
+
+
+def strip_colors(figure, name):
+    """Colours of the strip called ``name``, one for each observation."""
+    axis = figure.axes[-2]
+    names = [tick.get_text() for tick in axis.get_yticklabels()]
+    return [tuple(color) for color in axis.collections[names.index(name)].get_array()[0]]
+
+
+def test_strips_show_errors_because_true_clusters_are_matched_one_to_one():
+    labels, truth = [0, 0, 0, 0, 0, 1, 1], [7, 7, 7, 8, 9, 3, 3]
+    figure = plots.stream(np.zeros((7, 1)), labels, Exponential(2.0), truth=truth)
+    inferred, true = strip_colors(figure, "inferred"), strip_colors(figure, "true")
+    assert true[:3] == inferred[:3]
+    assert true[5:] == inferred[5:]
+    greys = true[3:5]
+    assert greys[0] != greys[1]
+    assert all(len(set(grey)) == 1 for grey in greys)
+
+
+def test_occupancies_are_those_of_the_responsibilities():
+    soft = np.array([[1.0, 0.0], [0.25, 0.75]])
+    for responsibilities in (soft, csr_array(soft)):
+        figure = plots.stream(
+            np.zeros((2, 1)), [0, 1], Exponential(2.0), responsibilities=responsibilities, times=[0.0, 2.0]
+        )
+        drawn = [line.get_ydata()[-1] for line in figure.axes[-1].lines if len(line.get_ydata())]
+        np.testing.assert_allclose(drawn, [np.exp(-1.0) + 0.25, 0.75])
+
+
+def test_what_is_none_of_the_tables_is_grey():
+    figure = plots.stream(np.zeros((3, 1)), [0, -1, 0], Exponential(2.0))
+    assert strip_colors(figure, "inferred")[1] == plots.NEW
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["new", "0"]
+
+
+def test_dates_are_dates():
+    dates = np.datetime64("2024-01-01") + np.arange(3)
+    figure = plots.stream(np.zeros((3, 1)), [0, 1, 0], Exponential(86_400.0), times=dates)
+    figure.canvas.draw()
+    assert figure.axes[-1].get_xticklabels()[0].get_text() == "01-01 00"
+
+
+@pytest.mark.parametrize("given", [{}, {"truth": [4]}, {"times": ["2024-01-01"]}])
+def test_one_observation(given):
+    times = np.array(given["times"], dtype="M8[D]") if "times" in given else None
+    plots.stream([[1.0]], [0], Exponential(2.0), truth=given.get("truth"), times=times)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"X": np.zeros((0, 2)), "labels": []},
+        {"labels": [0, 1]},
+        {"labels": [0, 1, -2]},
+        {"labels": [0.0, 1.0, 2.0]},
+        {"truth": [0, 1]},
+        {"truth": [0, 1, -5]},
+        {"times": [0.0, 1.0]},
+        {"responsibilities": np.ones((2, 2))},
+        {"responsibilities": np.ones((3, 1))},
+        {"responsibilities": np.full((3, 2), np.nan)},
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused(bad):
+    given = {"X": np.zeros((3, 2)), "labels": [0, 1, 0], "dynamics": Exponential(2.0)}
+    with pytest.raises(ValueError, match="must"):
+        plots.stream(**{**given, **bad})

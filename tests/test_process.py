@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-from dyncrp.process import DynamicalCRP, occupancy_path
+from dyncrp.process import DynamicalCRP, _choose_customer, _choose_table, occupancy_path
 
 DYNAMICS = [
     Stationary(),
@@ -176,6 +176,29 @@ class TestSample:
         sampled = sampled_marginals(process.sample(times, n_samples, seed=8))
         assert_frequencies(sampled, process.marginals(times), n_samples)
 
+    @each([Stationary(), LinearODE([1.0, 0.0, 1.0])])
+    def test_the_first_customer_sits_at_table_0_however_small_alpha(self, dynamics):
+        assert np.all(DynamicalCRP(1e-250, dynamics).sample([0.0, 0.5], 100, seed=0) == 0)
+
+    def test_rounding_never_skips_a_table(self):
+        """A number drawn just below 1 may round up to the total."""
+        tables = np.zeros((1, 1), dtype=np.int64)
+        assert _choose_table(np.empty(0), 5e-324, tables, np.array([1 - 2**-53])) == [0]
+        assert _choose_customer(np.empty(0), 5e-324, tables, np.array([1 - 2**-53])) == [0]
+
+    def test_both_ways_to_choose_draw_the_same_law(self):
+        """A kernel that is positive but not known to be, against the enumeration too (UNDULATING clips)."""
+        exponential = LinearODE([1.0, 2.0])
+        assert not exponential.nonnegative
+        times, n = np.arange(12) / 2, N_SAMPLES
+        slow, fast = (
+            sampled_marginals(DynamicalCRP(1.5, dynamics).sample(times, n, seed=3))
+            for dynamics in (exponential, Exponential(2.0))
+        )
+        exact = DynamicalCRP(1.5, exponential).marginals(times)
+        assert_frequencies(slow, exact, n)
+        assert_frequencies(fast, exact, n)
+
     def test_a_forgotten_table_is_never_joined(self):
         tables = DynamicalCRP(1.0, Exponential(1.0)).sample(1e6 * np.arange(6), n_samples=50, seed=0)
         assert np.all(tables == np.arange(6))
@@ -199,7 +222,7 @@ class TestSample:
         np.testing.assert_array_equal(process.sample(np.arange(30), seed=rng), process.sample(np.arange(30), seed=1))
         assert not np.array_equal(process.sample(np.arange(30), seed=rng), process.sample(np.arange(30), seed=1))
 
-    @pytest.mark.parametrize("n_samples", [0, -1, 2.0, "2", None, True])
+    @pytest.mark.parametrize("n_samples", [0, -1, 2.0, "2", None, True, np.timedelta64(2, "s"), 2j])
     def test_n_samples_is_a_whole_number_above_zero(self, n_samples):
         with pytest.raises(ValueError, match="n_samples must be"):
             DynamicalCRP(1.0).sample([0.0, 1.0], n_samples)
@@ -210,11 +233,11 @@ class TestInput:
     @pytest.mark.parametrize(
         ("times", "message"),
         [
-            ([0.0, 2.0, 1.0], r"times\[2\] = 1.0 comes after 2.0"),
+            ([0.0, 2.0, 1.0], r"times\[2\] = 1.0 is earlier than times\[1\] = 2.0"),
             ([0.0, np.nan, 1.0], r"times\[1\] = nan"),
             ([0.0, 1.0, np.inf], r"times\[2\] = inf"),
             ([[0.0, 1.0]], "one-dimensional"),
-            (3.0, "one-dimensional"),
+            (3.0, r"one-dimensional.*range\(10\)"),
             (None, "one-dimensional"),
             (["0", "1"], "numbers or datetime64"),
             ([0.0, None], "numbers or datetime64"),
@@ -257,7 +280,7 @@ class TestInput:
             process.marginals(dates).assignments, process.marginals([0, 2, 2, 7]).assignments, rtol=0, atol=1e-13
         )
 
-    @pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf, "1", None, True])
+    @pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf, "1", None, True, 1j, 1e-300, 1e300, np.timedelta64(1)])
     def test_alpha_is_positive_and_finite(self, alpha):
         with pytest.raises(ValueError, match="alpha must be"):
             DynamicalCRP(alpha)
@@ -303,3 +326,8 @@ class TestOccupancyPath:
     def test_one_time_for_each_customer(self):
         with pytest.raises(ValueError, match="2 times for 3 rows"):
             occupancy_path(np.ones((3, 1)), [0.0, 1.0], Stationary())
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, 1j, "a"])
+    def test_weights_are_finite_numbers(self, bad):
+        with pytest.raises(ValueError, match="weights"):
+            occupancy_path(np.array([[1.0, bad]]), [0.0], Stationary())

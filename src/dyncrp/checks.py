@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,30 @@ from numpy.typing import ArrayLike, NDArray
 
 Duration = float | timedelta | np.timedelta64
 Seed = int | np.random.Generator | None
-SHORTEST = 1e-300
-LATEST = 1e300  # times beyond it could overflow when subtracted
+SMALLEST, LARGEST = 1e-250, 1e250  # what a positive parameter may be
+SHORTEST, LATEST = 1e-150, 1e150  # durations from, times up to: a time over a duration stays finite
+# Seconds in each unit of datetime64, as a fraction; years and months on average.
+UNITS = {"Y": (31_556_952, 1), "M": (2_629_746, 1), "W": (604_800, 1), "D": (86_400, 1), "h": (3600, 1), "m": (60, 1)}
+UNITS |= {"s": (1, 1), "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9)}
+FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
+
+
+def real(value: object) -> float | None:
+    """Return a real number as a float, ±inf if it is too large for one; None for anything else.
+
+    >>> real(3), real("3"), real(True), real(np.timedelta64(3))
+    (3.0, None, None, None)
+    """
+    # NumPy counts a timedelta64 among its integers, Python a bool among its.
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, (bool, np.timedelta64)):
+        return None
+    with suppress(OverflowError):
+        return float(value)
+    return np.inf if value > 0 else -np.inf
 
 
 def positive(name: str, value: object) -> float:
-    """Return ``value`` as a float if it is a positive finite number.
+    """Return ``value`` as a float if it is a positive finite number, from 1e-250 to 1e250.
 
     >>> positive("alpha", 5)
     5.0
@@ -25,14 +43,28 @@ def positive(name: str, value: object) -> float:
         ...
     ValueError: alpha must be a positive finite number, got -1
     """
-    number = np.nan
-    # NumPy counts a timedelta64 among its integers.
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64)):
-        with suppress(OverflowError):
-            number = float(value)
-    if not 0 < number < np.inf:
+    number = real(value)
+    if number is None or not 0 < number < np.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    if not SMALLEST <= number <= LARGEST:
+        raise ValueError(f"{name} must be a number from {SMALLEST:g} to {LARGEST:g}, got {value!r}")
     return number
+
+
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Return ``value`` as an int if it is a whole number (of an integer type) from ``least`` to ``most``.
+
+    >>> whole("n_samples", 0, 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: n_samples must be a whole number ≥ 1, got 0
+    """
+    if isinstance(value, (int, np.integer)) and real(value) is not None:
+        number = int(value)
+        if least <= number and (most is None or number <= most):
+            return number
+    allowed = f"≥ {least}" if most is None else f"from {least} to {most}"
+    raise ValueError(f"{name} must be a whole number {allowed}, got {value!r}")
 
 
 def duration(name: str, value: object) -> float:
@@ -53,14 +85,17 @@ def duration(name: str, value: object) -> float:
     except (TypeError, ValueError):  # a TypeError: NumPy's months and years have no length in seconds
         raise ValueError(f"{name} must be a positive finite number or timedelta, got {value!r}") from None
     if number < SHORTEST:
-        raise ValueError(f"{name} must be at least {SHORTEST}, or its rate overflows, got {value!r}")
+        raise ValueError(f"{name} must be at least {SHORTEST:g}, or its rate overflows, got {value!r}")
     return number
 
 
 def as_times(
     times: ArrayLike, n: int | None = None, last: float = -np.inf, *, ordered: bool = True
 ) -> NDArray[np.float64]:
-    """Return ``times`` as finite, non-decreasing float64 of shape (N,); ``datetime64`` becomes seconds.
+    """Return ``times`` as finite, non-decreasing float64 of shape (N,).
+
+    Dates (``datetime64``, or ``datetime`` objects, which are brought to UTC if they name a time zone) become seconds
+    since 1970, rounded to float64: today, to 0.24 µs. Order is checked before rounding, which keeps it.
 
     n: how many are expected, if known. last: the time of the stream so far, before which none may lie. ordered:
     whether each must also not lie before the one in front of it.
@@ -70,75 +105,127 @@ def as_times(
     >>> as_times([0, 2, 1])
     Traceback (most recent call last):
         ...
-    ValueError: times must not run backwards: times[2] = 1.0 comes after 2.0
+    ValueError: times must not run backwards: times[2] = 1 is earlier than times[1] = 2
     """
     array = np.asarray(times)
     if array.ndim != 1:
-        raise ValueError(f"times must be one-dimensional, got shape {array.shape}")
+        raise ValueError(
+            f"times must be one-dimensional, one for each observation, got shape {array.shape}; "
+            "for ten a unit apart, pass range(10)"
+        )
     if n is not None and len(array) != n:
         raise ValueError(f"times must have one entry per observation: got {len(array)} times for {n} rows")
+    if np.ma.is_masked(times):
+        raise ValueError(f"times must not be masked, but times[{np.argmax(np.ma.getmask(times))}] is")
+    if array.dtype.kind == "O" and len(array) and all(isinstance(value, date) for value in array):
+        array = np.array([_utc(value) for value in array], dtype="M8[us]")
     if array.dtype.kind == "M":
-        missing = np.flatnonzero(np.isnat(array))
-        if missing.size:
-            raise ValueError(f"times must be finite, got NaT at times[{missing[0]}]")
-        array = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-    elif array.dtype.kind not in "iuf":
-        raise ValueError(f"times must be numbers or datetime64, got dtype {array.dtype}")
-    array = array.astype(np.float64)
-    bad = np.flatnonzero(~(np.abs(array) <= LATEST))
+        seconds = _seconds(array)
+    elif array.dtype.kind in "iuf":
+        with np.errstate(over="ignore"):  # a longdouble too large is refused below
+            seconds = array.astype(np.float64)
+    else:
+        raise ValueError(
+            f"times must be numbers or datetime64, got dtype {array.dtype}; "
+            "convert text with np.array(times, dtype='datetime64[us]')"
+        )
+    bad = np.flatnonzero(~(np.abs(seconds) <= LATEST))
     if bad.size:
         raise ValueError(f"times must be finite, within ±{LATEST:g}, got times[{bad[0]}] = {array[bad[0]]}")
-    before = np.append(last, array[:-1]) if ordered else np.full(len(array), last)
-    backwards = np.flatnonzero(array < before[: len(array)])
+    early = np.flatnonzero(seconds < last) if not ordered else np.flatnonzero(seconds[:1] < last)
+    if early.size:
+        latest = np.datetime64(round(last * 1e6), "us") if array.dtype.kind == "M" and abs(last) < 9e12 else last
+        raise ValueError(
+            f"times must not run backwards: times[{early[0]}] = {array[early[0]]} is earlier than {latest}, "
+            "the latest time of the stream"
+        )
+    backwards = np.flatnonzero(array[1:] < array[:-1]) if ordered else early
     if backwards.size:
-        first = backwards[0]
-        raise ValueError(f"times must not run backwards: times[{first}] = {array[first]} comes after {before[first]}")
-    return array
+        i = backwards[0]
+        raise ValueError(
+            f"times must not run backwards: times[{i + 1}] = {array[i + 1]} is earlier than times[{i}] = {array[i]}"
+        )
+    return seconds
 
 
-def as_observations(X: Any) -> NDArray[np.float64]:
-    """Return ``X`` as a finite float64 table of shape (N, D), N, D ≥ 1, C-ordered.
+def _utc(value: date) -> date | np.datetime64:
+    """Return a date in UTC without saying so, as NumPy wants it; a naive one is taken to be in UTC."""
+    if value != value:  # the missing date of pandas
+        return np.datetime64("NaT")
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
+    """Return datetime64 as seconds since 1970; missing dates and those that int64 cannot hold are refused."""
+    missing = np.flatnonzero(np.isnat(dates))
+    if missing.size:
+        raise ValueError(f"times must be finite, got NaT at times[{missing[0]}]")
+    unit, count = np.datetime_data(dates.dtype)
+    if unit not in UNITS:  # a finer one only reaches a few months from 1970, and NumPy wraps around silently
+        raise ValueError(f"times must be dates in years to nanoseconds, got dtype {dates.dtype}")
+    numerator, denominator = UNITS[unit]
+    ticks = dates.astype(np.int64)
+    seconds = ticks * float(count * numerator) / denominator
+    bad = np.flatnonzero(np.abs(seconds) > FURTHEST_DATE)
+    if bad.size:
+        i = bad[0]
+        raise ValueError(
+            f"times must lie within 30 million years of 1970, got times[{i}] = {ticks[i]} of {dates.dtype}"
+        )
+    return dates.astype("M8[s]").astype(np.float64) if unit in ("Y", "M") else seconds
+
+
+def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
+    """Return ``X`` as a finite float64 table of shape (N, D), N, D ≥ 1, C-ordered; an error calls it ``name``.
 
     >>> as_observations([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
         ...
     ValueError: X must be finite, got nan at row 1, column 1
     """
+    plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous
+    if plain and np.vdot(X, X) < np.inf:  # one quick pass; whatever fails it is looked at below
+        return X
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
-        raise TypeError("X is sparse; dyncrp needs a dense array: pass X.toarray()")
+        raise TypeError(f"{name} is sparse; dyncrp needs a dense array: pass {name}.toarray()")
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
-            f"X must be two-dimensional (observations, features), got shape {array.shape}. "
-            "Reshape your data: X.reshape(1, -1) for one observation, X.reshape(-1, 1) for one feature"
+            f"{name} must be two-dimensional (observations, features), got shape {array.shape}. Reshape your data: "
+            f"{name}.reshape(1, -1) for one observation, {name}.reshape(-1, 1) for one feature"
         )
     if 0 in array.shape:
         what = "0 sample(s)" if array.shape[0] == 0 else "0 feature(s)"
-        raise ValueError(f"X must not be empty: found array with {what} (shape={array.shape})")
+        raise ValueError(f"{name} must not be empty: found array with {what} (shape={array.shape})")
     if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: X has dtype {array.dtype}")
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
     if array.dtype.kind not in "biufO":
-        raise ValueError(f"X must hold numbers, got dtype {array.dtype}")
+        raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}")
+    if np.ma.is_masked(X):
+        row, column = np.argwhere(np.ma.getmaskarray(X))[0]
+        raise ValueError(f"{name} must not be masked, but row {row}, column {column} is")
     if array.dtype.kind == "O":
-        array = _numbers(array)
-    array = np.ascontiguousarray(array, dtype=np.float64)
+        array = _numbers(array, name)
     with np.errstate(over="ignore", invalid="ignore"):
+        array = np.ascontiguousarray(array, dtype=np.float64)
         suspicious = not np.isfinite(np.sum(array))  # cheaper than looking at every entry
     bad = np.argwhere(~np.isfinite(array)) if suspicious else np.empty(0)
     if bad.size:
         row, column = bad[0]
-        raise ValueError(f"X must be finite, got {array[row, column]} at row {row}, column {column}")
+        raise ValueError(f"{name} must be finite, got {array[row, column]} at row {row}, column {column}")
     return array
 
 
-def _numbers(array: NDArray[Any]) -> NDArray[np.float64]:
+def _numbers(array: NDArray[Any], name: str) -> NDArray[np.float64]:
     """Convert an object array element by element, naming the first one that is not a number."""
     numbers = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):
-            raise ValueError(f"X must hold numbers, got {value!r} at row {row}, column {column}")
+            raise ValueError(f"{name} must hold numbers, got {value!r} at row {row}, column {column}")
         try:
             numbers[row, column] = float(value)  # type: ignore[arg-type]
         except (OverflowError, TypeError, ValueError):
-            raise ValueError(f"X must hold float64 numbers, got {value!r} at row {row}, column {column}") from None
+            raise ValueError(f"{name} must hold float64 numbers, got {value!r} at row {row}, column {column}") from None
     return numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,6 @@ from rich.table import Table
 import dyncrp
 from dyncrp import demo as job
 from dyncrp import plots
-from dyncrp.dynamics import Stationary
 
 app = typer.Typer(
     add_completion=False,
@@ -50,16 +50,21 @@ def demo(
         raise typer.BadParameter(f"there is no folder {figure.parent}", param_hint="--figure")
     if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"{figure} must end in .png, .svg or .pdf", param_hint="--figure")
+    if figure.is_dir() or not os.access(figure if figure.exists() else figure.parent, os.W_OK):
+        raise typer.BadParameter(f"{figure} cannot be written", param_hint="--figure")
     console = Console()
     stream = job.sample_stream(n, seed)
     console.print(f"{n} observations from {len(stream.parameters)} clusters that come, go and come back")
     console.print(f"alpha = {job.ALPHA}, dynamics = {job.DYNAMICS}", highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    outcomes = {}
+    outcomes, usual = {}, {}
     with Progress(*columns, console=console) as progress:
-        for name, dynamics in (("right dynamics", job.DYNAMICS), ("plain CRP", Stationary())):
+        for name, dynamics in job.MODELS.items():
             task = progress.add_task(f"clustering, {name}", total=n)
             outcomes[name] = job.cluster(stream, dynamics, partial(progress.advance, task))
+        for name, dynamics in job.MODELS.items():
+            task = progress.add_task(f"20 other streams, {name}", total=20 * n)
+            usual[name] = job.mean_ami(n, range(20), dynamics, partial(progress.advance, task))
     table = Table("", "clusters", "true", "AMI", "NMI", "log evidence", "obs/s")
     for name, found in outcomes.items():
         score = found.agreement
@@ -68,6 +73,15 @@ def demo(
             name, *counts, f"{score.ami:.3f}", f"{score.nmi:.3f}", f"{found.log_evidence:.1f}", f"{found.rate:,.0f}"
         )
     console.print(table)
-    drawing = plots.stream(stream.observations, outcomes["right dynamics"].labels, job.DYNAMICS, truth=stream.labels)
+    means = ", ".join(f"{name} {mean:.3f} ± {error:.3f}" for name, (mean, error) in usual.items())
+    console.print(f"Mean AMI over 20 streams (seeds 0 to 19) ± standard error: {means}", highlight=False)
+    found = outcomes["right dynamics"]
+    drawing = plots.stream(
+        stream.observations,
+        found.labels,
+        job.DYNAMICS,
+        truth=stream.labels,
+        responsibilities=found.responsibilities,
+    )
     drawing.savefig(figure, dpi=150)
     console.print(f"Figure: {figure}")

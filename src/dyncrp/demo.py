@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from dyncrp.datasets import Mixture, sample_mixture
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
@@ -20,14 +21,16 @@ ALPHA = 0.012
 FAMILY = Gaussian(variance=1.0, prior_variance=6.0)
 # Sticky now, but a table is never forgotten for good.
 DYNAMICS: Dynamics = 0.99995 * Exponential(2.0) + 0.00005 * Stationary()
+MODELS: dict[str, Dynamics] = {"right dynamics": DYNAMICS, "plain CRP": Stationary()}
 CHUNK = 25
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one model found: its labels (N,), how well they agree with the truth, its evidence and its speed."""
+    """What one model found: labels (N,), responsibilities (N, K), agreement with the truth, evidence and speed."""
 
     labels: NDArray[np.int64]
+    responsibilities: csr_array
     agreement: Agreement
     log_evidence: float
     rate: float
@@ -42,7 +45,7 @@ def sample_stream(n: int, seed: int) -> Mixture:
 def cluster(stream: Mixture, dynamics: Dynamics, progress: Callable[[int], object]) -> Outcome:
     """Cluster the stream chunk by chunk, calling ``progress`` with the size of each; all but the dynamics is known."""
     model = DynamicalMixture(FAMILY, dynamics, alpha=ALPHA)
-    labels = []
+    labels, shares = [], []
     seconds = 0.0
     for start in range(0, len(stream.labels), CHUNK):
         chunk = stream.observations[start : start + CHUNK]
@@ -50,6 +53,16 @@ def cluster(stream: Mixture, dynamics: Dynamics, progress: Callable[[int], objec
         model.partial_fit(chunk)
         seconds += perf_counter() - begin
         labels.append(model.labels_)
+        shares.append(model.responsibilities_.copy())
         progress(len(chunk))
+    for share in shares:
+        share.resize(share.shape[0], model.n_tables_)
     found = np.concatenate(labels)
-    return Outcome(found, agreement(stream.labels, found), model.log_evidence_, len(found) / seconds)
+    score = agreement(stream.labels, found)
+    return Outcome(found, vstack(shares), score, model.log_evidence_, len(found) / seconds)
+
+
+def mean_ami(n: int, seeds: range, dynamics: Dynamics, progress: Callable[[int], object]) -> tuple[float, float]:
+    """Return the mean AMI over streams of n observations, one a seed, and its standard error."""
+    scores = [cluster(sample_stream(n, seed), dynamics, progress).agreement.ami for seed in seeds]
+    return float(np.mean(scores)), float(np.std(scores, ddof=1) / np.sqrt(len(scores)))

@@ -24,9 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from dyncrp.checks import Duration, duration, positive
+from dyncrp.checks import LATEST, Duration, duration, positive, real, whole
 
 Complex = NDArray[np.complex128]
+LARGEST_AMPLITUDE = 1e100
+MOST_MODES = 4096
 
 
 class Modes(NamedTuple):
@@ -67,8 +69,8 @@ class Dynamics(ABC):
         if delays.dtype.kind not in "iuf":
             raise ValueError(f"delta must be a number or a timedelta, got {delta!r}")
         delays = delays.astype(np.float64)
-        if not np.all(np.isfinite(delays)) or np.any(delays < 0):
-            raise ValueError(f"delta must be finite and not negative, got {delta!r}")
+        if not np.all((delays >= 0) & (delays <= 2 * LATEST)):  # then no phase overflows
+            raise ValueError(f"delta must be finite and not negative, at most {2 * LATEST:g}, got {delta!r}")
         amplitudes, rates = self.modes()
         return (np.exp(-np.multiply.outer(delays, rates)) @ amplitudes).real
 
@@ -77,16 +79,27 @@ class Dynamics(ABC):
             return NotImplemented
         return Sum(_terms(self) + _terms(other))
 
+    def __radd__(self, other: object) -> Dynamics:
+        """``0 + dynamics``, with which ``sum`` starts."""
+        return self if type(other) is int and other == 0 else NotImplemented
+
     def __mul__(self, other: object) -> Dynamics:
         if isinstance(other, Dynamics):
             return Product(self, other)
-        if isinstance(other, (bool, np.bool_)) or not isinstance(other, (int, float, np.integer, np.floating)):
+        weight = real(other)
+        if weight is None:
             return NotImplemented
         if isinstance(self, Scaled):
-            return Scaled(float(other) * self.weight, self.dynamics)
-        return Scaled(float(other), self)
+            return Scaled(weight * self.weight, self.dynamics)
+        return Scaled(weight, self)
 
     __rmul__ = __mul__
+
+    def __truediv__(self, other: object) -> Dynamics:
+        divisor = real(other)
+        if divisor is None:
+            return NotImplemented
+        return self * (1.0 / divisor if divisor else np.inf)
 
 
 @dataclass(frozen=True)
@@ -160,8 +173,9 @@ class Hyperbolic(Dynamics):
 
     Args:
         timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds).
-        n_modes: at most how many exponentials, at least 2: more are more accurate and slower.
-        horizon: up to how many timescales the kernel must be accurate.
+        n_modes: at most how many exponentials, 2 to 100: more are more accurate and slower.
+        horizon: up to how many timescales the kernel must be accurate, at most 1e12. If it then misses the hyperbola
+            by more than 1 % anywhere, it is refused.
     """
 
     timescale: Duration
@@ -171,10 +185,15 @@ class Hyperbolic(Dynamics):
     def __post_init__(self) -> None:
         object.__setattr__(self, "timescale", duration("timescale", self.timescale))
         object.__setattr__(self, "horizon", positive("horizon", self.horizon))
-        whole = isinstance(self.n_modes, (int, np.integer)) and not isinstance(self.n_modes, np.timedelta64)
-        if not whole or not 2 <= self.n_modes <= 500:
-            raise ValueError(f"n_modes must be a whole number from 2 to 500, got {self.n_modes!r}")
-        object.__setattr__(self, "n_modes", int(self.n_modes))
+        if self.horizon > 1e12:
+            raise ValueError(f"horizon must be at most 1e12 timescales, got {self.horizon}")
+        object.__setattr__(self, "n_modes", whole("n_modes", self.n_modes, 2, 100))
+        _, error = _hyperbola(self.n_modes, self.horizon)
+        if error > 0.01:
+            raise ValueError(
+                f"n_modes = {self.n_modes} exponentials miss 1/(1 + x) by {100 * error:.2g} % up to the horizon "
+                f"{self.horizon:g}, and 1 % is allowed; raise n_modes or lower the horizon"
+            )
 
     @property
     def nonnegative(self) -> bool:
@@ -183,7 +202,7 @@ class Hyperbolic(Dynamics):
 
     def modes(self) -> Modes:
         """Real rates; the amplitudes sum to 1, so that kernel(0) = 1."""
-        amplitudes, rates = _hyperbola(self.n_modes, self.horizon)
+        (amplitudes, rates), _ = _hyperbola(self.n_modes, self.horizon)
         return Modes(amplitudes.copy(), rates / float(self.timescale))  # type: ignore[arg-type]
 
 
@@ -213,6 +232,9 @@ class LinearODE(Dynamics):
             raise ValueError(f"coefficients must be a_0 … a_p with p ≥ 1, got {list(coefficients)}")
         if coefficients[-1] == 0:
             raise ValueError("the highest coefficient a_p must not be 0; leave it out instead")
+        extreme = [a for a in coefficients if a and not 1e-70 <= abs(a) <= 1e70]
+        if extreme:
+            raise ValueError(f"coefficients must be 0 or from 1e-70 to 1e70 in magnitude, got {extreme[0]}")
         order = len(coefficients) - 1
         derivatives = (0.0,) * (order - 1) if self.derivatives is None else _reals("derivatives", self.derivatives)
         if len(derivatives) != order - 1:
@@ -223,35 +245,50 @@ class LinearODE(Dynamics):
 
     def modes(self) -> Modes:
         """Solve for the amplitudes that start the roots' exponentials from the given derivatives."""
-        roots = np.roots(np.array(self.coefficients)[::-1]).astype(np.complex128)
-        size = max(np.max(np.abs(roots)), np.finfo(float).tiny)
-        roots = roots / size
+        polynomial, unit = _balanced(np.array(self.coefficients))
+        too_different = ValueError(f"LinearODE({list(self.coefficients)}) has roots of sizes too different to be found")
+        if np.max(np.abs(polynomial)) > 1e30:
+            raise too_different
+        roots = np.roots(polynomial).astype(np.complex128)
+        slope = np.polyder(polynomial)
+        with np.errstate(all="ignore"):
+            for _ in range(3):  # by Newton, since a small root is found no better than the largest one allows
+                step = np.polyval(polynomial, roots) / np.polyval(slope, roots)
+                roots -= np.where(np.isfinite(step), step, 0.0)
         gaps = np.abs(roots[:, None] - roots) - 1e-4 * np.maximum(np.abs(roots[:, None]), np.abs(roots))
         np.fill_diagonal(gaps, np.inf)
         # Rounding scatters a root of multiplicity k by ε^(1/k), maybe past that gap; a small p'(λ) gives it away.
-        polynomial = (np.array(self.coefficients) * size ** np.arange(len(roots) + 1))[::-1]
-        error = np.finfo(float).eps * np.polyval(np.abs(polynomial), np.abs(roots))
-        scattered = error > 1e-6 * np.abs(roots * np.polyval(np.polyder(polynomial), roots))
-        multiple = (np.min(gaps, axis=0) <= 0) | scattered
+        steepness = np.abs(np.polyval(slope, roots))
+        rounding = np.finfo(float).eps * np.polyval(np.abs(polynomial), np.abs(roots))
+        multiple = (np.min(gaps, axis=0) <= 0) | (rounding > 1e-6 * np.abs(roots) * steepness)
         if np.any(multiple):
-            repeated = roots[np.argmax(multiple)] * size
+            repeated = roots[np.argmax(multiple)] * unit
             raise ValueError(
                 f"LinearODE({list(self.coefficients)}) has a repeated root ({repeated:.6g}), "
                 "whose solution is no sum of exponentials; change a coefficient slightly"
             )
+        if np.any(np.abs(step) > 1e-6 * np.abs(roots)):
+            raise too_different
         # Rounding must not damp or inflate an undamped oscillation.
-        roots.real[np.abs(roots.real) < 1e-12] = 0.0
         order = len(roots)
-        start = np.array([1.0, *(self.derivatives or ())]) / size ** np.arange(order)
-        amplitudes = np.linalg.solve(np.vander(roots, increasing=True).T, start)
+        undamped = (roots.imag != 0) & (np.abs(roots.real) * steepness < 4 * order * rounding)
+        roots.real[undamped] = 0.0
+        size = max(np.max(np.abs(roots)), np.finfo(float).tiny)
+        start = np.array([1.0, *(self.derivatives or ())])
+        for k in range(1, order):
+            start[k:] /= size * unit
+        try:
+            amplitudes = np.linalg.solve(np.vander(roots / size, increasing=True).T, start)
+        except np.linalg.LinAlgError:
+            raise too_different from None
         kept = np.abs(amplitudes) > 1e-13 * np.max(np.abs(amplitudes))
         if np.any(roots[kept].real > 0):
-            worst = roots[kept][np.argmax(roots[kept].real)] * size
+            worst = roots[kept][np.argmax(roots[kept].real)] * unit
             raise ValueError(
                 f"LinearODE({list(self.coefficients)}) grows without bound (root {worst:.6g}); "
                 "every root in use must have a real part ≤ 0"
             )
-        return _modes(amplitudes[kept], -roots[kept] * size)
+        return _modes(amplitudes[kept], -roots[kept] * unit)
 
 
 @dataclass(frozen=True)
@@ -262,8 +299,13 @@ class Scaled(Dynamics):
     dynamics: Dynamics
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.weight) or self.weight == 0:
-            raise ValueError(f"a dynamics can be scaled by a finite number other than 0, got {self.weight}")
+        weight = real(self.weight)
+        if weight is None or not 1.0 / LARGEST_AMPLITUDE <= abs(weight) <= LARGEST_AMPLITUDE:
+            raise ValueError(
+                f"a dynamics can be scaled by a finite number from 1e-100 to 1e100 in magnitude, got {self.weight!r}"
+            )
+        object.__setattr__(self, "weight", weight)
+        self.modes()
 
     @property
     def nonnegative(self) -> bool:
@@ -273,7 +315,7 @@ class Scaled(Dynamics):
     def modes(self) -> Modes:
         """The amplitudes times the weight."""
         amplitudes, rates = self.dynamics.modes()
-        return Modes(self.weight * amplitudes, rates)
+        return _modes(self.weight * amplitudes, rates)
 
     def __repr__(self) -> str:
         return f"{self.weight!r} * {_bracketed(self.dynamics)}"
@@ -284,6 +326,9 @@ class Sum(Dynamics):
     """``a + b``: the kernels add."""
 
     terms: tuple[Dynamics, ...]
+
+    def __post_init__(self) -> None:
+        self.modes()
 
     @property
     def nonnegative(self) -> bool:
@@ -310,6 +355,9 @@ class Product(Dynamics):
     left: Dynamics
     right: Dynamics
 
+    def __post_init__(self) -> None:
+        self.modes()
+
     @property
     def nonnegative(self) -> bool:
         """True if both are."""
@@ -318,6 +366,7 @@ class Product(Dynamics):
     def modes(self) -> Modes:
         """Pairwise: Re z · Re w = Re(z w)/2 + Re(z w*)/2, so each pair gives the rates r + s and r + s*."""
         (a, r), (b, s) = self.left.modes(), self.right.modes()
+        _check_count(len(a) * len(b))
         amplitudes = [np.multiply.outer(a, b), np.multiply.outer(a, b.conj())]
         rates = [np.add.outer(r, s), np.add.outer(r, s.conj())]
         return _modes(np.ravel(amplitudes) / 2, np.ravel(rates))
@@ -346,32 +395,51 @@ def _reals(name: str, values: object) -> tuple[float, ...]:
     return tuple(array.astype(float).tolist())
 
 
+def _balanced(coefficients: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Return the polynomial, highest order first, in a unit of λ in which its outermost coefficients are ±1."""
+    lowest, order = int(np.flatnonzero(coefficients)[0]), len(coefficients) - 1
+    ratio = abs(coefficients[lowest] / coefficients[order])
+    powers = (np.arange(order + 1) - order) / max(order - lowest, 1)
+    return (coefficients / coefficients[order] * ratio**powers)[::-1], ratio ** (1.0 / max(order - lowest, 1))
+
+
+def _check_count(n_modes: int) -> None:
+    if n_modes > MOST_MODES:
+        raise ValueError(
+            f"this dynamics would have {n_modes:,} modes, and at most {MOST_MODES} are allowed; "
+            "combine fewer, or lower n_modes of Hyperbolic"
+        )
+
+
 def _modes(amplitudes: ArrayLike, rates: ArrayLike) -> Modes:
     """Fold conjugate rates together (only the real part is ever read) and merge equal ones."""
     amplitudes = np.array(amplitudes, dtype=np.complex128)
     rates = np.array(rates, dtype=np.complex128)
+    if not np.all(np.abs(amplitudes) <= LARGEST_AMPLITUDE):
+        raise ValueError(f"the amplitudes of a kernel must be finite, at most {LARGEST_AMPLITUDE:g}")
     below = rates.imag < 0
     amplitudes[below], rates[below] = amplitudes[below].conj(), rates[below].conj()
     amplitudes[rates.imag == 0] = amplitudes[rates.imag == 0].real
-    merged: list[tuple[complex, complex]] = []
-    for amplitude, rate in zip(amplitudes.tolist(), rates.tolist(), strict=True):
-        for index, (total, known) in enumerate(merged):
-            if abs(rate - known) <= 1e-14 * abs(rate):
-                merged[index] = (total + amplitude, known)
-                break
-        else:
-            merged.append((amplitude, rate))
-    table = np.array(merged, dtype=np.complex128)
-    return Modes(table[:, 0].copy(), table[:, 1].copy())
+    order = np.lexsort((rates.real, rates.imag))
+    ranked = rates[order]
+    new = np.append(True, np.abs(np.diff(ranked)) > 1e-14 * np.abs(ranked[1:]))
+    starts = np.flatnonzero(new)
+    _check_count(len(starts))
+    totals = np.add.reduceat(amplitudes[order], starts)
+    shown = np.argsort(np.minimum.reduceat(order, starts))  # in the order in which they were given
+    return Modes(totals[shown], ranked[starts][shown])
 
 
 @cache
-def _hyperbola(n_modes: int, horizon: float) -> Modes:
-    """Fit 1/(1+x) on [0, horizon] by exponentials: geometric rates, non-negative least squares in relative error."""
+def _hyperbola(n_modes: int, horizon: float) -> tuple[Modes, float]:
+    """Fit 1/(1+x) on [0, horizon] by exponentials: geometric rates, non-negative least squares in relative error.
+
+    Returns the modes and the largest relative error.
+    """
     horizon = max(horizon, 1.0)
     rates = np.geomspace(1.0 / (6.0 * horizon), 12.0, n_modes)
     x = np.concatenate([[0.0], np.geomspace(1e-3, horizon, 20 * n_modes)])
     relative = np.exp(-np.multiply.outer(x, rates)) * (1.0 + x)[:, None]
     amplitudes, _ = nnls(relative, np.ones(len(x)), maxiter=100 * n_modes)
     amplitudes /= np.sum(amplitudes)
-    return _modes(amplitudes[amplitudes > 0], rates[amplitudes > 0])
+    return _modes(amplitudes[amplitudes > 0], rates[amplitudes > 0]), float(np.max(np.abs(relative @ amplitudes - 1.0)))

@@ -136,11 +136,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Each row is judged by itself under the present state, at its own time (any time not before the latest
         observation; by default, when the next observation is due).
         """
-        shares = self.predict_proba(X, times)
-        shares[shares[:, -1] < self._engine.model.rules.new_table_threshold * (1.0 - reference.TIE), -1] = 0.0
-        shares /= np.sum(shares, axis=1, keepdims=True)
-        first = np.argmax(shares >= np.max(shares, axis=1, keepdims=True) * (1.0 - reference.TIE), axis=1)
-        return np.append(self.table_ids_, -1)[first]
+        labels = self._fitted_engine().labels(*self._checked_rows(X, times))
+        return np.append(self.table_ids_, -1)[labels]
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import issparse
 
+from dyncrp.checks import as_observations, as_times
 from dyncrp.dynamics import Dynamics
 from dyncrp.process import occupancy_path
 
@@ -14,15 +17,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart by the colour-blind; the markers tell tables apart in greyscale.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#B8A900")
+Color = tuple[float, float, float]
+# Okabe and Ito's palette with a dark purple for black, told apart by the colour-blind; the markers tell tables apart
+# in greyscale.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4B1D5C", "#B8A900")
 MARKERS = "os^Dv<>P"
+NEW = (0.85, 0.85, 0.85)  # the label −1
+UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
+FAINTEST = 1e-5  # occupancies below are not shown
 
 
-def table_style(table: int) -> tuple[tuple[float, float, float], str]:
-    """Return the colour and marker of a table: the palette, then tints and shades of it with other markers."""
+def table_style(table: int) -> tuple[Color, str]:
+    """Return the colour and marker of a table: the palette, then tints and shades of it; −1, a new one, is grey."""
     from matplotlib.colors import to_rgb
 
+    if table < 0:
+        return NEW, "x"
     turn, color = divmod(table, len(COLORS))
     base = np.array(to_rgb(COLORS[color]))
     mixed = (base, 0.5 * base + 0.5, 0.55 * base + 0.15)[turn % 3]
@@ -36,43 +46,57 @@ def stream(
     *,
     times: ArrayLike | None = None,
     truth: ArrayLike | None = None,
+    responsibilities: Any = None,
     title: str = "",
 ) -> Figure:
     """Draw a stream over time, coloured by table, with the occupancy of every table below.
 
-    X: (N, D), of which up to two features are drawn; labels: (N,) inferred tables; truth: (N,) true ones, if known,
-    drawn as a strip above the inferred ones.
+    X: (N, D), of which up to two features are drawn; labels: (N,) inferred tables, −1 for none of them; truth: (N,)
+    true ones, if known, drawn as a strip above the inferred ones: a true cluster has the colour of the table that it
+    is matched to, one to one, and is grey without. responsibilities: (N, K), dense or sparse, whose occupancies are
+    shown; by default each observation counts for its label alone.
     """
     from matplotlib.figure import Figure
 
-    rows = np.asarray(X, dtype=np.float64)
-    tables = np.asarray(labels)
-    t = np.arange(len(rows), dtype=np.float64) if times is None else np.asarray(times)
+    rows = as_observations(X)
+    tables = _labels("labels", labels, len(rows))
+    t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
+    dated = times is not None and np.asarray(times).dtype.kind not in "iuf"
+    x = t / 86_400 if dated else t  # matplotlib counts dates in days since 1970
+    seated = _seated(tables, responsibilities)
+    n_tables = seated.shape[1]
     shown = min(rows.shape[1], 2)
-    n_tables = int(tables.max()) + 1
     figure = Figure(figsize=(10, 2.0 * shown + 3.6), layout="constrained")
     heights = [1.0] * shown + [0.34] + [1.15]
     axes = figure.subplots(shown + 2, 1, sharex=True, gridspec_kw={"height_ratios": heights})
+    styles = {table: table_style(table) for table in range(-1 if np.any(tables < 0) else 0, n_tables)}
     for d in range(shown):
-        for table in range(n_tables):
-            color, marker = table_style(table)
+        for table, (color, marker) in styles.items():
             at = tables == table
-            axes[d].scatter(t[at], rows[at, d], s=9, color=color, marker=marker, linewidths=0, alpha=0.85)
+            edge = 1.0 if marker == "x" else 0.0
+            axes[d].scatter(x[at], rows[at, d], s=15, color=color, marker=marker, linewidths=edge, alpha=0.85)
         axes[d].set_ylabel(f"feature {d + 1}")
-    _strips(axes[shown], t, {"true": truth, "inferred": tables} if truth is not None else {"inferred": tables})
+    strips = {"inferred": [styles[table][0] for table in tables]}
+    if truth is not None:
+        strips["true"] = _true_colors(_labels("truth", truth, len(rows)), tables)
+    _draw_strips(axes[shown], x, strips)
 
-    occupancy = occupancy_path(np.eye(n_tables)[tables], t, dynamics)
-    for table in range(n_tables):
-        color, marker = table_style(table)
-        axes[-1].fill_between(t, occupancy[:, table], color=color, alpha=0.25, linewidth=0)
-        axes[-1].plot(t, occupancy[:, table], color=color, linewidth=1.0)
-        axes[-1].plot([], [], color=color, linestyle="", marker=marker, markersize=6, label=f"{table}")
+    occupancy = occupancy_path(seated, t, dynamics)
+    for table, (color, marker) in styles.items():
+        if table >= 0:
+            axes[-1].plot(x, np.maximum(occupancy[:, table], FAINTEST / 10), color=color, linewidth=1.0)
+        name = f"{table}" if table >= 0 else "new"
+        axes[-1].plot([], [], color=color, linestyle="", marker=marker, markersize=6, label=name)
     axes[-1].set_ylabel("occupancy")
     axes[-1].set_xlabel("time (observations)" if times is None else "time")
-    axes[-1].set_ylim(bottom=0)
-    if n_tables <= 24:
-        figure.legend(title="table", loc="outside right upper", frameon=False, ncols=1 + n_tables // 16)
-    axes[0].set_xlim(t[0], t[-1])
+    axes[-1].set_yscale("log")
+    axes[-1].set_ylim(FAINTEST, 2.0 * max(float(np.max(occupancy)), 1.0))
+    if dated:
+        axes[-1].xaxis_date()
+    if len(styles) <= 24:
+        figure.legend(title="table", loc="outside right upper", frameon=False, ncols=1 + len(styles) // 16)
+    if x[0] < x[-1]:
+        axes[0].set_xlim(x[0], x[-1])
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     for axis in axes:
@@ -80,16 +104,50 @@ def stream(
     return figure
 
 
-def _strips(axis: Axes, t: np.ndarray, rows: dict[str, ArrayLike | None]) -> None:
-    """Draw one coloured strip per labeling; true tables take the colour of the inferred one they overlap most."""
-    inferred = np.asarray(rows["inferred"])
-    for height, (_, labels) in enumerate(reversed(rows.items())):
-        tables = np.asarray(labels)
-        for table in np.unique(tables):
-            at = tables == table
-            color = table_style(int(np.bincount(inferred[at]).argmax()))[0]
-            axis.scatter(t[at], np.full(at.sum(), height), s=110, color=color, marker="|", linewidths=1.1)
-    axis.set_yticks(range(len(rows)), list(rows)[::-1])
-    axis.set_ylim(-0.6, len(rows) - 0.4)
+def _labels(name: str, labels: ArrayLike, n: int) -> NDArray[np.int64]:
+    array = np.asarray(labels)
+    if array.shape != (n,) or array.dtype.kind not in "iu" or np.any(array < -1):
+        raise ValueError(
+            f"{name} must be one whole number ≥ -1 for each of {n} observations, got shape {array.shape} of "
+            f"{array.dtype}" + (f" with {np.min(array)}" if array.size and array.dtype.kind in "iu" else "")
+        )
+    return array.astype(np.int64)
+
+
+def _seated(tables: NDArray[np.int64], responsibilities: Any) -> NDArray[np.float64]:
+    """Return how much of each observation sits at each table, (N, K)."""
+    n_tables = max(int(np.max(tables)) + 1, 1)
+    if responsibilities is None:
+        return (tables[:, None] == np.arange(n_tables)).astype(np.float64)
+    seated = as_observations(
+        responsibilities.toarray() if issparse(responsibilities) else responsibilities, "responsibilities"
+    )
+    if len(seated) != len(tables) or seated.shape[1] < n_tables:
+        raise ValueError(
+            f"responsibilities must have a row for each of {len(tables)} observations and a column for each of "
+            f"{n_tables} tables, got shape {seated.shape}"
+        )
+    return seated
+
+
+def _true_colors(truth: NDArray[np.int64], tables: NDArray[np.int64]) -> list[Color]:
+    """Match true clusters to tables, one to one, so that as many observations as possible agree; the rest are grey."""
+    clusters, cluster = np.unique(truth, return_inverse=True)
+    found = tables >= 0
+    overlap = np.zeros((len(clusters), max(int(np.max(tables)) + 1, 1)))
+    np.add.at(overlap, (cluster[found], tables[found]), 1)
+    matched = {c: k for c, k in zip(*linear_sum_assignment(-overlap), strict=True) if overlap[c, k]}
+    greys = iter(np.resize(UNMATCHED, len(clusters)).tolist())
+    colors = [table_style(int(matched[c]))[0] if c in matched else (next(greys),) * 3 for c in range(len(clusters))]
+    return [colors[c] for c in cluster]
+
+
+def _draw_strips(axis: Axes, x: NDArray[np.float64], strips: dict[str, list[Color]]) -> None:
+    """Draw a strip for each labeling, the first lowest; an observation's colour reaches halfway to its neighbours."""
+    edges = np.concatenate([x[:1], (x[1:] + x[:-1]) / 2, x[-1:]])
+    for height, colors in enumerate(strips.values()):
+        axis.pcolormesh(edges, [height - 0.4, height + 0.4], np.array([colors]), rasterized=True)
+    axis.set_yticks(range(len(strips)), list(strips))
+    axis.set_ylim(-0.5, len(strips) - 0.5)
     axis.spines[["left", "bottom"]].set_visible(False)
     axis.tick_params(left=False, bottom=False)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import Seed, as_times, positive
+from dyncrp.checks import Seed, as_observations, as_times, positive, whole
 from dyncrp.dynamics import Dynamics, Modes, Stationary
 
 Float = NDArray[np.float64]
@@ -57,8 +57,8 @@ class DynamicalCRP:
     def sample(self, times: ArrayLike, n_samples: int = 1, seed: Seed = None) -> NDArray[np.int64]:
         """Draw seatings: (n_samples, N), the table of each customer.
 
-        Customer n's weights kernel(t_n − t_n') are the same in every sample, so each step adds them up by table
-        over all samples at once.
+        Customer n's weights kernel(t_n − t_n') are the same in every sample. Where none is negative, sitting down with
+        an earlier customer chosen in proportion to them is the same as choosing its table by occupancy.
 
         Args:
             times: (N,) non-decreasing.
@@ -66,22 +66,14 @@ class DynamicalCRP:
             seed: an integer or a ``numpy.random.Generator``.
         """
         t = as_times(times)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
-            raise ValueError(f"n_samples must be a whole number ≥ 1, got {n_samples!r}")
+        n_samples = whole("n_samples", n_samples, 1)
         rng = np.random.default_rng(seed)
-        modes = self.dynamics.modes()
+        choose = _choose_customer if self.dynamics.nonnegative else _choose_table
         tables = np.zeros((len(t), n_samples), dtype=np.int64)
         n_tables = np.zeros(n_samples, dtype=np.int64)
-        rows = np.arange(n_samples)
-        for n, weights in enumerate(_kernel_rows(modes, t)):
-            width = int(n_tables.max()) + 1
-            cells = (tables[:n] + width * rows).ravel()
-            occupancy = np.bincount(cells, np.repeat(weights, n_samples), minlength=n_samples * width)
-            occupancy = np.maximum(occupancy.reshape(n_samples, width), 0.0)
-            occupancy[rows, n_tables] = self.alpha
-            cumulative = np.cumsum(occupancy, axis=1)
-            drawn = rng.random(n_samples) * cumulative[:, -1]
-            tables[n] = np.sum(cumulative <= drawn[:, None], axis=1)
+        for n, weights in enumerate(_kernel_rows(self.dynamics.modes(), t)):
+            tables[n] = n_tables  # a new table each, unless chosen otherwise
+            tables[n] = choose(weights, self.alpha, tables[: n + 1], rng.random(n_samples))
             n_tables += tables[n] == n_tables
         return np.ascontiguousarray(tables.T)
 
@@ -134,9 +126,7 @@ def occupancy_path(weights: ArrayLike, times: ArrayLike, dynamics: Dynamics) -> 
            [1., 1.],
            [2., 1.]])
     """
-    seated = np.asarray(weights, dtype=np.float64)
-    if seated.ndim != 2:
-        raise ValueError(f"weights must be two-dimensional (customers, tables), got shape {seated.shape}")
+    seated = as_observations(weights, "weights")
     t = as_times(times, n=len(seated))
     amplitudes, rates = dynamics.modes()
     states = np.zeros((len(rates), seated.shape[1]), dtype=np.complex128)
@@ -147,6 +137,30 @@ def occupancy_path(weights: ArrayLike, times: ArrayLike, dynamics: Dynamics) -> 
         states += seated[n]
         path[n] = np.maximum((amplitudes @ states).real, 0.0)
     return path
+
+
+def _choose_customer(weights: Float, alpha: float, tables: NDArray[np.int64], uniform: Float) -> NDArray[np.int64]:
+    """Seat a customer in each sample beside an earlier one, chosen by ``weights`` ≥ 0 (n,), or at a new table.
+
+    tables: (n + 1, n_samples), who sits where, and the new table of each sample last; uniform: (n_samples,) from
+    [0, 1). Returns the tables chosen, (n_samples,).
+    """
+    cumulative = np.cumsum(np.append(np.maximum(weights, 0.0), alpha))
+    beside = np.searchsorted(cumulative[:-1], uniform * cumulative[-1], side="right")
+    return tables[beside, np.arange(len(uniform))]
+
+
+def _choose_table(weights: Float, alpha: float, tables: NDArray[np.int64], uniform: Float) -> NDArray[np.int64]:
+    """The same for weights of either sign: add them up by table, and clip."""
+    new, rows = tables[-1], np.arange(len(uniform))
+    width = int(new.max()) + 1
+    cells = (tables[:-1] + width * rows).ravel()
+    occupancy = np.bincount(cells, np.repeat(weights, len(rows)), minlength=width * len(rows))
+    occupancy = np.maximum(occupancy.reshape(-1, width), 0.0)
+    occupancy[rows, new] = alpha
+    cumulative = np.cumsum(occupancy, axis=1)
+    drawn = uniform * cumulative[:, -1]
+    return np.minimum(np.sum(cumulative <= drawn[:, None], axis=1), new)  # rounding may overshoot
 
 
 def _kernel_rows(modes: Modes, t: Float, block: int = 64) -> Iterator[Float]:

@@ -114,7 +114,9 @@ def test_second_moments_of_the_samplers():
 
 @pytest.mark.parametrize("name", ["a", "b"])
 @pytest.mark.parametrize(
-    "value", [0, -1.0, np.nan, np.inf, "1", None, [[1.0, 2.0]], [], [1.0, 0.0], [1.0, np.inf], True], ids=repr
+    "value",
+    [0, -1.0, np.nan, np.inf, "1", None, [[1.0, 2.0]], [], [1.0, 0.0], [1.0, np.inf], True, 1e-101, 1e101],
+    ids=repr,
 )
 def test_bad_hyperparameters(name, value):
     with pytest.raises(ValueError, match=f"^{name} must be a positive finite number"):
@@ -138,3 +140,14 @@ def test_bad_data_name_the_first_row_and_column(value):
 
 def test_zeros_and_ones_pass():
     assert np.array_equal(Bernoulli(1.0, 1.0).check(EVERY_VECTOR), EVERY_VECTOR)
+
+
+def test_vectors_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="different lengths"):
+        Bernoulli([1.0, 2.0], [1.0, 2.0, 3.0])
+
+
+def test_the_most_extreme_hyperparameters_stay_finite():
+    for a, b in product([1e-100, 1e100], repeat=2):
+        family = Bernoulli(a, b)
+        assert np.all(np.isfinite(family.log_predictive(X, family.statistics(X))))

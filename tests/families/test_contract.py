@@ -3,6 +3,8 @@
 Monte Carlo tests fix their seed and allow five standard errors.
 """
 
+import copy
+import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace
 from itertools import combinations
@@ -262,6 +264,15 @@ def test_equal_by_value(family):
 
 def test_repr_rebuilds_the_family(family):
     assert eval(repr(family), {"array": np.array, **FAMILIES}) == family
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda family: pickle.loads(pickle.dumps(family))])
+def test_copies_are_equal_and_as_read_only(family, duplicate):
+    again = duplicate(family)
+    assert again == family
+    for field in fields(again):
+        value = getattr(again, field.name)
+        assert not isinstance(value, np.ndarray) or not value.flags.writeable
 
 
 def test_different_families_differ():

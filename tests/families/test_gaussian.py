@@ -197,3 +197,50 @@ def test_data_too_far_from_the_prior_mean_name_the_first_row_and_column(value, p
     X[2, 1] = X[3, 0] = value
     with pytest.raises(ValueError, match=r"row 2, column 1$"):
         Gaussian(1.0, 1.0, prior_mean).check(X)
+
+
+@pytest.mark.parametrize("variance", [1e-101, 1e101, 5e307, [1.0, 1e101]])
+def test_extreme_variances_are_refused(variance):
+    for values in ((variance, 1.0), (1.0, variance)):
+        with pytest.raises(ValueError, match=r"from 1e-100 to 1e\+100"):
+            Gaussian(*values)
+
+
+@pytest.mark.parametrize(("variance", "prior_variance"), [(1e-100, 1e100), (1e100, 1e-100), (1e100, 1e100)])
+def test_the_most_extreme_variances_stay_finite(variance, prior_variance):
+    family = Gaussian(variance, prior_variance)
+    X = np.array([[1.0], [2.0]])
+    stats_ = np.array([[0.0, 0.0], [2.0, 3.0]])
+    for values in (family.log_predictive(X, stats_), family.expected_log_likelihood(X, stats_), family.centers(stats_)):
+        assert np.all(np.isfinite(values))
+    if prior_variance > variance:
+        assert family.centers(stats_)[1, 0] == 1.5
+
+
+def test_the_distance_limit_is_each_features_own():
+    family = Gaussian([1.0, 1e-100], 1.0)
+    assert family.check(np.array([[1e100, 1.0]])).shape == (1, 2)
+    with pytest.raises(ValueError, match="within 1e\\+90 of the prior mean, got 1e\\+91 at row 0, column 1"):
+        family.check(np.array([[1e100, 1e91]]))
+
+
+def test_vectors_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="different lengths"):
+        Gaussian([1.0, 2.0], 1.0, [1.0, 2.0, 3.0])
+
+
+def test_a_full_covariance_is_said_to_be_unsupported():
+    with pytest.raises(ValueError, match=r"full covariance, are not supported"):
+        Gaussian(np.eye(2), 1.0)
+
+
+@pytest.mark.parametrize("value", [np.timedelta64(1, "s"), np.array([1], dtype="m8[s]"), [1j, 2j]])
+def test_other_kinds_of_numbers_are_refused(value):
+    with pytest.raises(ValueError, match="variance must be"):
+        Gaussian(value, 1.0)
+
+
+def test_longdoubles_are_numbers():
+    assert Gaussian(np.longdouble(1), np.array([2, 3], dtype=np.longdouble)) == Gaussian(1.0, [2.0, 3.0])
+    with pytest.raises(ValueError, match="variance must be"):
+        Gaussian(np.longdouble("1e400"), 1.0)

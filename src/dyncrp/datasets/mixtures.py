@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import Seed
+from dyncrp.checks import Seed, whole
 from dyncrp.families import Family
+from dyncrp.families.base import common_width
 from dyncrp.process import DynamicalCRP
 
 
@@ -45,11 +45,9 @@ def sample_mixture(
     ((50, 2), np.True_)
     """
     rng = np.random.default_rng(seed)
-    widths = {np.size(getattr(family, f.name)) for f in fields(family) if np.ndim(getattr(family, f.name)) == 1}
-    if len(widths) > 1:
-        raise ValueError(f"{family!r} has hyperparameters of different lengths: {sorted(widths)}")
-    width = n_features if n_features is not None else next(iter(widths), 2)
-    if width < 1 or (widths and widths != {width}):
+    fixed = common_width(family)
+    width = fixed or 2 if n_features is None else whole("n_features", n_features, 1)
+    if fixed not in (None, width):
         raise ValueError(f"n_features = {n_features} does not fit {family!r}")
     labels = process.sample(times, seed=rng)[0]
     parameters = family.sample_parameters(int(labels.max(initial=-1)) + 1, width, rng)

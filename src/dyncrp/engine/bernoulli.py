@@ -2,7 +2,7 @@
 
 A table keeps the logarithms (for "variational", digammas) of its two Beta parameters in every dimension up to date;
 an observation that joins it changes one of the two in each. The score is linear in x: Σ_d x_d (one − zero)_d plus a
-constant. A table that the block has touched is scored exactly instead of screened.
+constant. A table that the block has touched is screened by itself for the rest of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.borrow import borrowed
+from dyncrp.engine.jit import borrowed, cached
 from dyncrp.engine.special import digamma
 from dyncrp.engine.stream import FAST, UNIT, Float, Law, Record, Seats, Work, best_of_chunks, remember_touched
 from dyncrp.families import Bernoulli
@@ -114,7 +114,10 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
         work.screened[c] = tables.screen_constant[c] + work.flat[m * K0 + c]
     for j in range(work.touched[0]):
         c = work.touched[1 + j]
-        work.screened[c] = _score(y, c, tables, False)[0]
+        product = np.float32(0.0)
+        for d in range(y.shape[0]):
+            product += work.rows[m, d] * tables.odds[c, d]
+        work.screened[c] = tables.screen_constant[c] + product
     best_of_chunks(K, work)
     return 1e-4
 
@@ -169,14 +172,14 @@ def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, 
     remember_touched(c, work)
 
 
-@njit(cache=True)
+@cached
 def refresh_all(K: int, tables: Tables) -> None:
     """Recompute everything derived from the statistics of the first K tables."""
     for c in range(K):
         _refresh(c, tables)
 
 
-@njit(cache=True)
+@cached
 def run(
     Y: Float, t: Float, B: int, tables: Tables, seats: Seats, law: Law, work: Work, record: Record, start: int
 ) -> int:

@@ -96,6 +96,10 @@ class CompiledEngine:
         shares[np.repeat(np.arange(len(X)), np.diff(trace.indptr)), trace.indices] = trace.data
         return shares
 
+    def labels(self, X: Float, times: Float) -> NDArray[np.int64]:
+        """Return the label that each row by itself would get, (n,), K if that were a new table's; changes nothing."""
+        return self._stretch(X, times, _law(self.model, learn=False)).labels
+
     def log_density(self, X: Float, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
         tables = self._tables
@@ -130,7 +134,7 @@ class CompiledEngine:
 
     def _rows(self, X: Float) -> Float:
         """Return rows in the kernel's coordinates; as they are if those are the user's."""
-        return (X - self._shift) / self._scale if self._moved else X
+        return (X - self._shift) / self._scale if self._moved else _plain(X)
 
     def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
         """Hand rows to the kernel piece by piece, making room for tables and for the record when it asks."""
@@ -139,7 +143,7 @@ class CompiledEngine:
         begin = 0
         while begin < n:
             Y = self._rows(X[begin : begin + PIECE])
-            t = times[begin : begin + PIECE]
+            t = _plain(times[begin : begin + PIECE])
             piece = record if n <= PIECE else record.after(begin)
             done = 0
             while True:
@@ -285,6 +289,11 @@ def _record(n: int, size: int) -> Record:
         indices=np.empty(size, dtype=np.int64),
         data=np.empty(size),
     )
+
+
+def _plain(array: Any) -> Any:
+    """Return an array of the one kind that code is compiled for: C-ordered and writeable."""
+    return array if array.flags.c_contiguous and array.flags.writeable else array.copy()
 
 
 def _longer(array: Any, length: int) -> Any:

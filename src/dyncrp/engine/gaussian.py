@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.borrow import borrowed
+from dyncrp.engine.jit import borrowed, cached
 from dyncrp.engine.stream import (
     CHUNK,
     FAST,
@@ -208,7 +208,8 @@ def _open_table(m: int, b: int, c: int, K0: int, tables: Tables, work: Work) -> 
     tables.counts[c] = 0.0
     if not _directly(b, tables.sums.shape[1]):
         for later in range(m + 1, b):
-            work.opened[later, c - K0] = work.origin[later, 1]
+            prior = work.origin[later, 1]
+            work.opened[later, c - K0] = prior if abs(prior) < HUGE else 0.0  # then the table is never screened out
 
 
 @njit(fastmath=FAST, forceinline=True)
@@ -229,14 +230,14 @@ def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, 
             work.opened[later, c - K0] = keep * work.opened[later, c - K0] + move * work.gram[m * b + later]
 
 
-@njit(cache=True)
+@cached
 def refresh_all(K: int, tables: Tables) -> None:
     """Recompute everything derived from the statistics of the first K tables."""
     for c in range(K):
         _refresh(c, tables)
 
 
-@njit(cache=True)
+@cached
 def run(
     Y: Float, t: Float, B: int, tables: Tables, seats: Seats, law: Law, work: Work, record: Record, start: int
 ) -> int:

@@ -7,7 +7,7 @@ precision q_d = p_d + n and mean μ_d = Σ r y_d / q_d there. Its scores are
     variational:  −½ Σ_d log 2π + (y_d − μ_d)² + 1/q_d
 
 Screening is one product of (y, y²) with the tables' (a μ, −½a), a = q/(q+1). A table that the block has touched is
-scored exactly instead.
+screened by itself for the rest of it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.borrow import borrowed
 from dyncrp.engine.gaussian import HUGE, coordinates
+from dyncrp.engine.jit import borrowed, cached
 from dyncrp.engine.stream import FAST, UNIT, Float, Law, Record, Seats, Work, best_of_chunks, remember_touched
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
@@ -41,7 +41,7 @@ class Tables(NamedTuple):
     screen_constant: NDArray[np.float32]  # (capacity,)
     constant: Float  # (capacity,)
     reference: Float  # (D,)
-    hyper: Float  # log normaliser, variational, that of an empty table, p_0, p_1, …
+    hyper: Float  # log normaliser, variational, that of an empty table, p_0, …, p_0/(p_0+1), …
 
 
 def make_tables(family: Gaussian, D: int, capacity: int, variational: bool) -> Tables:
@@ -56,7 +56,7 @@ def make_tables(family: Gaussian, D: int, capacity: int, variational: bool) -> T
         screen_constant=np.zeros(capacity, dtype=np.float32),
         constant=np.zeros(capacity),
         reference=np.zeros(D),
-        hyper=np.concatenate([[log_normalizer, variational, empty], precision]),
+        hyper=np.concatenate([[log_normalizer, variational, empty], precision, precision / (precision + 1.0)]),
     )
 
 
@@ -124,7 +124,10 @@ def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Wor
         work.screened[c] = tables.screen_constant[c] + work.flat[m * K0 + c]
     for j in range(work.touched[0]):
         c = work.touched[1 + j]
-        work.screened[c] = _score(y, c, tables, False)[0]
+        product = np.float32(0.0)
+        for d in range(tables.weights.shape[1]):
+            product += work.rows[m, d] * tables.weights[c, d]
+        work.screened[c] = tables.screen_constant[c] + product
     best_of_chunks(K, work)
     if work.origin[m, 0] > HUGE:
         return math.inf
@@ -138,8 +141,7 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
     square = 0.0
     if fresh:
         for d in range(y.shape[0]):
-            q = tables.hyper[3 + d]
-            square += q / (q + 1.0) * y[d] * y[d]
+            square += tables.hyper[3 + y.shape[0] + d] * y[d] * y[d]
         return tables.hyper[2] - 0.5 * square, 0.0
     if tables.hyper[1] > 0:
         for d in range(y.shape[0]):
@@ -178,14 +180,14 @@ def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, 
     remember_touched(c, work)
 
 
-@njit(cache=True)
+@cached
 def refresh_all(K: int, tables: Tables) -> None:
     """Recompute everything derived from the statistics of the first K tables."""
     for c in range(K):
         _refresh(c, tables)
 
 
-@njit(cache=True)
+@cached
 def run(
     Y: Float, t: Float, B: int, tables: Tables, seats: Seats, law: Law, work: Work, record: Record, start: int
 ) -> int:

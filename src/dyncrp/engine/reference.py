@@ -314,6 +314,11 @@ class ReferenceEngine:
         cases = zip(X, times, strict=True)
         return np.array([shares(self.state, x, float(t), self.model) for x, t in cases])
 
+    def labels(self, X: Float, times: Float) -> NDArray[np.int64]:
+        """Return the label that each row by itself would get, (n,), K if that were a new table's; changes nothing."""
+        cases = zip(X, times, strict=True)
+        return np.array([step(self.state, x, float(t), self.model)[1].label for x, t in cases])
+
     def log_density(self, X: Float, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
         cases = zip(X, times, strict=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dyncrp.engine.jit import cached
 from dyncrp.families.bessel import DEBYE_ORDER, DEBYE_TERMS, DEBYE_U, DEBYE_V, FRACTION_STEPS, SMALL_Z, STIRLING
 
 Float = NDArray[np.float64]
@@ -29,7 +29,7 @@ def bessel_constants(n_features: int) -> Float:
     return np.concatenate([[nu, steps, stirling], powers @ DEBYE_U, powers @ DEBYE_V])
 
 
-@njit(cache=True)
+@cached
 def _debye_sum(constants: Float, start: int, p: float) -> float:
     size = (constants.shape[0] - 3) // 2
     total = 0.0
@@ -38,7 +38,7 @@ def _debye_sum(constants: Float, start: int, p: float) -> float:
     return total
 
 
-@njit(cache=True)
+@cached
 def _ratio_at(constants: Float, mu: float, kappa: float, p: float, u: float) -> float:
     """I_{μ+1}(κ)/I_μ(κ): the continued fraction for small κ/μ, Debye's expansions for the rest."""
     z = kappa / mu
@@ -52,7 +52,7 @@ def _ratio_at(constants: Float, mu: float, kappa: float, p: float, u: float) -> 
     return (v / (u * p) - 1.0) / z
 
 
-@njit(cache=True)
+@cached
 def bessel_excess(kappa: float, constants: Float) -> float:
     """Return log F_ν(κ) − κ, where F_ν(κ) = Γ(ν+1) (2/κ)^ν I_ν(κ)."""
     nu, steps = constants[0], int(constants[1])
@@ -74,7 +74,7 @@ def bessel_excess(kappa: float, constants: Float) -> float:
     return value
 
 
-@njit(cache=True)
+@cached
 def bessel_ratio(kappa: float, constants: Float) -> float:
     """Return I_{ν+1}(κ)/I_ν(κ)."""
     nu, steps = constants[0], int(constants[1])
@@ -87,7 +87,7 @@ def bessel_ratio(kappa: float, constants: Float) -> float:
     return ratio
 
 
-@njit(cache=True)
+@cached
 def digamma(x: float) -> float:
     """Return ψ(x) for x > 0: up by ψ(x) = ψ(x+1) − 1/x to x ≥ 10, then the asymptotic series."""
     shift = 0.0

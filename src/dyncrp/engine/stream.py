@@ -272,6 +272,8 @@ def run(
             # 3. screen all tables, score those that matter
             n_kept = 0
             best = -math.inf
+            slack = 0.0
+            n_screened = K
             if K > 0:
                 slack = screen(y, m, b, K0, K, tables, work)
                 if learn and slack > BLUNT:
@@ -284,8 +286,10 @@ def run(
                 if not (fresh > top + log_total + slack + MARGIN):
                     # The best of them sets the bar; if time has all but forgotten it, the latest table may.
                     first = where * CHUNK
-                    while work.screened[first] != top:
-                        first += 1
+                    for c in range(where * CHUNK, min(K, (where + 1) * CHUNK)):
+                        if work.screened[c] == top:
+                            first = c
+                            break
                     first_weight = _log_weight(first, law, seats, work)
                     first_value, first_aux = score(y, first, tables, False)
                     best = first_weight + first_value
@@ -340,7 +344,8 @@ def run(
                     norm += work.scores[3, j]
             record.log_evidence[i] = top_score + math.log(norm) - log_total
             fresh_share = math.exp(fresh - top_score) / norm
-            opens = learn and (K == 0 or fresh_share >= threshold * (1.0 - TIE))
+            passes = K == 0 or fresh_share >= threshold * (1.0 - TIE)
+            opens = learn and passes
             if learn and not opens:
                 # renormalised among the open tables, whose best may lie far below the new one
                 top_score = -math.inf
@@ -366,9 +371,11 @@ def run(
             largest = 0.0
             for j in range(n_kept):
                 work.scores[3, j] /= norm
-                largest = max(largest, work.scores[3, j])
+                if passes or work.candidates[j] < K:
+                    largest = max(largest, work.scores[3, j])
             label = -1
             kept = 0
+            blind = slack == math.inf
             seated = 0.0
             for j in range(n_kept):
                 r = work.scores[3, j]
@@ -384,6 +391,7 @@ def run(
                 record.data[nnz] = r
                 nnz += 1
                 if learn:
+                    blind = blind or (c < n_screened and work.screened[c] == np.float32(np.inf))
                     touch(y, m, b, c, r, K0, tables, work)
                     for mode in range(seats.real.shape[1]):
                         seats.real[c, mode] += r * work.frame[2, mode]
@@ -399,6 +407,8 @@ def run(
             record.labels[i] = label
             i += 1
             record.indptr[i] = nnz
+            if learn and blind:
+                break  # a row or table that cannot be screened cannot correct the screening of the rows after it
         if full:
             break
     if learn:

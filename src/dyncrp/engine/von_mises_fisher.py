@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.borrow import borrowed
+from dyncrp.engine.jit import borrowed, cached
 from dyncrp.engine.special import bessel_constants, bessel_excess, bessel_ratio
 from dyncrp.engine.stream import FAST, LARGEST_BLOCK, UNIT, Float, Law, Record, Seats, Work, best_of_chunks
 from dyncrp.families import VonMisesFisher
@@ -201,14 +201,14 @@ def _touch(y: Float, m: int, b: int, c: int, w: float, K0: int, tables: Tables, 
             work.opened[later, c - K0] += move * work.gram[m * b + later]
 
 
-@njit(cache=True)
+@cached
 def refresh_all(K: int, tables: Tables) -> None:
     """Recompute everything derived from the statistics of the first K tables."""
     for c in range(K):
         _refresh(c, tables)
 
 
-@njit(cache=True)
+@cached
 def run(
     Y: Float, t: Float, B: int, tables: Tables, seats: Seats, law: Law, work: Work, record: Record, start: int
 ) -> int:

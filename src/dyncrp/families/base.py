@@ -13,6 +13,7 @@ from dyncrp.checks import Seed
 
 Float = NDArray[np.float64]
 Hyperparameter = Any  # a float, or a read-only (D,) array: see scalar_or_vector
+SMALLEST, LARGEST = 1e-100, 1e100  # what a positive one may be: then no product or ratio of two overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +80,42 @@ class Family(ABC):
             np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made by the constructor, so that their arrays are read-only too."""
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))
+
     def __hash__(self) -> int:
         return hash((type(self), *(np.asarray(getattr(self, f.name)).tobytes() for f in fields(self))))
 
 
 def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> Hyperparameter:
-    """Return a hyperparameter as a float or as a read-only (D,) array, every entry finite (and positive)."""
-    wanted = "a positive finite number" if positive else "a finite number"
+    """Return a hyperparameter as a float or as a read-only (D,) array of finite numbers, if positive in 1e±100."""
+    wanted = f"a positive finite number from {SMALLEST:g} to {LARGEST:g}" if positive else "a finite number"
+    matrices = ""
     try:
         array = np.array(value)
         legal = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
+        matrices = "; matrices, such as a full covariance, are not supported" if array.ndim > 1 else ""
     except ValueError:
         legal = False
-    if not legal or not np.all(np.isfinite(array)) or (positive and not np.all(array > 0)):
-        raise ValueError(f"{name} must be {wanted}, or one for each feature, got {value!r}")
-    array = array.astype(np.float64) + 0.0  # −0 becomes 0: equal values must hash alike
+    if legal:
+        with np.errstate(over="ignore"):  # of a longdouble
+            array = array.astype(np.float64) + 0.0  # −0 becomes 0: equal values must hash alike
+        legal = bool(np.all(np.isfinite(array) if not positive else (array >= SMALLEST) & (array <= LARGEST)))
+    if not legal:
+        raise ValueError(f"{name} must be {wanted}, or one for each feature, got {value!r}{matrices}")
     if array.ndim == 0:
         return float(array)
     array.flags.writeable = False
     return array
+
+
+def common_width(family: Family) -> int | None:
+    """Return how many features the hyperparameters have entries for, None if all are scalars; they must agree."""
+    vectors = {f.name: len(getattr(family, f.name)) for f in fields(family) if np.ndim(getattr(family, f.name)) == 1}
+    if len(set(vectors.values())) > 1:
+        raise ValueError(f"{type(family).__name__} has hyperparameters of different lengths: {vectors}")
+    return next(iter(vectors.values()), None)
 
 
 def check_width(name: str, value: Hyperparameter, n_features: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betaln, digamma
 
 from dyncrp.checks import Seed
-from dyncrp.families.base import Family, Float, Hyperparameter, check_width, scalar_or_vector
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,7 @@ class Bernoulli(Family):
     def __post_init__(self) -> None:
         object.__setattr__(self, "a", scalar_or_vector("a", self.a))
         object.__setattr__(self, "b", scalar_or_vector("b", self.b))
+        common_width(self)
 
     def check(self, X: Float) -> Float:
         """Zeros and ones."""

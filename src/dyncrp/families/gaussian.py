@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dyncrp.checks import Seed
-from dyncrp.families.base import Family, Float, Hyperparameter, check_width, scalar_or_vector
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -41,25 +42,34 @@ class Gaussian(Family):
     prior_variance: Hyperparameter
     prior_mean: Hyperparameter = 0.0
 
+    # Derived once: the width of the vectors among them, how far an observation may lie, and a quick bound of that.
+    _width: ClassVar[int | None]
+    _furthest: ClassVar[Hyperparameter]
+    _safe: ClassVar[float]
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar_or_vector("variance", self.variance))
         object.__setattr__(self, "prior_variance", scalar_or_vector("prior_variance", self.prior_variance))
         object.__setattr__(self, "prior_mean", scalar_or_vector("prior_mean", self.prior_mean, positive=False))
+        furthest = 1e140 * np.minimum(1.0, np.sqrt(self.variance))
+        object.__setattr__(self, "_width", common_width(self))
+        object.__setattr__(self, "_furthest", furthest)
+        object.__setattr__(self, "_safe", float(np.min(furthest) - np.max(np.abs(self.prior_mean))))
 
     def check(self, X: Float) -> Float:
         """Any finite numbers whose squares are finite too."""
+        if self._width in (None, X.shape[1]) and np.vdot(X, X) <= self._safe * abs(self._safe):
+            return X
         for name in ("variance", "prior_variance", "prior_mean"):
             check_width(name, getattr(self, name), X.shape[1])
-        furthest = 1e140 * min(1.0, float(np.sqrt(np.min(self.variance))))
-        if max(float(np.max(X)), -float(np.min(X))) + float(np.max(np.abs(self.prior_mean))) > furthest:
-            with np.errstate(over="ignore"):
-                bad = np.argwhere(np.abs(X - self.prior_mean) > furthest)
-            if bad.size:
-                row, column = bad[0]
-                raise ValueError(
-                    f"X must lie within {furthest:.3g} of the prior mean, got {X[row, column]} at row {row}, "
-                    f"column {column}"
-                )
+        with np.errstate(over="ignore"):
+            bad = np.argwhere(np.abs(X - self.prior_mean) > self._furthest)
+        if bad.size:
+            row, column = bad[0]
+            limit = np.broadcast_to(self._furthest, X.shape)[row, column]
+            raise ValueError(
+                f"X must lie within {limit:.3g} of the prior mean, got {X[row, column]} at row {row}, column {column}"
+            )
         return X
 
     def statistics(self, X: Float) -> Float:

@@ -1,15 +1,21 @@
-"""Arrays without reference counts inside compiled loops.
-
-Numba counts references atomically whenever an array is taken out of a tuple or handed to a function. In a loop of
-a few hundred nanoseconds that is most of the time. Whoever calls the loop keeps the arrays alive anyway.
-"""
+"""What the compiled files need of Numba beyond ``njit``: a cache that may be missing, and arrays without owners."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
+
+
+def cached(function: Callable[..., Any]) -> Any:
+    """Compile a function and keep the result on disk, or only in memory if there is no place to keep it."""
+    try:
+        return njit(cache=True)(function)
+    except RuntimeError:  # no cache directory can be written
+        return njit(function)
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -27,7 +33,11 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _borrowed(typing_context: Any, value: Any) -> Any:
-    """Return an array, or a tuple of arrays, that does not own its memory: valid while the caller's does."""
+    """Return an array, or a tuple of arrays, that does not own its memory: valid while the caller's does.
+
+    Numba counts references atomically whenever an array is taken out of a tuple or handed to a function. In a loop
+    of a few hundred nanoseconds that is most of the time.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _without_owner(context, builder, signature.args[0], arguments[0])

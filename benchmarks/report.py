@@ -1,0 +1,100 @@
+"""What a run prints and writes: tables by rich, and one JSON file with the machine it was measured on."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+Row = dict[str, Any]
+PACKAGES = ("dyncrp", "numpy", "numba", "scikit-learn", "river")
+
+
+def count(value: float) -> str:
+    """Three significant digits, with thousands set apart.
+
+    >>> count(1234567.0), count(0.5123), count(12.34)
+    ('1,230,000', '0.512', '12.3')
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
+
+def size(value: float) -> str:
+    """Bytes as kB or MB."""
+    return f"{value / 1e6:,.1f} MB" if value >= 1e6 else f"{value / 1e3:,.1f} kB"
+
+
+COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "rate": ("obs/s", count),
+    "ratio": ("dyncrp is faster by", lambda v: f"{count(v)}×"),
+    "relative": ("relative", lambda v: f"{v:.2f}"),
+    "ns": ("ns/obs", count),
+    "ns_per_table": ("ns/obs/table", count),
+    "seconds": ("seconds", lambda v: f"{v:.3f}"),
+    "net": ("less python's", lambda v: f"{v:.3f}"),
+    "share_of_dot": ("of numpy.dot", lambda v: f"{100 * v:.0f} %"),
+    "ami": ("AMI", lambda v: f"{v:.3f}"),
+    "clusters": ("clusters", str),
+    "bytes": ("model", size),
+    "rss": ("resident memory", size),
+    "fed": ("learned", count),
+    "labelled": ("labelled", count),
+}
+
+
+def table(title: str, rows: list[Row]) -> Table:
+    """Return a table of the columns that some row has a value for."""
+    shown = [key for key in COLUMNS if any(row.get(key) is not None for row in rows)]
+    result = Table(title=title, title_justify="left")
+    result.add_column("")
+    for key in shown:
+        result.add_column(COLUMNS[key][0], justify="right")
+    for row in rows:
+        result.add_row(row["system"], *(_cell(key, row) for key in shown))
+    return result
+
+
+def _cell(key: str, row: Row) -> str:
+    value = row.get(key)
+    if key == "rate" and value is None and row.get("below"):
+        return f"< {count(row['below'])}"
+    if key == "ratio" and row.get("below"):
+        return f"> {COLUMNS[key][1](value)}"
+    return "-" if value is None else COLUMNS[key][1](value)
+
+
+def machine() -> dict[str, str]:
+    """Return what the figures were measured on."""
+    facts = {"python": platform.python_version(), "system": platform.system(), "processor": _processor()}
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = "absent"
+    return facts
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) -> None:
+    """Save the sections that were run; those of an earlier run of the same kind stay."""
+    kept: dict[str, Any] = {}
+    if path.exists():
+        old = json.loads(path.read_text())
+        if old["quick"] == quick and old["machine"] == machine():
+            kept = old["sections"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"quick": quick, "machine": machine(), "sections": kept | results}
+    path.write_text(json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,43 @@
+"""Start-up, in fresh processes: imports, and the first result of a second process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.settings import Settings
+from benchmarks.timing import best_seconds
+
+Row = dict[str, Any]
+FIRST_RESULT = (
+    "import numpy as np; from dyncrp import DynamicalMixture, Exponential, Gaussian; "
+    "DynamicalMixture(Gaussian(1.0, 100.0), Exponential(20.0)).partial_fit(np.zeros((10, 2)))"
+)
+PROGRAMS = {
+    "python by itself": "pass",
+    "import sklearn": "import sklearn",
+    "import sklearn.cluster": "import sklearn.cluster",
+    "import dyncrp": "import dyncrp",
+    "import dyncrp, first result (cache warm)": FIRST_RESULT,
+}
+
+
+def run(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the seconds that each program takes from start to end."""
+    calls = [lambda code=code: _process(code) for code in PROGRAMS.values()]
+    for call in calls:
+        call()  # fills the file cache and Numba's
+    seconds = best_seconds(calls, settings.processes)
+    yield (
+        "fresh processes",
+        [
+            {"system": name, "seconds": total, "net": total - seconds[0]}
+            for name, total in zip(PROGRAMS, seconds, strict=True)
+        ],
+    )
+
+
+def _process(code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], check=True)

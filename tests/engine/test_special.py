@@ -1,0 +1,46 @@
+"""Special functions of compiled code against scipy, against their NumPy twins, and against mpmath."""
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+
+from dyncrp.engine.special import bessel_constants, bessel_excess, bessel_ratio, digamma
+from dyncrp.families.bessel import DEBYE_ORDER, SMALL_Z, excess_and_ratio
+
+KAPPAS = [0.0, 1e-300, 1e-9, 1e-3, 0.1, 1.0, 5.0, 14.9, 15.1, 50.0, 500.0, 1e4, 1e6, 1e9]
+
+
+def test_digamma_against_scipy():
+    x = np.concatenate([np.geomspace(1e-12, 1e12, 500), np.arange(1.0, 30.0), [10.0 - 1e-12, 10.0 + 1e-12]])
+    expected = scipy.special.digamma(x)
+    error = np.abs([digamma(value) for value in x] - expected) / np.maximum(1.0, np.abs(expected))
+    assert np.max(error) < 1e-14
+
+
+def test_digamma_near_its_root():
+    root = 1.4616321449683623
+    assert abs(digamma(root)) < 1e-14
+
+
+@pytest.mark.parametrize("D", [2, 3, 8, 59, 60, 61, 62, 63, 384, 4096])
+def test_bessel_functions_against_their_twins(D):
+    mu = max(D / 2 - 1, DEBYE_ORDER)
+    constants = bessel_constants(D)
+    for kappa in [*KAPPAS, *(SMALL_Z * mu * side for side in (1 - 1e-9, 1.0, 1 + 1e-9))]:
+        excess, ratio = excess_and_ratio(D, kappa)
+        assert bessel_excess(kappa, constants) == pytest.approx(float(excess), rel=1e-13, abs=1e-13)
+        assert bessel_ratio(kappa, constants) == pytest.approx(float(ratio), rel=1e-13, abs=1e-300)
+
+
+@pytest.mark.parametrize(("D", "kappa"), [(2, 0.5), (3, 500.0), (8, 30.0), (70, 5.0), (70, 1e4), (768, 900.0)])
+def test_bessel_functions_against_mpmath(D, kappa):
+    with mpmath.workdps(40):
+        nu = mpmath.mpf(D) / 2 - 1
+        bessel, above = (mpmath.besseli(order, kappa, maxterms=10**6) for order in (nu, nu + 1))
+        log_F = mpmath.loggamma(nu + 1) + nu * mpmath.log(2 / mpmath.mpf(kappa)) + mpmath.log(bessel)
+        excess = float(log_F - kappa)
+        ratio = float(above / bessel)
+    constants = bessel_constants(D)
+    assert bessel_excess(kappa, constants) == pytest.approx(excess, rel=1e-12)
+    assert bessel_ratio(kappa, constants) == pytest.approx(ratio, rel=1e-12)
