@@ -56,6 +56,8 @@ def demo(
     stream = job.sample_stream(n, seed)
     console.print(f"{n} observations from {len(stream.parameters)} clusters that come, go and come back")
     console.print(f"alpha = {job.ALPHA}, dynamics = {job.DYNAMICS}", highlight=False)
+    with console.status("compiling the engine (the first time only, then it is kept on disk)"):
+        job.cluster(job.sample_stream(10, 0), job.DYNAMICS, lambda _: None)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     outcomes, usual = {}, {}
     with Progress(*columns, console=console) as progress:
