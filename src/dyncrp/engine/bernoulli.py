@@ -36,7 +36,7 @@ class Tables(NamedTuple):
     screen_constant: NDArray[np.float32]  # (capacity,)
     constant: Float  # (capacity,) Σ_d zero − log(a + b + n)
     reference: Float  # unused
-    hyper: Float  # variational, whether a + b is the same in every dimension, a_0, …, b_0, …
+    hyper: Float  # variational, whether a + b is the same in every dimension, a_0, …, b_0, …, and an empty table's logs
 
 
 def make_tables(family: Bernoulli, D: int, capacity: int, variational: bool) -> Tables:
@@ -52,7 +52,9 @@ def make_tables(family: Bernoulli, D: int, capacity: int, variational: bool) -> 
         screen_constant=np.zeros(capacity, dtype=np.float32),
         constant=np.zeros(capacity),
         reference=np.zeros(D),
-        hyper=np.concatenate([[variational, np.ptp(a + b) == 0], a, b]).astype(np.float64),
+        hyper=np.concatenate(
+            [[variational, np.ptp(a + b) == 0], a, b, np.log(a / (a + b)), np.log(b / (a + b))], dtype=np.float64
+        ),
     )
 
 
@@ -128,8 +130,7 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
     total = 0.0
     if fresh:
         for d in range(D):
-            a, b = tables.hyper[2 + d], tables.hyper[2 + D + d]
-            total += math.log((a if y[d] > 0.5 else b) / (a + b))
+            total += y[d] * tables.hyper[2 + 2 * D + d] + (1.0 - y[d]) * tables.hyper[2 + 3 * D + d]
         return total, 0.0
     for d in range(D):
         total += y[d] * (tables.one[c, d] - tables.zero[c, d])
