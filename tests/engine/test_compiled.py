@@ -123,7 +123,7 @@ def test_which_code_computes_which_family(name):
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 @families
-@settings(max_examples=5)
+@settings(max_examples=4)
 @given(
     assignment=st.sampled_from(["predictive", "variational"]),
     table_count=st.sampled_from(["map", "posterior"]),
@@ -584,3 +584,18 @@ def test_asking_changes_nothing_about_what_is_learnt_next(name):
         curious.shares(X, times + times[-1])
         curious.log_density(X, times + times[-1])
     assert_same_bits(decisive(curious), decisive(quiet))
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.95])
+@assignments
+@families
+def test_labels_of_rows_by_themselves(name, assignment, threshold):
+    family, D, _ = FAMILIES[name]
+    X, times = make_stream(family, D, 60, seed=21)
+    model = make_model(family, Exponential(20.0), 3.3, assignment=assignment, new_table_threshold=threshold)
+    law, engine = assert_obeys_the_law(model, X, times)
+    before = engine.arrays()
+    queries = make_stream(family, D, 60, seed=22)[0]
+    when = times[-1] + np.random.default_rng(0).exponential(9.0, 60)
+    assert engine.labels(queries, when).tolist() == law.labels(queries, when).tolist()
+    assert_same_bits(engine.arrays(), before)
