@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
 from dyncrp.checks import LATEST, Duration, duration, positive, real, whole
 
@@ -436,6 +435,8 @@ def _hyperbola(n_modes: int, horizon: float) -> tuple[Modes, float]:
 
     Returns the modes and the largest relative error.
     """
+    from scipy.optimize import nnls  # slow to import, and only this needs it
+
     horizon = max(horizon, 1.0)
     rates = np.geomspace(1.0 / (6.0 * horizon), 12.0, n_modes)
     x = np.concatenate([[0.0], np.geomspace(1e-3, horizon, 20 * n_modes)])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, von_mises_fisher
 from dyncrp.engine.reference import Model, State, Trace, check_arrays
-from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Float, Law, Record, Seats, Work
+from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Float, Job, Law, Record, Seats, Work
 from dyncrp.families import Bernoulli, Gaussian, VonMisesFisher
 
 FIRST_CAPACITY = 64
@@ -80,9 +80,8 @@ class CompiledEngine:
         Y, times, record = self._one
         Y[0] = (x - self._shift) / self._scale if self._moved else x
         times[0] = t
-        if self.n_tables == 0 or not self._kernel.run(
-            Y, times, 1, self._tables, self._seats, self._learning, self._work, record, 0
-        ):
+        job = Job(Y, times, self._tables, self._seats, self._learning, self._work, record)
+        if self.n_tables == 0 or not self._kernel.run(job, 1, 0):
             trace = self.run(x[None, :], times)
             return int(trace.labels[0]), float(trace.log_evidence[0])
         if self._work.blunt[0] >= BLUNT_ROWS:
@@ -151,7 +150,7 @@ class CompiledEngine:
                 block = block_size(K, capacity)
                 live = self._tables if tables is None else tables
                 seats = self._seats if law.switches[4] else self._seats_for(times)
-                done = self._kernel.run(Y, t, block, live, seats, law, self._work, piece, done)
+                done = self._kernel.run(Job(Y, t, live, seats, law, self._work, piece), block, done)
                 if self._work.blunt[0] >= BLUNT_ROWS and law.switches[4]:
                     self._recentre(Y[done - 1])
                 if done == len(Y):

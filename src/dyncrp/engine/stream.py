@@ -101,6 +101,18 @@ class Record(NamedTuple):
         return self._replace(indices=np.resize(self.indices, size), data=np.resize(self.data, size))
 
 
+class Job(NamedTuple):
+    """All that the loop is given: rows Y (n, D) at times t (n,), a family's tables, and the rest."""
+
+    Y: Float
+    t: Float
+    tables: Any
+    seats: Seats
+    law: Law
+    work: Work
+    record: Record
+
+
 @njit(fastmath=NO_NAN, forceinline=True)
 def best_of_chunks(K: int, work: Work) -> None:
     """Fill work.best from work.screened."""
@@ -204,21 +216,16 @@ def run(
     rescore: Any,
     open_table: Any,
     touch: Any,
-    Y: Float,
-    t: Float,
+    job: Job,
     B: int,
-    tables: Any,
-    seats: Seats,
-    law: Law,
-    work: Work,
-    record: Record,
     start: int,
 ) -> int:
-    """Take in rows ``start`` … of Y (n, D) at times t (n,); return the first row not taken in.
+    """Take in rows ``start`` … of a job, at most B to a block; return the first row not taken in.
 
     Stops early when ``record`` could not hold another row, or the tables another block: the caller grows them and
     calls again. With ``learn`` off, every row is scored under the present state and nothing is changed.
     """
+    Y, t, tables, seats, law, work, record = job
     N = Y.shape[0]
     alpha, threshold = law.numbers[0], law.numbers[1]
     variational, posterior, n_iter = law.switches[0], law.switches[1], law.switches[2]
