@@ -25,7 +25,7 @@ bench: .venv/bench
 	$(BIN)/python -m benchmarks.speed
 
 bench-quick: .venv/bench
-	$(BIN)/python -m benchmarks.speed --quick
+	$(BIN)/python -m benchmarks.speed --quick --results .venv/speed.json --chart .venv/speed.png
 
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
