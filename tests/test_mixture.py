@@ -704,6 +704,21 @@ def test_one_at_a_time_is_the_same_to_the_bit(family, timed):
     assert one.n_observations_ == len(X)
 
 
+def test_learn_one_takes_dates_and_asks_for_them():
+    day = np.datetime64("2024-01-01")
+    model = DynamicalMixture(FAMILIES["gaussian"], Exponential(timedelta(days=3)))
+    dates = day + np.arange(4) * np.timedelta64(1, "D")
+    labels = [model.learn_one(x, t) for x, t in zip(G, dates, strict=False)]
+    whole = DynamicalMixture(FAMILIES["gaussian"], Exponential(timedelta(days=3))).fit(G[:4], times=dates)
+    assert labels == whole.labels_.tolist()
+    assert model.log_evidence_ == whole.log_evidence_
+    before = fingerprint(model, G)
+    for t in (None, 1e12):
+        with pytest.raises(ValueError, match="one clock"):
+            model.learn_one(G[0], t)
+    assert fingerprint(model, G) == before
+
+
 def test_learn_one_refuses_what_partial_fit_refuses():
     model = gaussian_model()
     model.learn_one(G[0], 1.0)

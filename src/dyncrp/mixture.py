@@ -103,11 +103,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Go on learning from X (n, D) at ``times`` (n,), by default the index of arrival; y is ignored."""
         return self._learn(X, times, start=not hasattr(self, "_engine"))
 
-    def learn_one(self, x: ArrayLike, t: float | None = None) -> int:
+    def learn_one(self, x: ArrayLike, t: Any = None) -> int:
         """Learn from one observation x (D,) at time t and return its table: the fast path for loops.
 
         The same as ``partial_fit([x], times=[t])``, except that ``labels_`` and ``responsibilities_`` stay those of
-        the last batch. Times are numbers; by default, the index of arrival.
+        the last batch. The time t may be a number or a date; by default, it is the index of arrival.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))
@@ -115,7 +115,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         [0, 1, 0]
         """
         row = as_observations(np.asarray(x)[None, ...])
-        if not hasattr(self, "_engine") or (t is not None) != (self._clock == NUMBERS):
+        if not hasattr(self, "_engine") or self._clock != (INDEX if t is None else _clock([t])) or self._clock == DATES:
             self.partial_fit(row, times=None if t is None else [t])
             return int(self.labels_[0])
         engine = self._engine

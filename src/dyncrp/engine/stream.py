@@ -244,10 +244,7 @@ def run(
             break
         work.touched[0] = 0
         K0 = K
-        if K > 0:
-            prepare(Y, i, b, K, learn, tables, work)
-        elif learn:
-            prepare(Y, i, b, 0, learn, tables, work)
+        prepare(Y, i, b, K, learn, tables, work)
         full = False
         for m in range(b):
             if nnz + K + 1 > record.data.shape[0]:
