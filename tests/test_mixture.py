@@ -734,3 +734,39 @@ def test_learn_one_refuses_what_partial_fit_refuses():
         with pytest.raises(ValueError, match=message):
             model.learn_one(x, t)
     assert fingerprint(model, G) == before
+
+
+def test_an_interrupted_call_has_learnt_the_rows_that_it_came_to(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = DynamicalMixture(FAMILIES["gaussian"], Exponential(15.0)).fit(X[:100])
+    kernel = model._engine._kernel
+    whole = kernel.run
+
+    def interrupted(job, block, start):
+        whole(job._replace(Y=job.Y[:40], t=job.t[:40]), block, start)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernel, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X[100:])
+    with pytest.raises(KeyboardInterrupt):
+        DynamicalMixture(FAMILIES["gaussian"]).fit(X)
+    monkeypatch.undo()
+    straight = DynamicalMixture(FAMILIES["gaussian"], Exponential(15.0)).fit(X[:140])
+    assert model.n_observations_ == 140
+    assert model.partial_fit(X[140:]).labels_.tolist() == straight.partial_fit(X[140:]).labels_.tolist()
+    assert model.log_evidence_ == straight.log_evidence_
+
+
+def test_an_interrupted_fit_leaves_the_model_as_it_was(monkeypatch):
+    model = DynamicalMixture(FAMILIES["gaussian"], Exponential(15.0)).fit(G)
+    before = fingerprint(model, G)
+
+    def interrupted(job, block, start):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model._engine._kernel, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(G[:3])
+    monkeypatch.undo()
+    assert fingerprint(model, G) == before

@@ -70,9 +70,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     _engine: reference.ReferenceEngine | CompiledEngine
     _trace: reference.Trace
     _clock: str
-    log_evidence_: float
     n_features_in_: int
-    n_observations_: int
     labels_: NDArray[np.int64]
 
     def __init__(
@@ -125,10 +123,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             t = self.n_observations_
         elif not engine.time <= t <= LATEST:
             as_times([t], n=1, last=engine.time)
-        label, log_evidence = engine.run_one(row[0], float(t))
-        self.n_observations_ += 1
-        self.log_evidence_ += log_evidence
-        return label
+        return engine.run_one(row[0], float(t))[0]
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
@@ -136,8 +131,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Each row is judged by itself under the present state, at its own time (any time not before the latest
         observation; by default, when the next observation is due).
         """
-        labels = self._fitted_engine().labels(*self._checked_rows(X, times))
-        return np.append(self.table_ids_, -1)[labels]
+        ids = np.append(self.table_ids_, -1)
+        return ids[np.minimum(self._fitted_engine().labels(*self._checked_rows(X, times)), len(ids) - 1)]
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
@@ -152,6 +147,16 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Responsibilities of the tables for the rows of the last batch, (n, K), scipy.sparse CSR."""
         check_is_fitted(self)
         return self._trace.responsibilities
+
+    @property
+    def n_observations_(self) -> int:
+        """Number of observations learnt."""
+        return self._fitted_engine().n_observations
+
+    @property
+    def log_evidence_(self) -> float:
+        """Σ log p(x_n | x_<n) so far."""
+        return self._fitted_engine().log_evidence
 
     @property
     def n_tables_(self) -> int:
@@ -182,10 +187,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             "engine": type(engine).__name__,
             "params": self._params,
             "n_features": self.n_features_in_,
-            "n_observations": self.n_observations_,
             "clock": self._clock,
         }
-        persistence.save(path, config, engine.arrays() | {"log_evidence": np.array(self.log_evidence_)})
+        persistence.save(path, config, engine.arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -195,15 +199,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             model = cls(**config["params"])
             model._params = model.get_params(deep=False)
             model.n_features_in_ = _whole("n_features", config["n_features"])
-            model.n_observations_ = _whole("n_observations", config["n_observations"])
             model._clock = config["clock"]
             if model._clock not in (INDEX, NUMBERS, DATES):
                 raise ValueError(f"its clock is {model._clock!r}")
             widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
             if model.n_features_in_ > widest:
                 raise ValueError(f"it promises {model.n_features_in_} features, and its widest array has {widest}")
-            reference.check_arrays(arrays, {"log_evidence": ()})
-            model.log_evidence_ = float(arrays["log_evidence"])
             engine = make_engine(model._checked_model(), model.n_features_in_)
             if config["engine"] != type(engine).__name__:
                 raise ValueError(
@@ -241,20 +242,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             t = np.arange(n_observations, n_observations + len(table), dtype=np.float64)
         else:
             t = as_times(times, n=len(table), last=last)
+        engine = make_engine(model, table.shape[1]) if start else self._engine
+        # The engine counts what it has taken in: interrupted, a call has learnt the rows that it came to.
+        trace = engine.run(table, t)
         if start:
-            self._engine = make_engine(model, table.shape[1])
+            self._engine, self._clock = engine, clock
             self._params = self.get_params(deep=False)
             self.n_features_in_ = table.shape[1]
-            self.log_evidence_ = 0.0
-        self._clock = clock
-        self._trace = trace = self._engine.run(table, t)
-        self.n_observations_ = n_observations + len(table)
+        self._trace = trace
         self.labels_ = trace.labels
-        # Added up in order of arrival, so that the sum does not depend on how the stream is cut.
-        if len(table) == 1:
-            self.log_evidence_ += float(trace.log_evidence[0])
-        else:
-            self.log_evidence_ = float(np.cumsum(np.append(self.log_evidence_, trace.log_evidence))[-1])
         return self
 
     def _checked_rows(self, X: ArrayLike, times: ArrayLike | None) -> tuple[Float, Float]:

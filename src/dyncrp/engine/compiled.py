@@ -63,6 +63,16 @@ class CompiledEngine:
         return int(self._seats.n[0])
 
     @property
+    def n_observations(self) -> int:
+        """Number of observations taken in."""
+        return int(self._seats.n[2])
+
+    @property
+    def log_evidence(self) -> float:
+        """Sum of their log evidence, added up in order of arrival."""
+        return float(self._seats.clock[2])
+
+    @property
     def time(self) -> float:
         """Time of the latest observation."""
         return float(self._seats.clock[1])
@@ -121,7 +131,7 @@ class CompiledEngine:
             real=states.real.copy(),
             imag=states.imag.copy(),
             total=np.array([total.real, total.imag]),
-            clock=np.full(2, seats.clock[1]),
+            clock=seats.clock[[1, 1, 2]],
         )
 
     def _recentre(self, y: Float) -> None:
@@ -198,10 +208,10 @@ class CompiledEngine:
         K, D, M = len(arrays["counts"]), self.n_features, len(self.model.modes.rates)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(self._kernel.STATISTICS, (K, D))
         shapes |= {"counts": (K,), "real": (K, M), "imag": (K, M)}
-        shapes |= {"total": (2, M), "clock": (2,), "n": (2,), "posterior": (K + 1,), "reference": (D,)}
+        shapes |= {"total": (2, M), "clock": (3,), "n": (3,), "posterior": (K + 1,), "reference": (D,)}
         check_arrays(arrays, shapes)
-        if arrays["n"].dtype != np.int64 or arrays["n"][0] != K:
-            raise ValueError(f"it counts {arrays['n'][0]} tables, but holds {K}")
+        if arrays["n"].dtype != np.int64 or arrays["n"][0] != K or arrays["n"][2] < K:
+            raise ValueError(f"it counts {arrays['n']} tables and observations, but holds {K} tables")
         self._allocate(max(FIRST_CAPACITY, 2 * K))
         for owner in (self._tables, self._seats):
             for name in set(shapes) & set(owner._fields):
@@ -226,8 +236,8 @@ class CompiledEngine:
             imag=np.zeros((capacity, M)),
             total=np.zeros((2, M)),
             posterior=np.append(1.0, np.zeros(capacity)),
-            clock=np.array([0.0, -np.inf]),
-            n=np.array([0, -1], dtype=np.int64),
+            clock=np.array([0.0, -np.inf, 0.0]),
+            n=np.array([0, -1, 0], dtype=np.int64),
         )
         self._work = _work(capacity, self._kernel.screen_width(self.n_features), M)
         self._one = None

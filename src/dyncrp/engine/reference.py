@@ -34,6 +34,8 @@ TABLE_COUNTS = ("map", "posterior")
 TIE = 1e-9
 # An occupancy below this is 0: near the end of the range of floats its digits mean nothing.
 NEGLIGIBLE = 1e-300
+# A responsibility below this is 0: no table is kept alive by observations that were not its own.
+DROPPED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,12 @@ class Rules:
         if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
             raise ValueError(f"n_iter must be a whole number ≥ 1, got {self.n_iter!r}")
         threshold = self.new_table_threshold
-        if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or not 0 < threshold <= 1:
-            raise ValueError(f"new_table_threshold must be a number in (0, 1], got {threshold!r}")
+        if (
+            isinstance(threshold, bool)
+            or not isinstance(threshold, (int, float, np.number))
+            or not 1e-9 <= threshold <= 1
+        ):
+            raise ValueError(f"new_table_threshold must be a number from 1e-9 to 1, got {threshold!r}")
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,7 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         responsibilities = _softmax(scores[:-1])
         stats, mode_states, count = state.stats, state.mode_states, state.n_tables_posterior
 
+    responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
     r = responsibilities[:, None]
     after = State(
         stats=stats + r * model.family.statistics(X),
@@ -288,6 +295,8 @@ class ReferenceEngine:
         self.model = model
         self.n_features = n_features
         self.state = initial_state(model, n_features)
+        self.n_observations = 0
+        self.log_evidence = 0.0
 
     @property
     def n_tables(self) -> int:
@@ -302,11 +311,15 @@ class ReferenceEngine:
     def run(self, X: Float, times: Float) -> Trace:
         """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
         self.state, trace = run(self.state, X, times, self.model)
+        self.n_observations += len(X)
+        self.log_evidence = float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
         return trace
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence."""
         self.state, done = step(self.state, x, t, self.model)
+        self.n_observations += 1
+        self.log_evidence += done.log_evidence
         return done.label, done.log_evidence
 
     def shares(self, X: Float, times: Float) -> Float:
@@ -332,6 +345,8 @@ class ReferenceEngine:
             "mode_states": state.mode_states,
             "n_tables_posterior": state.n_tables_posterior,
             "time": np.array(state.time),
+            "n_observations": np.array(self.n_observations),
+            "log_evidence": np.array(self.log_evidence),
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -344,8 +359,11 @@ class ReferenceEngine:
                 "mode_states": (K, len(self.model.modes.rates)),
                 "n_tables_posterior": (K + 1,),
                 "time": (),
+                "n_observations": (),
+                "log_evidence": (),
             },
         )
+        self.n_observations, self.log_evidence = int(arrays["n_observations"]), float(arrays["log_evidence"])
         self.state = State(arrays["stats"], arrays["mode_states"], float(arrays["time"]), arrays["n_tables_posterior"])
 
 

@@ -26,13 +26,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dyncrp.engine.reference import NEGLIGIBLE, TIE
+from dyncrp.engine.reference import DROPPED, NEGLIGIBLE, TIE
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 MARGIN = 32.0  # nats: exp(−32) ≈ 1e-14
-DROPPED = 1e-12  # responsibilities below this are not passed on
 BLUNT = 4.0  # nats of slack at which screening begins to let too many tables through
 REBASE_AT = 500.0  # the frame moves when exp of this would be its largest factor
 FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -46,7 +45,8 @@ class Seats(NamedTuple):
     """Who sits where: state of the process, for at most ``len(posterior) − 1`` tables.
 
     real, imag: (capacity, M) mode states in the frame. total: (2, M) their sums over tables.
-    posterior: (capacity + 1,) q(C = k). clock: [frame origin, latest time]. n: [K, label of the latest observation].
+    posterior: (capacity + 1,) q(C = k). clock: [frame origin, latest time, log evidence so far].
+    n: [K, label of the latest observation, observations so far].
     """
 
     real: Float
@@ -406,6 +406,8 @@ def run(
                     seats.total[0, mode] += seated * work.frame[2, mode]
                     seats.total[1, mode] += seated * work.frame[3, mode]
                 seats.clock[1] = now
+                seats.clock[2] += record.log_evidence[i]
+                seats.n[2] += 1
                 if posterior:
                     _update_count(K, kept, seats, work)
             record.labels[i] = label
