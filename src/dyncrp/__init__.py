@@ -8,7 +8,7 @@ array([0, 1, 0])
 
 from dyncrp import datasets
 from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-from dyncrp.families import Bernoulli, Gaussian, VonMisesFisher
+from dyncrp.families import Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.process import DynamicalCRP
 
@@ -20,6 +20,7 @@ __all__ = [
     "DynamicalMixture",
     "Exponential",
     "Gaussian",
+    "GaussianUnknownVariance",
     "Hyperbolic",
     "LinearODE",
     "Oscillatory",

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dyncrp import Bernoulli, DynamicalCRP, Exponential, Gaussian, VonMisesFisher
+from dyncrp import Bernoulli, DynamicalCRP, Exponential, Gaussian, GaussianUnknownVariance, VonMisesFisher
 from dyncrp.datasets import sample_mixture
 
 PROCESS = DynamicalCRP(alpha=5.0, dynamics=Exponential(20.0))
-FAMILIES = [Gaussian(1.0, 100.0), Bernoulli(0.5, 0.5), VonMisesFisher(50.0)]
+FAMILIES = [Gaussian(1.0, 100.0), Bernoulli(0.5, 0.5), VonMisesFisher(50.0), GaussianUnknownVariance(1.0, 100.0)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -16,7 +16,8 @@ def test_shapes(family, n_features):
     X, labels, parameters = sample_mixture(PROCESS, family, np.arange(60), seed=0, n_features=n_features)
     assert X.shape == (60, n_features)
     assert labels.shape == (60,)
-    assert parameters.shape == (labels.max() + 1, n_features)
+    widths = {GaussianUnknownVariance: 2 * n_features}  # a mean and a variance
+    assert parameters.shape == (labels.max() + 1, widths.get(type(family), n_features))
     family.check(X)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dyncrp.families import FAMILIES, Bernoulli, Family, Gaussian, VonMisesFisher
+from dyncrp.families import FAMILIES, Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
 
 SIGMAS = 5.0
 N_DRAWS = 100_000
@@ -22,6 +22,20 @@ N_DRAWS = 100_000
 
 def log_gaussian(family, X, parameters):
     return stats.norm.logpdf(X[:, None], parameters, np.sqrt(family.variance)).sum(-1)
+
+
+def log_gaussian_unknown_variance(family, X, parameters):
+    means, variances = np.split(parameters, 2, axis=1)
+    return stats.norm.logpdf(X[:, None], means, np.sqrt(variances)).sum(-1)
+
+
+def mean_of_mean_and_variance(family, parameters):
+    return parameters[:, : parameters.shape[1] // 2]
+
+
+def with_variances(family, centers):
+    """Append a variance to each mean, the second larger than the first but not twice as large."""
+    return np.hstack([centers, family.variance * np.linspace(1.0, 1.3, len(centers))[:, None] + np.zeros_like(centers)])
 
 
 def log_bernoulli(family, X, parameters):
@@ -40,18 +54,26 @@ def resultant(family, parameters):
 
 
 class Case(NamedTuple):
-    """A family, a number of features, log p(x | φ) as (n, D), (m, D) to (n, m), and E[x | φ], φ if not given."""
+    """A family, a number of features, log p(x | φ) as (n, D), (m, P) to (n, m), E[x | φ], and some φ with given centers.
+
+    The last two are (m, P) to (m, D) and back; where φ is where a table lies, neither needs to be given.
+    """
 
     family: Family
     n_features: int
     log_likelihood: Callable[..., np.ndarray]
     mean: Callable[..., np.ndarray] = lambda family, parameters: parameters
+    parameters_at: Callable[..., np.ndarray] = lambda family, centers: centers
 
 
+UNKNOWN_VARIANCE = (log_gaussian_unknown_variance, mean_of_mean_and_variance, with_variances)
 CASES = [
     Case(Gaussian(0.7, 3.0), 1, log_gaussian),
     Case(Gaussian(2.0, 3.0, 1.5), 3, log_gaussian),
     Case(Gaussian([0.5, 2.0], [3.0, 1.0], [4.0, -2.0]), 2, log_gaussian),
+    Case(GaussianUnknownVariance(0.7, 3.0), 1, *UNKNOWN_VARIANCE),
+    Case(GaussianUnknownVariance(2.0, 3.0, 12.0, 1.5), 3, *UNKNOWN_VARIANCE),
+    Case(GaussianUnknownVariance([0.5, 2.0], [3.0, 1.0], 7.0, [4.0, -2.0]), 2, *UNKNOWN_VARIANCE),
     Case(Bernoulli(0.5, 2.0), 1, log_bernoulli),
     Case(Bernoulli([0.6, 1.0, 3.0], 1.5), 3, log_bernoulli),
     Case(VonMisesFisher(3.0), 2, log_von_mises_fisher, resultant),
@@ -213,9 +235,9 @@ def test_posterior_expectations_by_importance_weighted_prior_draws(case, family,
 # Samplers
 
 
-def test_center_of_an_empty_table_is_the_mean_of_the_prior(family, X, prior_draws):
+def test_center_of_an_empty_table_is_the_mean_of_the_prior(case, family, X, prior_draws):
     empty = np.zeros_like(family.statistics(X[:1]))
-    assert_within(*mean_and_error(prior_draws), family.centers(empty)[0])
+    assert_within(*mean_and_error(prior_draws[:, : case.n_features]), family.centers(empty)[0])
 
 
 def test_first_moment_of_the_observations_of_a_table(case, family):
@@ -226,7 +248,7 @@ def test_first_moment_of_the_observations_of_a_table(case, family):
 
 def test_observations_have_the_density_of_the_likelihood(case, family, stats_of_tables):
     """E[p(x | φ')/p(x | φ)] = 1 for x ~ p(x | φ): the sampler and the density agree."""
-    parameters = family.centers(stats_of_tables[1][1:])
+    parameters = case.parameters_at(family, family.centers(stats_of_tables[1][1:]))
     draws = family.sample(np.repeat(parameters[:1], N_DRAWS, axis=0), seed=8)
     log_p = case.log_likelihood(family, draws, parameters)
     assert_within(*mean_and_error(np.exp(log_p[:, 1] - log_p[:, 0])), 1.0)
@@ -249,7 +271,8 @@ def test_a_seed_repeats_the_draws_and_a_generator_moves_on(case, family):
 @pytest.mark.parametrize("n", [0, 1])
 def test_none_and_one_can_be_drawn(case, family, n):
     parameters = family.sample_parameters(n, case.n_features, seed=0)
-    assert parameters.shape == family.sample(parameters, seed=0).shape == (n, case.n_features)
+    assert len(parameters) == n
+    assert family.sample(parameters, seed=0).shape == case.mean(family, parameters).shape == (n, case.n_features)
 
 
 # Objects

@@ -14,7 +14,7 @@ from dyncrp.process import DynamicalCRP
 
 
 class Mixture(NamedTuple):
-    """A stream and its truth: observations (N, D), labels (N,), parameters (K, D) of the tables."""
+    """A stream and its truth: observations (N, D), labels (N,), parameters (K, P) of the tables, as the family draws them."""
 
     observations: NDArray[np.float64]
     labels: NDArray[np.int64]

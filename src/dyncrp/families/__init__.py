@@ -3,8 +3,11 @@
 from dyncrp.families.base import Family
 from dyncrp.families.bernoulli import Bernoulli
 from dyncrp.families.gaussian import Gaussian
+from dyncrp.families.gaussian_unknown_variance import GaussianUnknownVariance
 from dyncrp.families.von_mises_fisher import VonMisesFisher
 
-FAMILIES: dict[str, type[Family]] = {kind.__name__: kind for kind in (Gaussian, Bernoulli, VonMisesFisher)}
+FAMILIES: dict[str, type[Family]] = {
+    kind.__name__: kind for kind in (Gaussian, GaussianUnknownVariance, Bernoulli, VonMisesFisher)
+}
 
-__all__ = ["FAMILIES", "Bernoulli", "Family", "Gaussian", "VonMisesFisher"]
+__all__ = ["FAMILIES", "Bernoulli", "Family", "Gaussian", "GaussianUnknownVariance", "VonMisesFisher"]

@@ -64,11 +64,11 @@ class Family(ABC):
 
     @abstractmethod
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
-        """Draw φ from the prior: (n_tables, n_features)."""
+        """Draw φ from the prior: (n_tables, P), where P is n_features unless a family says otherwise."""
 
     @abstractmethod
     def sample(self, parameters: Float, seed: Seed = None) -> Float:
-        """Draw one observation from each row of parameters: (n, D) to (n, D)."""
+        """Draw one observation from each row of parameters: (n, P) to (n, D)."""
 
     def log_marginal(self, X: Float) -> float:
         """Return log ∫ Π_i p(x_i | φ) p(φ) dφ, the log probability that the rows of X share one table."""
