@@ -9,8 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from dyncrp import Bernoulli, Exponential, Gaussian, Hyperbolic, LinearODE, Oscillatory, Stationary, VonMisesFisher
-from dyncrp.engine import bernoulli, compiled, gaussian, gaussian_diagonal, reference, von_mises_fisher
+from dyncrp import (
+    Bernoulli,
+    Exponential,
+    Gaussian,
+    GaussianUnknownVariance,
+    Hyperbolic,
+    LinearODE,
+    Oscillatory,
+    Stationary,
+    VonMisesFisher,
+)
+from dyncrp.engine import (
+    bernoulli,
+    compiled,
+    gaussian,
+    gaussian_diagonal,
+    gaussian_unknown_variance,
+    reference,
+    von_mises_fisher,
+)
 from dyncrp.engine.compiled import FIRST_CAPACITY, CompiledEngine, kernel_for
 from dyncrp.engine.reference import Model, ReferenceEngine, Rules
 
@@ -23,6 +41,12 @@ FAMILIES = {
     "gaussian": (Gaussian(1.3, 40.0, 0.5), 3, gaussian),
     "gaussian-proportional": (Gaussian(VARIANCE, 40.0 * VARIANCE, PRIOR_MEAN), 6, gaussian),
     "gaussian-diagonal": (Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN), 6, gaussian_diagonal),
+    "unknown-variance": (GaussianUnknownVariance(1.3, 40.0, 6.0, 0.5), 3, gaussian_unknown_variance),
+    "unknown-variance-by-dimension": (
+        GaussianUnknownVariance(VARIANCE, np.linspace(4.0, 60.0, 6), 2.5, PRIOR_MEAN),
+        6,
+        gaussian_unknown_variance,
+    ),
     "bernoulli": (Bernoulli(0.3, 0.45), 12, bernoulli),
     "bernoulli-by-dimension": (Bernoulli(np.linspace(0.2, 0.9, 12), np.linspace(1.1, 0.3, 12)), 12, bernoulli),
     "von-mises-fisher": (VonMisesFisher(40.0), 4, von_mises_fisher),
@@ -155,11 +179,12 @@ def test_directions_of_any_dimension_and_concentration(D, kappa, assignment):
 
 @assignments
 @pytest.mark.parametrize("D", [1, 7, 8, 9, 33])
-@pytest.mark.parametrize("name", ["gaussian", "gaussian-diagonal", "bernoulli"])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-diagonal", "unknown-variance", "bernoulli"])
 def test_any_number_of_features(name, D, assignment):
     family = {
         "gaussian": Gaussian(1.3, 40.0),
         "gaussian-diagonal": Gaussian(1.3, np.linspace(10.0, 60.0, D) if D > 1 else 40.0),
+        "unknown-variance": GaussianUnknownVariance(1.3, 40.0, 4.0),
         "bernoulli": Bernoulli(0.3, 0.4),
     }[name]
     X, times = make_stream(family, D, 120, seed=D)
@@ -202,7 +227,7 @@ def test_clipping_what_is_never_negative_changes_nothing(name):
 def distinct_rows(name, D, n, seed):
     """Rows so far apart that each is a table of its own."""
     rng = np.random.default_rng(seed)
-    if name.startswith("gaussian"):
+    if name.startswith(("gaussian", "unknown-variance")):
         return rng.uniform(-2000.0, 2000.0, (n, D))
     if name.startswith("bernoulli"):
         return rng.integers(0, 2, (n, D)).astype(float)
@@ -212,6 +237,7 @@ def distinct_rows(name, D, n, seed):
 MANY = {
     "gaussian": (Gaussian(1.0, 1e6), 5),
     "gaussian-diagonal": (Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 5)), 5),
+    "unknown-variance": (GaussianUnknownVariance(1.0, 1e6, 30.0), 5),
     "bernoulli": (Bernoulli(0.01, 0.01), 40),
     "von-mises-fisher": (VonMisesFisher(2000.0), 8),
 }
@@ -276,6 +302,7 @@ WIDE = {
     "more": (Gaussian(1.0, 30.0), 6),
     "diagonal": (Gaussian(1.0, np.linspace(20.0, 30.0, 6)), 6),
 }
+FAMILIES_WITH_A_REFERENCE = {**WIDE, "unknown-variance": (GaussianUnknownVariance(1.0, 30.0, 8.0), 6)}
 gaussians = pytest.mark.parametrize("name", WIDE)
 
 

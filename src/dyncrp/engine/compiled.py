@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, von_mises_fisher
+from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, gaussian_unknown_variance, von_mises_fisher
 from dyncrp.engine.reference import Model, State, Trace, check_arrays
 from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Float, Job, Law, Record, Seats, Work
-from dyncrp.families import Bernoulli, Gaussian, VonMisesFisher
+from dyncrp.families import Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher
 
 FIRST_CAPACITY = 64
 SCRATCH = 1 << 21  # entries of a block's product with the tables
@@ -31,7 +31,11 @@ def kernel_for(model: Model) -> ModuleType | None:
         if np.all(ratio == ratio.flat[0]):
             return gaussian
         return gaussian_diagonal
-    return {Bernoulli: bernoulli, VonMisesFisher: von_mises_fisher}.get(type(family))
+    return {
+        GaussianUnknownVariance: gaussian_unknown_variance,
+        Bernoulli: bernoulli,
+        VonMisesFisher: von_mises_fisher,
+    }.get(type(family))
 
 
 def block_size(K: int, capacity: int) -> int:
@@ -187,8 +191,11 @@ class CompiledEngine:
         if self.model.rules.table_count == "map":
             count[:] = 0.0
             count[K] = 1.0
+        stats = [self._tables.counts[:K, None], self._tables.sums[:K] * self._scale]
+        if hasattr(self._kernel, "squares"):  # T(x) has a second power
+            stats.append(self._kernel.squares(self._tables, K) * self._scale**2)
         return State(
-            stats=np.hstack([self._tables.counts[:K, None], self._tables.sums[:K] * self._scale]),
+            stats=np.hstack(stats),
             mode_states=(seats.real[:K] + 1j * seats.imag[:K]) * decay,
             time=self.time,
             n_tables_posterior=count,

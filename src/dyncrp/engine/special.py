@@ -1,6 +1,6 @@
-"""Digamma, log-Bessel and Bessel ratio for compiled code: plain arithmetic, so that Numba can cache it on disk.
+"""Digamma, log-gamma steps, log-Bessel and Bessel ratio for compiled code: plain arithmetic, which Numba can cache on disk.
 
-The same algorithms as ``families/bessel.py``, one number at a time.
+The same algorithms as in ``families/``, one number at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dyncrp.engine.jit import cached
 from dyncrp.families.bessel import DEBYE_ORDER, DEBYE_TERMS, DEBYE_U, DEBYE_V, FRACTION_STEPS, SMALL_Z, STIRLING
+from dyncrp.families.gaussian_unknown_variance import HALF_STEP, SHIFT
 
 Float = NDArray[np.float64]
 
@@ -97,3 +98,16 @@ def digamma(x: float) -> float:
     y = 1.0 / (x * x)
     series = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y * (1 / 132 - y * (691 / 32760 - y / 12))))))
     return shift + math.log(x) - 0.5 / x - series
+
+
+@cached
+def log_gamma_half(z: float) -> float:
+    """Return log Γ(z + ½) − log Γ(z) − ½ log z for z > 0."""
+    rise = 1.0
+    for j in range(SHIFT):
+        rise *= 1.0 + 0.5 / (z + j)
+    top = z + SHIFT
+    series = 0.0
+    for k in range(HALF_STEP.shape[0] - 1, -1, -1):
+        series = series / (top * top) + HALF_STEP[k]
+    return series / top + 0.5 * math.log1p(SHIFT / z) - math.log(rise)
