@@ -54,7 +54,7 @@ def resultant(family, parameters):
 
 
 class Case(NamedTuple):
-    """A family, a number of features, log p(x | φ) as (n, D), (m, P) to (n, m), E[x | φ], and some φ with given centers.
+    """A family, how many features, log p(x | φ) as (n, D), (m, P) to (n, m), E[x | φ], and some φ with given centers.
 
     The last two are (m, P) to (m, D) and back; where φ is where a table lies, neither needs to be given.
     """

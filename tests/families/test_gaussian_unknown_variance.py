@@ -1,4 +1,4 @@
-"""Gaussian clusters of unknown variance against quadrature over mean and variance, Student's t, and the Gaussian limit."""
+"""Gaussian clusters of unknown variance against quadrature over mean and variance, Student's t, and their limit."""
 
 from fractions import Fraction
 
@@ -289,7 +289,7 @@ def test_wrong_width(name):
 
 
 def test_vectors_of_different_lengths_are_refused():
-    with pytest.raises(ValueError, match="^GaussianUnknownVariance has hyperparameters of different lengths"):
+    with pytest.raises(ValueError, match=r"^GaussianUnknownVariance has hyperparameters of different lengths"):
         GaussianUnknownVariance([1.0, 2.0], 1.0, prior_mean=[1.0, 2.0, 3.0])
 
 

@@ -14,7 +14,7 @@ from dyncrp.process import DynamicalCRP
 
 
 class Mixture(NamedTuple):
-    """A stream and its truth: observations (N, D), labels (N,), parameters (K, P) of the tables, as the family draws them."""
+    """A stream and its truth: observations (N, D), labels (N,), the tables' parameters (K, P), often P = D."""
 
     observations: NDArray[np.float64]
     labels: NDArray[np.int64]

@@ -1,7 +1,7 @@
 """The compiled Gaussian family whose tables have a variance of their own in each direction.
 
-Rows are y = (x − m₀)/σ₀; direction d has prior precision p_d = σ₀²/ρ² there, and a table that took in n observations has
-ν + n degrees of freedom, precision q_d = p_d + n, mean μ_d = Σ r y_d / q_d and sum of squares B_d = ν + scatter_d. With
+Rows are y = (x − m₀)/σ₀; direction d has prior precision p_d = σ₀²/ρ², and a table that took in n observations has ν + n
+degrees of freedom, precision q_d = p_d + n, mean μ_d = Σ r y_d / q_d and sum of squares B_d = ν + scatter_d. With
 a = (ν + n)/2 its scores are
 
     predictive:   Σ_d log Γ(a+½) − log Γ(a) − ½ log πB_d(1 + 1/q_d) − (a + ½) log(1 + q_d/(q_d+1) (y_d − μ_d)²/B_d)
@@ -10,9 +10,10 @@ a = (ν + n)/2 its scores are
 The scatter is not a difference of sums of squares but a sum of its own, which loses no digits far from m₀: an
 observation of weight r adds r q/(q + r) (y − μ)² to it, with q and μ as they were before.
 
-Screening uses that Π(1 + z_d) ≥ 1 + Σ z_d. That leaves one sum of squares, a product of (y, y²) with the tables' weights as
-for a known variance, and one logarithm from below. A table that the block has touched is screened by itself for the rest
-of it.
+Screening uses that Π_d (1 + z_d) ≥ Π_g (1 + Σ_{d in g} z_d) for groups g of directions. That leaves one sum of squares
+a group, a product of (1, y, y²) with the tables' weights as for a known variance, and one logarithm in all, from below.
+The smaller the groups, the sooner small tables are ruled out; where few tables are small, one group will do. A table
+that the block has touched is screened by itself for the rest of it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ STATISTICS = ("sums", "counts", "scatter")  # what a file keeps
 RECENTRES = True  # whether screening has a reference point
 
 FAR = 1e20  # squares beyond this, and
-STEEP = 1e16  # weights beyond this, are not screened: their product would not fit single precision
-LARGEST_POWER = np.float32(1e30)
+STEEP = 1e14  # weights beyond this, are not screened: their product would not fit single precision
+GROUP = 16  # directions that are screened as one, while there are
+MOST_GROUPS = 8  # at most
+FEW = 0.1  # share of small tables that is cheaper to score than to screen by groups
+LARGEST_SUM = np.float32(1e4)  # of a group among several, whose product must fit single precision,
+LARGEST_LONE_SUM = np.float32(1e32)  # and of one that is alone
+LARGEST_POWER = 1e30
 BEND = np.float32(0.27)  # log₂(1 + f) ≥ f + BEND f(1 − f) for 0 ≤ f ≤ 1
 LOG_2 = np.float32(0.6931471)  # rounded down
 
@@ -51,11 +57,12 @@ class Tables(NamedTuple):
     gains: Float  # (capacity, D) q/(q+1)/B; variational: (ν+n)/B
     constant: Float  # (capacity,)
     power: Float  # (capacity,) a + ½
-    weights: NDArray[np.float32]  # (capacity, 2D): v (μ − reference), −½ v, where v is power · gain; variational: ½ gain
+    weights: NDArray[np.float32]  # (capacity, 2D + G): −½ Σ v (μ − reference)², v (μ − reference), −½ v of each group,
+    # less rounding, where v is power · gain; variational: ½ gain
     screen_constant: NDArray[np.float32]  # (capacity,)
-    screen_offset: NDArray[np.float32]  # (capacity,) Σ_d v (μ − reference)², less rounding
-    screen_slack: NDArray[np.float32]  # (capacity,) rounding for each unit of |y − reference|²
     screen_power: NDArray[np.float32]  # (capacity,) power, rounded down
+    screen_scale: NDArray[np.float32]  # (capacity,) −2/power, rounded towards 0
+    steepest: NDArray[np.float32]  # (capacity,) the largest v
     reference: Float  # (D,)
     hyper: Float  # log normaliser, variational, that of an empty table, ν, p_0, …, an empty table's gains
 
@@ -75,19 +82,24 @@ def make_tables(family: GaussianUnknownVariance, D: int, capacity: int, variatio
         gains=np.zeros((capacity, D)),
         constant=np.zeros(capacity),
         power=np.zeros(capacity),
-        weights=np.zeros((capacity, 2 * D), single),
+        weights=np.zeros((capacity, screen_width(D)), single),
         screen_constant=np.zeros(capacity, single),
-        screen_offset=np.zeros(capacity, single),
-        screen_slack=np.zeros(capacity, single),
         screen_power=np.zeros(capacity, single),
+        screen_scale=np.zeros(capacity, single),
+        steepest=np.zeros(capacity, single),
         reference=np.zeros(D),
         hyper=np.concatenate([[log_normalizer, variational, empty, family.degrees], p, gains]),
     )
 
 
+@njit(forceinline=True)
+def _n_groups(D: int) -> int:
+    return min(MOST_GROUPS, max(1, D // GROUP))
+
+
 def screen_width(D: int) -> int:
-    """Return how many numbers a row is screened by."""
-    return 2 * D
+    """Return how many numbers a row is screened by: 1, y and y² of each group."""
+    return 2 * D + int(_n_groups(D))
 
 
 def coordinates(family: GaussianUnknownVariance, D: int) -> tuple[Float, Float]:
@@ -96,7 +108,7 @@ def coordinates(family: GaussianUnknownVariance, D: int) -> tuple[Float, Float]:
 
 
 def squares(tables: Tables, K: int) -> Float:
-    """Return Σ r y² of the first K tables, (K, D): the law's statistic, from which the scatter could not be had back."""
+    """Return Σ r y² of the first K tables, (K, D): the law's statistic, which may have lost the scatter's digits."""
     D = tables.sums.shape[1]
     q = tables.hyper[4 : 4 + D] + tables.counts[:K, None]
     return tables.scatter[:K] + tables.sums[:K] * (tables.sums[:K] / q)
@@ -121,113 +133,188 @@ def _refresh(c: int, tables: Tables) -> None:
     logs, product = 0.0, 1.0  # a logarithm for many directions at a time
     uncertainty = 0.0
     norm = 0.0
-    square = 0.0
     steepest = 0.0
     for d in range(D):
         q = tables.hyper[4 + d] + n
         B = nu + tables.scatter[c, d]
-        mean = tables.sums[c, d] / q
         product, logs = _drained(product * (B / degrees), logs)
         if variational:
             gain = degrees / B
-            v = 0.5 * gain
             uncertainty += 1.0 / q
         else:
             gain = q / (q + 1.0) / B
-            v = power * gain
             product, logs = _drained(product * (1.0 + 1.0 / q), logs)
-        tables.centers[c, d] = mean
+        center = tables.sums[c, d] / q
+        tables.centers[c, d] = center
         tables.gains[c, d] = gain
-        center = mean - tables.reference[d]
-        norm += center * center
-        square += v * center * center
-        steepest = max(steepest, v)
-        tables.weights[c, d] = v * center
-        tables.weights[c, D + d] = -0.5 * v
+        norm += (center - tables.reference[d]) ** 2
+        steepest = max(steepest, gain)
+    scale = 0.5 if variational else power
+    steepest *= scale
+    G = _n_groups(D)
+    kept = 1.0 - 2.0 * (2 * D + G + 20) * UNIT  # what rounding leaves of a sum of squares
+    column = 0
+    for g in range(G):
+        first, last = g * D // G, (g + 1) * D // G
+        size = last - first
+        gains, centers, near = tables.gains[c, first:last], tables.centers[c, first:last], tables.reference[first:last]
+        linear = tables.weights[c, column + 1 : column + 1 + size]
+        quadratic = tables.weights[c, column + 1 + size : column + 1 + 2 * size]
+        square = 0.0
+        for j in range(size):
+            v = scale * gains[j]
+            center = centers[j] - near[j]
+            square += v * center * center
+            linear[j] = v * center
+            quadratic[j] = -0.5 * kept * v
+        tables.weights[c, column] = -0.5 * kept * square
+        column += 1 + 2 * size
     logs += math.log(product)
     half = 0.5 * degrees
     excess = 0.5 * (digamma(half) - math.log(half)) if variational else log_gamma_half(half)
     tables.constant[c] = tables.hyper[0] + D * excess - 0.5 * (logs + uncertainty)
     tables.power[c] = power
+    coarse = min(power, LARGEST_POWER)
+    tables.screen_power[c] = (1.0 - 1e-6) * coarse
+    tables.screen_scale[c] = -2.0 * (1.0 - 4e-6) / coarse
     if norm > FAR or steepest > STEEP:
         tables.screen_constant[c] = np.inf
-        tables.screen_offset[c] = 0.0
-        tables.screen_slack[c] = 0.0
-        tables.screen_power[c] = 1.0
-        for d in range(2 * D):
-            tables.weights[c, d] = 0.0
+        tables.steepest[c] = 0.0
+        for j in range(tables.weights.shape[1]):
+            tables.weights[c, j] = 0.0
     else:
-        rounding = (2 * D + 16) * UNIT * steepest
         tables.screen_constant[c] = tables.constant[c] + 4.0 * UNIT * abs(tables.constant[c])
-        tables.screen_offset[c] = square - rounding * norm
-        tables.screen_slack[c] = 2.0 * rounding
-        tables.screen_power[c] = min(power * (1.0 - 1e-6), LARGEST_POWER)
+        tables.steepest[c] = steepest
 
 
 @njit(fastmath=FAST, forceinline=True)
 def _prepare(Y: Float, i: int, b: int, K: int, learn: bool, tables: Tables, work: Work) -> None:
     D = Y.shape[1]
+    G = _n_groups(D)
     for m in range(b):
         norm = 0.0
-        for d in range(D):
-            value = Y[i + m, d] - tables.reference[d]
-            norm += value * value
-            work.rows[m, d] = value
-            work.rows[m, D + d] = value * value
+        column = 0
+        for g in range(G):
+            first, last = g * D // G, (g + 1) * D // G
+            size = last - first
+            work.rows[m, column] = 1.0
+            # Slices, here and below: Numba looks at the sign of any other index, and then uses no vector instructions.
+            row, near = Y[i + m, first:last], tables.reference[first:last]
+            linear = work.rows[m, column + 1 : column + 1 + size]
+            quadratic = work.rows[m, column + 1 + size : column + 1 + 2 * size]
+            for j in range(size):
+                value = row[j] - near[j]
+                norm += value * value
+                linear[j] = value
+                quadratic[j] = value * value
+            column += 1 + 2 * size
         work.origin[m, 0] = norm
         if norm > FAR:
-            for d in range(2 * D):
-                work.rows[m, d] = 0.0
-    if K > 0:
+            for j in range(work.rows.shape[1]):
+                work.rows[m, j] = 0.0
+    if K == 0:
+        return
+    n_small = 0
+    for c in range(K):
+        n_small += tables.power[c] < D
+    work.origin[0, 1] = G > 1 and tables.hyper[1] == 0 and n_small > FEW * K
+    if work.origin[0, 1] == 0:
         np.dot(work.rows[:b], tables.weights[:K].T, work.flat[: b * K].reshape(b, K))
+        return
+    part = np.empty(b * K, np.float32)
+    column = 0
+    for g in range(G):
+        end = column + 1 + 2 * ((g + 1) * D // G - g * D // G)
+        rows = np.ascontiguousarray(work.rows[:b, column:end])
+        np.dot(rows, np.ascontiguousarray(tables.weights[:K, column:end]).T, part.reshape(b, K))
+        column = end
+        for m in range(b):
+            _multiply(part[m * K : (m + 1) * K], work.flat[m * K : (m + 1) * K], g == 0, tables.screen_scale[:K])
 
 
 @njit(fastmath=NO_NAN, forceinline=True)
-def _bound(c: int, product: Any, norm: Any, linear: bool, tables: Tables) -> Any:
-    """Return the most that the score of table c can be, from its product with the row, in single precision.
+def _sum(dot: Any, scale: Any, largest: Any) -> Any:
+    """Return a lower bound of a group's Σ z_d from the product of its weights with the row."""
+    return min(max(scale * dot, np.float32(0.0)), largest)
 
-    With S ≥ 0 no more than the power times Σ z_d, the score is the constant less power · log(1 + S/power). From below, the
-    logarithm is log 2 times exponent and mantissa of its argument, which are the chords of log₂, with a parabola added;
-    and log(1 + t) ≥ t − t²/2, which is the better one for small t.
+
+@njit(fastmath=NO_NAN, forceinline=True)
+def _multiply(dots: Any, products: Any, first: bool, scales: Any) -> None:
+    """Let the product of each table, less 1, take in another group."""
+    if first:
+        for c in range(len(dots)):
+            products[c] = _sum(dots[c], scales[c], LARGEST_SUM)
+    else:
+        for c in range(len(dots)):
+            t = _sum(dots[c], scales[c], LARGEST_SUM)
+            products[c] += t + t * products[c]
+
+
+@njit(fastmath=NO_NAN, forceinline=True)
+def _bound(c: int, product: Any, tables: Tables) -> Any:
+    """Return the most that the score of table c can be, from Π_g (1 + Σ z_d) − 1, in single precision.
+
+    From below, a logarithm is log 2 times exponent and mantissa of its argument, which are the chords of log₂, with a
+    parabola added; and log(1 + t) ≥ t − t²/2, which is the better one for small t.
     """
-    S = tables.screen_offset[c] - np.float32(2.0) * product - tables.screen_slack[c] * norm
-    S = max(S, np.float32(0.0))
-    fall = S
-    if not linear:
-        power = tables.screen_power[c]
-        t = S / power
-        bits = np.float32(np.float32(1.0 - 3e-7) + t).view(np.int32) - np.int32(0x3F800000)
-        f = np.float32(bits & np.int32(0x7FFFFF)) * np.float32(2.0**-23)
-        chord = np.float32(bits) * np.float32(2.0**-23)
-        log = LOG_2 * (chord + BEND * f * (np.float32(1.0) - f))
-        fall = max(power * log, S * (np.float32(1.0) - np.float32(0.5) * t))
-    return tables.screen_constant[c] - np.float32(1.0 - 1e-6) * fall
+    bits = np.float32(np.float32(1.0 - 3e-7) + product).view(np.int32) - np.int32(0x3F800000)
+    f = np.float32(bits & np.int32(0x7FFFFF)) * np.float32(2.0**-23)
+    log = LOG_2 * (np.float32(bits) * np.float32(2.0**-23) + BEND * f * (np.float32(1.0) - f))
+    log = max(log, product * (np.float32(1.0) - np.float32(0.5) * product))
+    return tables.screen_constant[c] - tables.screen_power[c] * log
+
+
+@njit(fastmath=NO_NAN, forceinline=True)
+def _linear_bound(c: int, dot: Any, tables: Tables) -> Any:
+    """Return the same for "variational"."""
+    return tables.screen_constant[c] + np.float32(2.0 * (1.0 - 1e-6)) * min(dot, np.float32(0.0))
+
+
+@njit(fastmath=NO_NAN, forceinline=True)
+def _dot(left: Any, right: Any) -> Any:
+    total = np.float32(0.0)
+    for j in range(len(left)):
+        total += left[j] * right[j]
+    return total
 
 
 @njit(fastmath=NO_NAN, forceinline=True)
 def _screen(y: Float, m: int, b: int, K0: int, K: int, tables: Tables, work: Work) -> float:
-    seen = work.origin[m, 0] <= FAR
-    norm = np.float32(work.origin[m, 0]) if seen else np.float32(0.0)
+    D = y.shape[0]
+    G = _n_groups(D)
+    variational = tables.hyper[1] > 0
     steepest = np.float32(0.0)
-    if tables.hyper[1] > 0:
+    for c in range(K):
+        steepest = max(steepest, tables.steepest[c])
+    products = work.flat[m * K0 : (m + 1) * K0]
+    if variational:
         for c in range(K0):
-            work.screened[c] = _bound(c, work.flat[m * K0 + c], norm, True, tables)
-            steepest = max(steepest, tables.screen_slack[c])
+            work.screened[c] = _linear_bound(c, products[c], tables)
+    elif work.origin[0, 1] == 0:  # one group
+        for c in range(K0):
+            work.screened[c] = _bound(c, _sum(products[c], tables.screen_scale[c], LARGEST_LONE_SUM), tables)
     else:
         for c in range(K0):
-            work.screened[c] = _bound(c, work.flat[m * K0 + c], norm, False, tables)
-            steepest = max(steepest, tables.screen_slack[c])
+            work.screened[c] = _bound(c, products[c], tables)
     for j in range(work.touched[0]):
         c = work.touched[1 + j]
+        if variational:
+            work.screened[c] = _linear_bound(c, _dot(work.rows[m], tables.weights[c]), tables)
+            continue
         product = np.float32(0.0)
-        for d in range(tables.weights.shape[1]):
-            product += work.rows[m, d] * tables.weights[c, d]
-        work.screened[c] = _bound(c, product, norm, tables.hyper[1] > 0, tables)
+        column = 0
+        for g in range(G):
+            end = column + 1 + 2 * ((g + 1) * D // G - g * D // G)
+            dot = _dot(work.rows[m, column:end], tables.weights[c, column:end])
+            t = _sum(dot, tables.screen_scale[c], LARGEST_LONE_SUM if G == 1 else LARGEST_SUM)
+            product += t + t * product
+            column = end
+        work.screened[c] = _bound(c, product, tables)
     best_of_chunks(K, work)
-    if not seen:
+    if work.origin[m, 0] > FAR:
         return math.inf
-    # The slack is in the bounds already; a nearer reference point is asked for where it takes the edge off them.
-    if norm * steepest > BLUNT:
+    # Rounding is in the bounds already. A nearer reference point is asked for where it takes the edge off them.
+    if 4.0 * (2 * D + G + 20) * UNIT * work.origin[m, 0] * steepest > BLUNT:
         return 1.001 * BLUNT
     return 1e-6 * (1.0 + abs(tables.hyper[0]) + abs(tables.hyper[2]))
 

@@ -1,4 +1,4 @@
-"""Digamma, log-gamma steps, log-Bessel and Bessel ratio for compiled code: plain arithmetic, which Numba can cache on disk.
+"""Digamma, a step of log-gamma, log-Bessel and Bessel ratio for compiled code: arithmetic that Numba can cache on disk.
 
 The same algorithms as in ``families/``, one number at a time.
 """

@@ -26,7 +26,7 @@ SHIFT = 10
 class GaussianUnknownVariance(Family):
     """x ~ N(φ, σ²) in every dimension by itself, with a mean φ and a variance σ² that belong to the table.
 
-    The prior: 1/σ² ~ Gamma(ν/2, rate ν σ₀²/2) and φ | σ² ~ N(m₀, σ² ρ²/σ₀²), so σ₀² is the guess of the variance and ν,
+    The prior: 1/σ² ~ Gamma(ν/2, rate ν σ₀²/2) and φ | σ² ~ N(m₀, σ² ρ²/σ₀²), so σ₀² is a guess of the variance and ν,
     the degrees of freedom, says how many observations it is worth. As ν → ∞ the family becomes
     ``Gaussian(variance, prior_variance, prior_mean)``.
 
@@ -34,18 +34,19 @@ class GaussianUnknownVariance(Family):
 
         p = σ₀²/ρ²,  q = p + n,  μ = s/q,  B = ν + (w − s²/q)/σ₀²,
 
-    the posterior is 1/σ² ~ Gamma((ν + n)/2, σ₀² B/2) and φ | σ² ~ N(m₀ + μ, σ²/q), and the predictive is Student's t with
-    ν + n degrees of freedom about m₀ + μ, its squared scale σ₀² B (1 + 1/q)/(ν + n).
+    the posterior is 1/σ² ~ Gamma((ν + n)/2, σ₀² B/2) and φ | σ² ~ N(m₀ + μ, σ²/q), and the predictive is Student's t
+    with ν + n degrees of freedom about m₀ + μ, its squared scale σ₀² B (1 + 1/q)/(ν + n).
 
-    Accuracy: w − s²/q is a difference of sums of squares about m₀. Rounding leaves the variance of a table of n rows, whose
-    mean lies z of its standard deviations from m₀, a relative error of about 1e-16 z² √n: 1e-7 at z = 1e4 and n = 100,
-    and no digit right from z = 1e8 on. It never makes w − s²/q less than the mean's own part in it. The compiled engine
-    sums squares about the running mean instead, and the error is 1e-16 z √n. For more, put ``prior_mean`` near the data.
+    Accuracy: w − s²/q is a difference of sums of squares about m₀. Rounding leaves the variance of a table of n rows,
+    whose mean lies z of its standard deviations from m₀, a relative error of about 1e-16 z² √n: 1e-7 at z = 1e4 and
+    n = 100, and no digit right from z = 1e8 on. It never makes w − s²/q less than the mean's own part in it. The
+    compiled engine sums squares about the running mean instead, and its error is 1e-16 z √n. For more digits, put
+    ``prior_mean`` near the data.
 
     Args:
         variance: σ₀², the guess of a cluster's variance.
-        prior_variance: ρ², the variance of the means about ``prior_mean`` if the guess is right. A table that is k times
-            as wide as the guess is expected k times as far out.
+        prior_variance: ρ², the variance of the means about ``prior_mean`` if the guess is right. A table k times as
+            wide as the guess is expected k times as far out.
         degrees: ν, one number from 0.1 to 1e100.
         prior_mean: m₀. Except for ``degrees``, each is a number or one for each feature.
 
