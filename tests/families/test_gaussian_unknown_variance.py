@@ -184,6 +184,16 @@ def test_equal_observations_never_have_a_negative_scatter(distance):
         assert np.isfinite(family.expected_log_likelihood(rows, table)).all()
 
 
+def test_a_feature_that_never_changes():
+    # Ten million rows at the prior mean: B/(ν + n) is 1e-8, and its logarithm needs all its digits.
+    family = GaussianUnknownVariance(1.0, 1.0, 0.1)
+    scale = np.sqrt(0.1 * (1 + 1 / (1e7 + 1)) / (1e7 + 0.1))
+    expected = stats.t.logpdf([[1e-4], [1.0]], 1e7 + 0.1, scale=scale)
+    values = family.log_predictive(np.array([[1e-4], [1.0]]), np.array([[1e7, 0.0, 0.0]]))
+    assert values[0, 0] == pytest.approx(expected[0, 0], abs=1e-11)
+    assert values[1, 0] == pytest.approx(expected[1, 0], rel=1e-12)
+
+
 def test_translating_data_and_prior_mean_changes_nothing():
     near, far = GaussianUnknownVariance(1.0, 4.0, 3.0, 0.5), GaussianUnknownVariance(1.0, 4.0, 3.0, 0.5 + 2.0**30)
     X = np.round(X2 * 64) / 64
@@ -243,6 +253,7 @@ def test_moments_of_the_samplers():
     assert min(ks) > 1e-4
     standard = (means - family.prior_mean) / np.sqrt(variances * family.prior_variance / family.variance)
     noise = (family.sample(parameters, seed=1) - means) / np.sqrt(variances)
+    assert min(stats.kstest(standard[:, d], stats.norm.cdf).pvalue for d in range(2)) > 1e-4
     for z in (standard, noise):
         assert np.all(np.abs(z.mean(axis=0)) < 5 / np.sqrt(n))
         assert np.all(np.abs(z.var(axis=0) - 1) < 5 * np.sqrt(2 / n))

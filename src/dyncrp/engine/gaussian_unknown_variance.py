@@ -1,6 +1,6 @@
 """The compiled Gaussian family whose tables have a variance of their own in each direction.
 
-Rows are y = (x − m₀)/σ₀; direction d has prior precision p_d = σ₀²/ρ², and a table that took in n observations has ν + n
+Rows are y = (x − m₀)/σ₀; direction d has prior precision p_d = σ₀²/ρ², and a table of n observations has ν + n
 degrees of freedom, precision q_d = p_d + n, mean μ_d = Σ r y_d / q_d and sum of squares B_d = ν + scatter_d. With
 a = (ν + n)/2 its scores are
 
