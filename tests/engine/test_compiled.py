@@ -394,6 +394,18 @@ def test_a_silence_that_a_table_survives(silence, before):
     np.testing.assert_allclose(engine.shares(X[:3], queries), law.shares(X[:3], queries), atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("dynamics", [Exponential(1.0), Exponential(1.0) * Oscillatory(7.3)], ids=["plain", "waves"])
+def test_asking_about_times_that_the_frame_cannot_reach(dynamics):
+    # The frame still begins at 0, and exp(−799) is 0; but the table, last seen at 499, has only lost 300 nats by then.
+    X = np.random.default_rng(0).normal(size=(60, 128))
+    law, engine = assert_obeys_the_law(make_model(Gaussian(1.0, 1e8), dynamics), X, np.linspace(0.0, 499.0, 60))
+    when = 499.0 + np.array([0.0, 100.0, 300.0, 500.0])
+    shares = engine.shares(X[:4], when)
+    assert np.all(shares[:, 0] > 0.99)
+    np.testing.assert_allclose(shares, law.shares(X[:4], when), atol=TOLERANCE)
+    np.testing.assert_allclose(engine.log_density(X[:4], when), law.log_density(X[:4], when), rtol=TOLERANCE)
+
+
 # --- the same bits --------------------------------------------------------------------------------------------------
 
 
