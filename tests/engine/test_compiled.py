@@ -115,6 +115,8 @@ def assert_obeys_the_law(model, X, times, tolerance=TOLERANCE):
     assert engine.n_tables == law.n_tables
     np.testing.assert_allclose(trace.responsibilities.toarray(), expected.responsibilities.toarray(), atol=tolerance)
     np.testing.assert_allclose(trace.log_evidence, expected.log_evidence, rtol=tolerance, atol=tolerance)
+    assert engine.n_observations == law.n_observations
+    np.testing.assert_allclose(engine.log_evidence, law.log_evidence, rtol=tolerance, atol=tolerance * len(X))
     assert_same_state(law, engine, tolerance)
     return law, engine
 
@@ -255,6 +257,17 @@ def test_tables_open_inside_a_block_and_past_the_first_capacity(name, assignment
     model = make_model(family, Exponential(1e4), assignment=assignment)
     _, engine = assert_obeys_the_law(model, rows[order], np.arange(300.0))
     assert engine.n_tables > 2 * FIRST_CAPACITY
+
+
+@assignments
+@pytest.mark.parametrize("name", MANY)
+def test_a_table_that_grows_fast_within_a_block(name, assignment):
+    # It opens in the last row of a block of 32 and takes in all of the next: the screening must follow it.
+    family, D = MANY[name]
+    one, other = distinct_rows(name, D, 2, seed=0)
+    X = np.array([one] * 31 + [other] * 33)
+    _, engine = assert_obeys_the_law(make_model(family, assignment=assignment), X, np.arange(64.0))
+    assert engine.n_tables == 2
 
 
 def test_more_tables_than_a_block_of_the_largest_size():
@@ -456,6 +469,25 @@ def test_of_equal_tables_the_first_gets_the_label(name):
     assert run_in_pieces(model, X, np.zeros(len(X)), [])[1]["labels"].tolist() == [0, 1] + [0] * len(between)
 
 
+ROUNDED = {"gaussian": (Gaussian(1.0, 1e4), 32.0, 0.0), "von-mises-fisher": (VonMisesFisher(900.0), 1.0, 0.25)}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounding_breaks_no_tie(name):
+    # Four tables have the same numbers in other places: they are equally far from their middle, but for rounding.
+    family, length, middle = ROUNDED[name]
+    model = make_model(family, alpha=1e-150)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        values = rng.uniform(1.0, 2.0, 4)
+        X = np.zeros((5, 16))
+        for row, places in zip(X, rng.permutation(16).reshape(4, 4), strict=False):
+            row[places] = values * length / np.linalg.norm(values)
+        X[4] = middle
+        assert_obeys_the_law(model, X, np.zeros(5))
+        assert run_in_pieces(model, X, np.zeros(5), [])[1]["labels"].tolist() == [0, 1, 2, 3, 0]
+
+
 # --- silence --------------------------------------------------------------------------------------------------------
 
 # The occupancy of e customers falls below 1e-300 after 692 timescales, and exp underflows after 745.
@@ -495,6 +527,27 @@ def test_a_silence_that_a_table_survives(silence, before):
     assert engine.n_tables == 1
     queries = times[-1] + np.array([0.0, 0.5 * silence, silence])
     np.testing.assert_allclose(engine.shares(X[:3], queries), law.shares(X[:3], queries), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("before", [0.0, 499.0])
+def test_a_silence_that_no_table_survives(before):
+    # At an occupancy of 1e-302 the old table would still be preferred by far; but less than 1e-300 is nothing.
+    X = np.random.default_rng(0).normal(size=(60, 128))
+    times = np.append(np.linspace(0.0, before, 59), before + 700.0)
+    _, engine = assert_obeys_the_law(make_model(Gaussian(1.0, 1e8), Exponential(1.0)), X, times)
+    assert engine.n_tables == 2
+
+
+@pytest.mark.parametrize("dynamics", [Exponential(1.0), Exponential(1.0) * Oscillatory(7.3)], ids=["plain", "waves"])
+def test_asking_about_times_that_the_frame_cannot_reach(dynamics):
+    # The frame still begins at 0, and exp(−799) is 0; but the table, last seen at 499, has only lost 300 nats by then.
+    X = np.random.default_rng(0).normal(size=(60, 128))
+    law, engine = assert_obeys_the_law(make_model(Gaussian(1.0, 1e8), dynamics), X, np.linspace(0.0, 499.0, 60))
+    when = 499.0 + np.array([0.0, 100.0, 300.0, 500.0])
+    shares = engine.shares(X[:4], when)
+    assert np.all(shares[:, 0] > 0.99)
+    np.testing.assert_allclose(shares, law.shares(X[:4], when), atol=TOLERANCE)
+    np.testing.assert_allclose(engine.log_density(X[:4], when), law.log_density(X[:4], when), rtol=TOLERANCE)
 
 
 # --- the same bits --------------------------------------------------------------------------------------------------
