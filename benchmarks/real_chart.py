@@ -16,12 +16,14 @@ ACROSS = 2  # panels
 def draw(streams: dict[str, dict[str, list[Row]]], path: Path) -> None:
     """Draw the saved ``streams`` (name, then title, then rows) to ``path``."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     panels = [(title, rows) for tables in streams.values() for title, rows in tables.items()]
     systems = _systems([rows for _, rows in panels])
     down = -(-len(panels) // ACROSS)
-    figure = Figure(figsize=(10.5, 0.9 + down * (0.85 + 0.235 * len(systems))), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.1)  # type: ignore[union-attr]
+    figure = Figure(
+        figsize=(10.5, 0.9 + down * (0.85 + 0.235 * len(systems))), layout=ConstrainedLayoutEngine(w_pad=0.1)
+    )
     axes = figure.subplots(down, ACROSS, sharex=True, sharey=True, squeeze=False).ravel()
     for axis, (title, rows) in zip(axes, panels, strict=False):
         _panel(axis, title, {row["system"]: row for row in rows}, systems)
