@@ -55,9 +55,9 @@ def neighbour_distance(X: Float, quantile: float) -> float:
 
 def contenders(X: Float, K: int, seed: int) -> Iterator[Contender]:
     """Yield everyone for the rows X (N, D) of K classes, ourselves first."""
-    yield _ours("dyncrp", "nothing", DynamicalMixture, X)
+    yield ours("dyncrp", "nothing", DynamicalMixture, X)
     if np.allclose(np.linalg.norm(X, axis=1), 1.0, atol=1e-2):
-        yield _ours("dyncrp, directions", "that rows are directions", _of_directions, X)
+        yield ours("dyncrp, directions", "that rows are directions", _of_directions, X)
     if has_river():
         yield from _rivers(X, K, seed)
     threshold = neighbour_distance(X, 0.5) / 2
@@ -68,7 +68,9 @@ def contenders(X: Float, K: int, seed: int) -> Iterator[Contender]:
     yield Contender("KMeans, offline", told, lambda: KMeans(K, n_init=10, random_state=seed).fit_predict(X))
 
 
-def _ours(name: str, told: str, make: Callable[[], Any], X: Float) -> Contender:
+def ours(name: str, told: str, make: Callable[[], Any], X: Float) -> Contender:
+    """Return dyncrp as ``make`` makes it, labelling every row of X (N, D) as it arrives."""
+
     def run() -> Labels:
         model = make()
         return np.concatenate([model.partial_fit(X[i : i + BATCH]).labels_ for i in range(0, len(X), BATCH)])
@@ -135,9 +137,9 @@ def _rivers(X: Float, K: int, seed: int) -> Iterator[Contender]:
 
     yield Contender("river DBSTREAM", told_radius, dbstream)
     yield Contender("river DenStream", told_radius, denstream)
-    yield Contender("river CluStream", "K; N; mean and scale of the features", clustream)
-    yield Contender("river STREAMKMeans", "K; mean and scale of the features", stream_k_means)
-    yield Contender("river KMeans", "K; mean and scale of the features", k_means)
+    yield Contender("river CluStream", "K; N; mean and scale of the entries", clustream)
+    yield Contender("river STREAMKMeans", "K; mean and scale of the entries", stream_k_means)
+    yield Contender("river KMeans", "K; mean and scale of the entries", k_means)
 
 
 def _learned(model: Any, rows: list[dict[int, float]]) -> Any:
