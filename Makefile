@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench bench-quick clean clean-cache
+.PHONY: demo test lint bench bench-quick bench-real clean clean-cache
 
 demo: .venv/ready
 	$(BIN)/dyncrp demo
@@ -26,6 +26,9 @@ bench: .venv/bench
 
 bench-quick: .venv/bench
 	$(BIN)/python -m benchmarks.speed --quick --results .venv/speed.json --chart .venv/speed.png
+
+bench-real: .venv/bench
+	$(BIN)/python -m benchmarks.real
 
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -30,7 +30,8 @@ def size(value: float) -> str:
     return f"{value / 1e6:,.1f} MB" if value >= 1e6 else f"{value / 1e3:,.1f} kB"
 
 
-COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
+Columns = dict[str, tuple[str, Callable[[Any], str]]]
+COLUMNS: Columns = {
     "rate": ("obs/s", count),
     "ratio": ("dyncrp is faster by", lambda v: f"{count(v)}×"),
     "relative": ("relative", lambda v: f"{v:.2f}"),
@@ -46,27 +47,38 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "fed": ("learned", count),
     "labelled": ("labelled", count),
 }
+# of means over several orders of arrival; "stopped" says why there is none
+MEANS: Columns = {
+    "ami": ("AMI", lambda v: f"{v:.3f}"),
+    "clusters": ("clusters", lambda v: f"{v:.1f}"),
+    "seconds": ("seconds", lambda v: f"{v:.2f}"),
+    "told": ("told", str),
+}
 
 
-def table(title: str, rows: list[Row]) -> Table:
+def table(title: str, rows: list[Row], columns: Columns = COLUMNS) -> Table:
     """Return a table of the columns that some row has a value for."""
-    shown = [key for key in COLUMNS if any(row.get(key) is not None for row in rows)]
+    shown = [key for key in columns if any(row.get(key) is not None for row in rows)]
     result = Table(title=title, title_justify="left")
     result.add_column("")
     for key in shown:
-        result.add_column(COLUMNS[key][0], justify="right")
+        result.add_column(columns[key][0], justify="left" if key == "told" else "right")
     for row in rows:
-        result.add_row(row["system"], *(_cell(key, row) for key in shown))
+        result.add_row(row["system"], *(_cell(key, row, columns[key][1]) for key in shown))
     return result
 
 
-def _cell(key: str, row: Row) -> str:
+def _cell(key: str, row: Row, text: Callable[[Any], str]) -> str:
     value = row.get(key)
     if key == "rate" and value is None and row.get("below"):
         return f"< {count(row['below'])}"
     if key == "ratio" and row.get("below"):
-        return f"> {COLUMNS[key][1](value)}"
-    return "-" if value is None else COLUMNS[key][1](value)
+        return f"> {text(value)}"
+    if key == "seconds" and row.get("stopped"):
+        return str(row["stopped"])
+    if key == "ami" and row.get("ami_error") is not None:
+        return f"{text(value)} ± {text(row['ami_error'])}"
+    return "-" if value is None else text(value)
 
 
 def machine() -> dict[str, str]:
@@ -88,8 +100,8 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
-def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) -> None:
-    """Save the sections that were run; those of an earlier run of the same kind stay."""
+def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) -> dict[str, Any]:
+    """Save the sections that were run; those of an earlier run of the same kind stay. Return all of them."""
     kept: dict[str, Any] = {}
     if path.exists():
         old = json.loads(path.read_text())
@@ -98,3 +110,4 @@ def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) 
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"quick": quick, "machine": machine(), "sections": kept | results}
     path.write_text(json.dumps(content, indent=1) + "\n")
+    return kept | results

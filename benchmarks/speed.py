@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ ONE_THREAD = dict.fromkeys(
 HERE = Path(__file__).parent
 SECTIONS = ("peers", "families", "dynamics", "methods", "rows", "growth", "tables", "startup")
 Rows = list[dict[str, Any]]
+Sections = Mapping[str, Callable[[Any], Iterator[tuple[str, Rows]]]]
 
 
-def sections() -> dict[str, Callable[[Any], Iterator[tuple[str, Rows]]]]:
+def sections() -> Sections:
     """Return the sections by name; imports numpy, so one thread must be settled before."""
     from benchmarks import growth, peers, startup, variants
 
@@ -39,24 +40,25 @@ def sections() -> dict[str, Callable[[Any], Iterator[tuple[str, Rows]]]]:
     )
 
 
-def run(names: list[str], settings: Any) -> Iterator[tuple[str, dict[str, Rows]]]:
-    """Run the sections, printing each table as it is done, and yield each section with its tables."""
+def run(
+    every: Sections, names: list[str], settings: Any, columns: dict[str, Any] | None = None
+) -> Iterator[tuple[str, dict[str, Rows]]]:
+    """Run the named sections, printing each table as it is done, and yield each section with its tables."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from benchmarks import report
 
     console = Console(width=None if sys.stdout.isatty() else 140)
-    every = sections()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    bars = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*bars, console=console, transient=True) as progress:
         bar = progress.add_task("", total=len(names))
         for name in names:
             progress.update(bar, description=name)
             tables = {}
             for title, rows in every[name](settings):
                 tables[title] = rows
-                console.print(report.table(title, rows))
+                console.print(report.table(title, rows, columns or report.COLUMNS))
             progress.advance(bar)
             yield name, tables
 
@@ -73,18 +75,18 @@ def main(arguments: list[str] | None = None) -> None:
     from benchmarks import chart, report
     from benchmarks.settings import FULL, QUICK
 
-    for name, tables in run(options.only or list(SECTIONS), QUICK if options.quick else FULL):
+    for name, tables in run(sections(), options.only or list(SECTIONS), QUICK if options.quick else FULL):
         report.write(options.results, {name: tables}, quick=options.quick)
         if name == "peers":
             chart.draw(tables, options.chart)
 
 
-def on_one_thread() -> None:
+def on_one_thread(module: str) -> None:
     """Start again with every thread pool at 1, which only counts before numpy is imported."""
     if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
-        os.execve(sys.executable, [sys.executable, "-m", "benchmarks.speed", *sys.argv[1:]], os.environ | ONE_THREAD)
+        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], os.environ | ONE_THREAD)
 
 
 if __name__ == "__main__":
-    on_one_thread()
+    on_one_thread("benchmarks.speed")
     main()

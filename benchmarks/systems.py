@@ -105,8 +105,12 @@ def _river(name: str, told: str, model: Any, count: Callable[[], int], least: in
 
 def as_dicts(X: Float) -> list[dict[int, float]]:
     """Return the first rows as river wants them; no system is charged for it."""
-    rows = X[: min(MOST_DICTS, max(100, MOST_ENTRIES // X.shape[1]))]
-    return [dict(enumerate(row)) for row in rows.tolist()]
+    return dicts(X[: min(MOST_DICTS, max(100, MOST_ENTRIES // X.shape[1]))])
+
+
+def dicts(X: Float) -> list[dict[int, float]]:
+    """Return each row as a dictionary from the feature's index."""
+    return [dict(enumerate(row)) for row in X.tolist()]
 
 
 def contenders(K: int, D: int, big: int) -> list[System]:
