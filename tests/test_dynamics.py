@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
+from dyncrp import DynamicalCRP
 from dyncrp.dynamics import DYNAMICS, Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
 
 NAMED = [Stationary(), Exponential(3.0), Oscillatory(7.0), Hyperbolic(2.0)]
@@ -31,7 +32,9 @@ NO_LENGTHS = [
     np.timedelta64(-1, "s"),
     np.timedelta64(1, "Y"),
 ]
-NO_DURATIONS = [0, 0.0, -1.0, np.nan, np.inf, 10**400, 1e-310, *NO_NUMBERS, *NO_LENGTHS]
+# None is a duration that is unknown.
+NO_DURATIONS = [0, 0.0, -1.0, np.nan, np.inf, 10**400, 1e-310, *NO_LENGTHS]
+NO_DURATIONS += [value for value in NO_NUMBERS if value is not None]
 
 generated = settings(derandomize=True, deadline=None, max_examples=60)
 durations = st.floats(0.1, 100.0)
@@ -460,3 +463,93 @@ class TestConfiguration:
         dynamics = LinearODE(coefficients)
         coefficients[1] = 100.0
         assert dynamics == LinearODE([1.0, 3.0])
+
+
+UNKNOWN = [
+    (Exponential(), 1, "Exponential(timescale=None)"),
+    (Oscillatory(), 1, "Oscillatory(period=None)"),
+    (Hyperbolic(n_modes=16), 1, "Hyperbolic(timescale=None, n_modes=16, horizon=10000.0)"),
+    (0.9 * Exponential(), 1, "0.9 * Exponential(timescale=None)"),
+    (Exponential() + Stationary(), 1, "Exponential(timescale=None) + Stationary()"),
+    (Exponential(3.0) + Exponential(), 1, "Exponential(timescale=3.0) + Exponential(timescale=None)"),
+    (Exponential() * Oscillatory(), 2, "Exponential(timescale=None) * Oscillatory(period=None)"),
+    (
+        0.5 * (Exponential() + 2.0 * Oscillatory(7.0)) * Hyperbolic() + Oscillatory(),
+        3,
+        "(0.5 * (Exponential(timescale=None) + 2.0 * Oscillatory(period=7.0))) * Hyperbolic(timescale=None, "
+        "n_modes=24, horizon=10000.0) + Oscillatory(period=None)",
+    ),
+]
+unknown = pytest.mark.parametrize(("dynamics", "n", "text"), UNKNOWN, ids=[text for *_, text in UNKNOWN])
+
+
+class TestUnknownDurations:
+    @unknown
+    def test_they_are_counted_and_shown(self, dynamics, n, text):
+        assert dynamics.n_unknown == n
+        assert repr(dynamics) == text
+        again = eval(text, DYNAMICS.copy())
+        assert again == dynamics
+        assert hash(again) == hash(dynamics)
+
+    @each([*NAMED, RINGING, *COMPOSITES])
+    def test_what_is_known_is_settled(self, dynamics):
+        assert dynamics.n_unknown == 0
+        assert dynamics.settled([]) == dynamics
+
+    @unknown
+    def test_no_kernel_without_them(self, dynamics, n, text):
+        process = DynamicalCRP(1.0, dynamics)
+        for use in (
+            dynamics.modes,
+            lambda: dynamics.kernel(1.0),
+            lambda: process.sample([0.0, 1.0], seed=0),
+            lambda: process.marginals([0.0, 1.0]),
+        ):
+            with pytest.raises(ValueError, match=r"=None.* has an unknown duration, which DynamicalMixture or dyncrp"):
+                use()
+
+    @unknown
+    def test_settling_writes_them_in_from_left_to_right(self, dynamics, n, text):
+        durations = [2.0, 3.0, 5.0][:n]
+        for duration in durations:
+            text = text.replace("None", repr(duration), 1)
+        for given_as in (list, tuple, iter, np.array):
+            settled = dynamics.settled(given_as(durations))
+            assert repr(settled) == text
+            assert settled == eval(text, DYNAMICS.copy())
+            assert settled.n_unknown == 0
+        assert dynamics.n_unknown == n  # it stays as it was
+        np.testing.assert_array_equal(settled.kernel(DELAYS), eval(text, DYNAMICS.copy()).kernel(DELAYS))
+
+    @unknown
+    def test_a_duration_too_few_is_told(self, dynamics, n, text):
+        with pytest.raises(ValueError, match="duration"):
+            dynamics.settled([2.0, 3.0, 5.0][: n - 1])
+
+    @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, "1"])
+    def test_what_settles_them_is_checked(self, value):
+        for dynamics in (Exponential(), Oscillatory(), Hyperbolic(), Stationary() + 0.5 * Exponential()):
+            with pytest.raises(ValueError, match=r"^(timescale|period) must be"):
+                dynamics.settled([value])
+
+    def test_the_algebra_does_not_need_to_know(self):
+        a, b = Exponential(), Stationary()
+        assert sum([a, b]) == a + b
+        assert 2.0 * (3.0 * a) == 6.0 * a
+        assert a / 2 == 0.5 * a
+        assert a != Exponential(1.0)
+        assert (a * b).settled([4.0]) == Exponential(4.0) * b
+        with pytest.raises(ValueError, match="scaled by a finite number"):
+            0.0 * a
+
+    @unknown
+    def test_the_sign_of_a_kernel_is_known_without_them(self, dynamics, n, text):
+        assert dynamics.nonnegative
+        assert not (-1.0 * dynamics).nonnegative
+        assert dynamics.settled([2.0, 3.0, 5.0]).nonnegative
+
+    def test_what_overflows_is_refused_once_settled(self):
+        huge = 1e60 * Stationary() * (1e60 * Exponential())
+        with pytest.raises(ValueError, match="amplitudes"):
+            huge.settled([1.0])

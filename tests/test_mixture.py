@@ -584,9 +584,7 @@ def test_sparse_tables_are_refused():
 
 BAD_PARAMETERS = [
     ("family", "gaussian"),
-    ("family", None),
     ("family", Gaussian),
-    ("dynamics", None),
     ("dynamics", 20.0),
     ("dynamics", Stationary),
     ("alpha", 0.0),
@@ -635,6 +633,10 @@ def test_get_params_gives_back_what_was_given():
         "family": Gaussian(1.0, 100.0),
         "dynamics": Oscillatory(7.0),
         "alpha": 3,
+        "warmup": 500,
+        "resolution": 2.0,
+        "learn_alpha": False,
+        "n_jobs": 2,
         "assignment": "variational",
         "table_count": "posterior",
         "n_iter": 5,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dyncrp import Exponential, plots
+import dyncrp
+from dyncrp import Exponential, Stationary, plots
 
 
 def test_stream_draws_every_observation_and_a_legend_entry_for_each_table():
@@ -96,3 +97,21 @@ def test_bad_input_is_refused(bad):
     given = {"X": np.zeros((3, 2)), "labels": [0, 1, 0], "dynamics": Exponential(2.0)}
     with pytest.raises(ValueError, match="must"):
         plots.stream(**{**given, **bad})
+
+
+def test_evidence_shows_every_family_and_rings_what_was_chosen(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(rng.choice([-9.0, 0.0, 9.0], size=(200, 1)), 1.0, size=(200, 2))
+    model, candidates = dyncrp.tune(X, dynamics=[Stationary(), Exponential()])
+    figure = plots.evidence(candidates)
+    figure.savefig(tmp_path / "evidence.png")
+    families, dynamics = figure.axes
+    drawn = sum(len(points.get_offsets()) for points in families.collections) - 1  # and the ring
+    assert drawn == sum(c.reproducibility == c.reproducibility or c.family != model.family for c in candidates)
+    assert {text.get_text() for text in dynamics.get_legend().get_texts()} >= {"Stationary()"}
+    assert f"alpha {model.alpha:.3g}" in dynamics.get_title()
+
+
+def test_evidence_of_nothing():
+    with pytest.raises(ValueError, match="no candidates"):
+        plots.evidence([])

@@ -9,7 +9,7 @@ array([0, 1, 0])
 from dyncrp import datasets
 from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
 from dyncrp.families import Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher
-from dyncrp.mixture import DynamicalMixture
+from dyncrp.mixture import DynamicalMixture, tune
 from dyncrp.process import DynamicalCRP
 
 __version__ = "0.1.0"
@@ -27,4 +27,5 @@ __all__ = [
     "Stationary",
     "VonMisesFisher",
     "datasets",
+    "tune",
 ]

@@ -14,7 +14,7 @@ To add a dynamics: subclass :class:`Dynamics` with one method, ``modes``, and ad
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -55,6 +55,19 @@ class Dynamics(ABC):
     def nonnegative(self) -> bool:
         """Whether the kernel is known never to be negative, so that occupancies need no clipping."""
         return False
+
+    @property
+    def n_unknown(self) -> int:
+        """How many durations in it are unknown, such as the timescale of ``Exponential()``."""
+        return 0
+
+    def settled(self, durations: Iterable[float]) -> Dynamics:
+        """Return the same with the unknown durations given, in the order in which they are written.
+
+        >>> (0.9 * Exponential() + 0.1 * Stationary()).settled([5.0])
+        0.9 * Exponential(timescale=5.0) + 0.1 * Stationary()
+        """
+        return self
 
     def kernel(self, delta: ArrayLike) -> Any:
         """Return Re Σ_m a_m exp(−rate_m Δ), elementwise, for delays Δ ≥ 0 of any shape.
@@ -120,22 +133,33 @@ class Exponential(Dynamics):
     """kernel(Δ) = exp(−Δ/τ): the time-sensitive CRP (ℓ = τ ∂N + N).
 
     Args:
-        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds).
+        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
+            unknown, to be learnt from data.
     """
 
-    timescale: Duration
+    timescale: Duration | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "timescale", duration("timescale", self.timescale))
+        if self.timescale is not None:
+            object.__setattr__(self, "timescale", duration("timescale", self.timescale))
 
     @property
     def nonnegative(self) -> bool:
         """True."""
         return True
 
+    @property
+    def n_unknown(self) -> int:
+        """1 without a timescale."""
+        return int(self.timescale is None)
+
+    def settled(self, durations: Iterable[float]) -> Dynamics:
+        """Take the timescale, if it is unknown."""
+        return Exponential(_next(durations, self)) if self.timescale is None else self
+
     def modes(self) -> Modes:
         """One mode of rate 1/τ."""
-        return _modes([1.0], [1.0 / float(self.timescale)])  # type: ignore[arg-type]
+        return _modes([1.0], [1.0 / _known(self, self.timescale)])
 
 
 @dataclass(frozen=True)
@@ -143,22 +167,33 @@ class Oscillatory(Dynamics):
     """kernel(Δ) = (1 + cos(2πΔ/P))/2: tables come back every period P, and never count negatively.
 
     Args:
-        period: P, a positive number in the unit of the times, or a timedelta (then times are seconds).
+        period: P, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
+            unknown, to be learnt from data.
     """
 
-    period: Duration
+    period: Duration | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "period", duration("period", self.period))
+        if self.period is not None:
+            object.__setattr__(self, "period", duration("period", self.period))
 
     @property
     def nonnegative(self) -> bool:
         """True."""
         return True
 
+    @property
+    def n_unknown(self) -> int:
+        """1 without a period."""
+        return int(self.period is None)
+
+    def settled(self, durations: Iterable[float]) -> Dynamics:
+        """Take the period, if it is unknown."""
+        return Oscillatory(_next(durations, self)) if self.period is None else self
+
     def modes(self) -> Modes:
         """Rates 0 and 2πi/P, one half each."""
-        return _modes([0.5, 0.5], [0.0, 2j * np.pi / float(self.period)])  # type: ignore[arg-type]
+        return _modes([0.5, 0.5], [0.0, 2j * np.pi / _known(self, self.period)])
 
 
 @dataclass(frozen=True)
@@ -171,18 +206,20 @@ class Hyperbolic(Dynamics):
     the horizon the kernel falls exponentially, so old tables are forgotten there for good.
 
     Args:
-        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds).
+        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
+            unknown, to be learnt from data.
         n_modes: at most how many exponentials, 2 to 100: more are more accurate and slower.
         horizon: up to how many timescales the kernel must be accurate, at most 1e12. If it then misses the hyperbola
             by more than 1 % anywhere, it is refused.
     """
 
-    timescale: Duration
+    timescale: Duration | None = None
     n_modes: int = 24
     horizon: float = 1e4
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "timescale", duration("timescale", self.timescale))
+        if self.timescale is not None:
+            object.__setattr__(self, "timescale", duration("timescale", self.timescale))
         object.__setattr__(self, "horizon", positive("horizon", self.horizon))
         if self.horizon > 1e12:
             raise ValueError(f"horizon must be at most 1e12 timescales, got {self.horizon}")
@@ -199,10 +236,19 @@ class Hyperbolic(Dynamics):
         """True."""
         return True
 
+    @property
+    def n_unknown(self) -> int:
+        """1 without a timescale."""
+        return int(self.timescale is None)
+
+    def settled(self, durations: Iterable[float]) -> Dynamics:
+        """Take the timescale, if it is unknown."""
+        return Hyperbolic(_next(durations, self), self.n_modes, self.horizon) if self.timescale is None else self
+
     def modes(self) -> Modes:
         """Real rates; the amplitudes sum to 1, so that kernel(0) = 1."""
         (amplitudes, rates), _ = _hyperbola(self.n_modes, self.horizon)
-        return Modes(amplitudes.copy(), rates / float(self.timescale))  # type: ignore[arg-type]
+        return Modes(amplitudes.copy(), rates / _known(self, self.timescale))
 
 
 @dataclass(frozen=True)
@@ -304,12 +350,23 @@ class Scaled(Dynamics):
                 f"a dynamics can be scaled by a finite number from 1e-100 to 1e100 in magnitude, got {self.weight!r}"
             )
         object.__setattr__(self, "weight", weight)
-        self.modes()
+        if not self.n_unknown:
+            self.modes()
 
     @property
     def nonnegative(self) -> bool:
         """True for a positive weight on a kernel that is."""
         return self.weight > 0 and self.dynamics.nonnegative
+
+    @property
+    def n_unknown(self) -> int:
+        """As many as its parts have."""
+        return self.dynamics.n_unknown
+
+    def settled(self, durations: Iterable[float]) -> Dynamics:
+        """Settle the parts, from left to right."""
+        durations = iter(durations)
+        return Scaled(self.weight, self.dynamics.settled(durations))
 
     def modes(self) -> Modes:
         """The amplitudes times the weight."""
@@ -327,12 +384,23 @@ class Sum(Dynamics):
     terms: tuple[Dynamics, ...]
 
     def __post_init__(self) -> None:
-        self.modes()
+        if not self.n_unknown:
+            self.modes()
 
     @property
     def nonnegative(self) -> bool:
         """True if every term is."""
         return all(term.nonnegative for term in self.terms)
+
+    @property
+    def n_unknown(self) -> int:
+        """As many as its parts have."""
+        return sum(term.n_unknown for term in self.terms)
+
+    def settled(self, durations: Iterable[float]) -> Dynamics:
+        """Settle the parts, from left to right."""
+        durations = iter(durations)
+        return Sum(tuple(term.settled(durations) for term in self.terms))
 
     def modes(self) -> Modes:
         """The modes of all terms."""
@@ -355,12 +423,23 @@ class Product(Dynamics):
     right: Dynamics
 
     def __post_init__(self) -> None:
-        self.modes()
+        if not self.n_unknown:
+            self.modes()
 
     @property
     def nonnegative(self) -> bool:
         """True if both are."""
         return self.left.nonnegative and self.right.nonnegative
+
+    @property
+    def n_unknown(self) -> int:
+        """As many as its parts have."""
+        return self.left.n_unknown + self.right.n_unknown
+
+    def settled(self, durations: Iterable[float]) -> Dynamics:
+        """Settle the parts, from left to right."""
+        durations = iter(durations)
+        return Product(self.left.settled(durations), self.right.settled(durations))
 
     def modes(self) -> Modes:
         """Pairwise: Re z · Re w = Re(z w)/2 + Re(z w*)/2, so each pair gives the rates r + s and r + s*."""
@@ -377,6 +456,43 @@ class Product(Dynamics):
 DYNAMICS: dict[str, type[Dynamics]] = {
     kind.__name__: kind for kind in (Stationary, Exponential, Oscillatory, Hyperbolic, LinearODE, Scaled, Sum, Product)
 }
+
+
+def durations(dynamics: Dynamics) -> list[float]:
+    """Return the timescales and periods in a dynamics, from left to right.
+
+    >>> durations(0.9 * Exponential(3.0) + 0.1 * Stationary())
+    [3.0]
+    """
+    if isinstance(dynamics, (Exponential, Hyperbolic)):
+        return [float(dynamics.timescale)] if dynamics.timescale is not None else []  # type: ignore[arg-type]
+    if isinstance(dynamics, Oscillatory):
+        return [float(dynamics.period)] if dynamics.period is not None else []  # type: ignore[arg-type]
+    parts: tuple[Dynamics, ...] = ()
+    if isinstance(dynamics, Scaled):
+        parts = (dynamics.dynamics,)
+    elif isinstance(dynamics, Sum):
+        parts = dynamics.terms
+    elif isinstance(dynamics, Product):
+        parts = (dynamics.left, dynamics.right)
+    return [length for part in parts for length in durations(part)]
+
+
+def _next(durations: Iterable[float], dynamics: Dynamics) -> float:
+    """Return the duration that is due."""
+    for length in durations:
+        return length
+    raise ValueError(f"there is no duration left for {dynamics!r}; n_unknown says how many are needed")
+
+
+def _known(dynamics: Dynamics, value: Duration | None) -> float:
+    """Return a duration that the modes need."""
+    if value is None:
+        raise ValueError(
+            f"{dynamics!r} has an unknown duration, which DynamicalMixture or dyncrp.tune can learn from data; "
+            "give it here"
+        )
+    return float(value)  # type: ignore[arg-type]
 
 
 def _terms(dynamics: Dynamics) -> tuple[Dynamics, ...]:

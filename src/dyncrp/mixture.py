@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,15 +13,19 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dyncrp import persistence
-from dyncrp.checks import LATEST, as_observations, as_times, positive
+from dyncrp.alpha import AlphaPosterior
+from dyncrp.checks import LATEST, as_observations, as_times, positive, whole
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine import make_engine, reference
-from dyncrp.families import Family
+from dyncrp.families import Family, Gaussian
+from dyncrp.tuning import DYNAMICS_TO_TRY, MOST_UNKNOWN, Candidate, Settled, settle
 
 if TYPE_CHECKING:
     from dyncrp.engine.compiled import CompiledEngine
 
 Float = NDArray[np.float64]
+
+ALPHA_EVERY = 100  # observations from one change of a learning alpha to the next
 
 # What the times of a stream are; one stream keeps to one.
 INDEX, NUMBERS, DATES = "the index of arrival", "numbers", "dates"
@@ -34,10 +39,24 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     keeps its id for ever; ids count up from 0 in order of opening. The result does not depend, to the bit, on how
     the stream is cut into calls. Parameters changed by ``set_params`` count from the next ``fit``.
 
+    What is unknown is learnt from the first call, by the evidence of its first ``warmup`` rows (see ``dyncrp.tune``),
+    and stays put from then on: a family without hyperparameters, such as ``Gaussian()``; a dynamics without a
+    timescale, such as ``Exponential()``, or a list of dynamics to choose from; ``alpha=None``. Without arguments,
+    everything is. Then the result depends on how many rows the first call has, up to ``warmup``, but not on later cuts.
+
     Args:
-        family: how observations are distributed about a table, such as ``Gaussian(1.0, 100.0)``.
-        dynamics: how tables are forgotten; the default is the plain CRP.
-        alpha: how readily new tables open.
+        family: how observations are distributed about a table, such as ``Gaussian(1.0, 100.0)``; by default
+            ``Gaussian()``.
+        dynamics: how tables are forgotten. "auto" is the plain CRP if the family is known, otherwise learnt; None is
+            always learnt, from ``Stationary()``, ``Exponential()`` and sticky sums of the two.
+        alpha: how readily new tables open. "auto" is 1 if family and dynamics are known, otherwise learnt; None is
+            always learnt.
+        warmup: at most how many rows of the first call to learn from what is unknown.
+        resolution: above 1, for more and narrower clusters than the family has, given or learnt; below 1, for fewer.
+            Variances are divided by it.
+        learn_alpha: whether alpha goes on learning, from the tables that open: every 100 observations it becomes its
+            posterior mean (see ``dyncrp.alpha``), under a Gamma prior of shape 1 about what it was at first.
+        n_jobs: processes to learn the unknown with, as for scikit-learn.
         assignment: "predictive" scores a table by log p(x | its data); "variational" is the paper's coordinate
             ascent.
         table_count: "map" gives a new table the weight alpha; "posterior" spreads alpha over the posterior of the
@@ -46,6 +65,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         new_table_threshold: the share of probability at which a new table opens.
 
     Attributes:
+        family_, dynamics_, alpha_: as given or learnt; with ``learn_alpha``, what alpha is now.
+        evidence_: every candidate that was tried to learn the unknown, a list of named tuples that pandas takes.
         labels_: (n,) table id of each row of the last batch.
         responsibilities_: (n, K) scipy.sparse CSR, of the last batch.
         n_tables_: number of open tables K.
@@ -66,19 +87,26 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     array([ 1, -1])
     """
 
-    _params: dict[str, Any]  # as _model has them; set_params counts from the next fit
+    _params: dict[str, Any]  # as _engine has them; set_params counts from the next fit
     _engine: reference.ReferenceEngine | CompiledEngine
     _trace: reference.Trace
     _clock: str
+    _alpha_posterior: AlphaPosterior | None
+    dynamics_: Dynamics
+    evidence_: list[Candidate]
     n_features_in_: int
     labels_: NDArray[np.int64]
 
     def __init__(
         self,
-        family: Family,
-        dynamics: Dynamics = Stationary(),  # noqa: B008 - immutable
-        alpha: float = 1.0,
+        family: Family | None = None,
+        dynamics: Dynamics | Sequence[Dynamics] | str | None = "auto",
+        alpha: float | str | None = "auto",
         *,
+        warmup: int = 1000,
+        resolution: float = 1.0,
+        learn_alpha: bool = False,
+        n_jobs: int | None = None,
         assignment: str = "predictive",
         table_count: str = "map",
         n_iter: int = 3,
@@ -87,11 +115,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.family = family
         self.dynamics = dynamics
         self.alpha = alpha
+        self.warmup = warmup
+        self.resolution = resolution
+        self.learn_alpha = learn_alpha
+        self.n_jobs = n_jobs
         self.assignment = assignment
         self.table_count = table_count
         self.n_iter = n_iter
         self.new_table_threshold = new_table_threshold
-        self._checked_model()
+        self._checked()
 
     def fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored."""
@@ -113,7 +145,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         [0, 1, 0]
         """
         row = as_observations(np.asarray(x)[None, ...])
-        if not hasattr(self, "_engine") or self._clock != (INDEX if t is None else _clock([t])) or self._clock == DATES:
+        plain = hasattr(self, "_engine") and self._clock == (INDEX if t is None else _clock([t])) != DATES
+        if not plain or self._alpha_posterior is not None:
             self.partial_fit(row, times=None if t is None else [t])
             return int(self.labels_[0])
         engine = self._engine
@@ -147,6 +180,16 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Responsibilities of the tables for the rows of the last batch, (n, K), scipy.sparse CSR."""
         check_is_fitted(self)
         return self._trace.responsibilities
+
+    @property
+    def family_(self) -> Family:
+        """The family, as given or learnt, at the resolution asked for."""
+        return self._fitted_engine().model.family
+
+    @property
+    def alpha_(self) -> float:
+        """What alpha is, as given or learnt."""
+        return self._fitted_engine().model.alpha
 
     @property
     def n_observations_(self) -> int:
@@ -186,10 +229,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         config = {
             "engine": type(engine).__name__,
             "params": self._params,
+            "settled": {"family": self.family_, "dynamics": self.dynamics_, "alpha": self.alpha_},
             "n_features": self.n_features_in_,
             "clock": self._clock,
         }
-        persistence.save(path, config, engine.arrays())
+        arrays = engine.arrays()
+        if self._alpha_posterior is not None:
+            config["prior_alpha"] = self._alpha_posterior.prior_mean
+            arrays |= {"alpha_" + name: array for name, array in self._alpha_posterior.arrays().items()}
+        persistence.save(path, config, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -202,10 +250,19 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             model._clock = config["clock"]
             if model._clock not in (INDEX, NUMBERS, DATES):
                 raise ValueError(f"its clock is {model._clock!r}")
+            settled = config["settled"]
+            model.dynamics_ = settled["dynamics"]
+            model.evidence_ = []
+            known = model._checked().model(settled["family"], settled["dynamics"], settled["alpha"])
+            model._alpha_posterior = None
+            if model.learn_alpha:
+                model._alpha_posterior = AlphaPosterior(positive("prior alpha", config["prior_alpha"]), known.modes)
+                names = [name for name in arrays if name.startswith("alpha_")]
+                model._alpha_posterior.restore({name[6:]: arrays.pop(name) for name in names})
             widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
-            if model.n_features_in_ > widest:
+            if model.n_features_in_ > max(widest, known.family.width or 0):
                 raise ValueError(f"it promises {model.n_features_in_} features, and its widest array has {widest}")
-            engine = make_engine(model._checked_model(), model.n_features_in_)
+            engine = make_engine(known, model.n_features_in_)
             if config["engine"] != type(engine).__name__:
                 raise ValueError(
                     f"it was written by a {config['engine']}, and this family has a {type(engine).__name__}"
@@ -216,42 +273,115 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{os.fspath(path)} does not hold a DynamicalMixture: {error}") from error
         return model
 
-    def _checked_model(self) -> reference.Model:
-        """Check the parameters and gather what the engine is told."""
-        if not isinstance(self.family, Family):
+    def _checked(self) -> _Wanted:
+        """Check the parameters and gather what they ask for."""
+        family = Gaussian() if self.family is None else self.family
+        if not isinstance(family, Family):
             raise ValueError(f"family must be a Family such as Gaussian(1.0, 100.0), got {self.family!r}")
-        if not isinstance(self.dynamics, Dynamics):
-            raise ValueError(f"dynamics must be a Dynamics such as Exponential(20.0), got {self.dynamics!r}")
+        given = self.dynamics
+        if given is None or (isinstance(given, str) and given == "auto"):
+            given = (Stationary(),) if given is not None and family.known else DYNAMICS_TO_TRY
+        dynamics = (given,) if isinstance(given, Dynamics) else tuple(given) if isinstance(given, (list, tuple)) else ()
+        if not dynamics or not all(isinstance(kind, Dynamics) for kind in dynamics):
+            raise ValueError(
+                "dynamics must be a Dynamics such as Exponential(20.0), a list of such, None or 'auto', "
+                f"got {self.dynamics!r}"
+            )
+        if any(kind.n_unknown > MOST_UNKNOWN for kind in dynamics):
+            raise ValueError(f"dynamics may have {MOST_UNKNOWN} unknown durations each, got {self.dynamics!r}")
+        alpha: Any = self.alpha
+        if isinstance(alpha, str) and alpha == "auto":
+            settled = family.known and len(dynamics) == 1 and not dynamics[0].n_unknown
+            alpha = 1.0 if settled else None
         rules = reference.Rules(self.assignment, self.table_count, self.n_iter, self.new_table_threshold)
-        return reference.Model(
-            self.family, self.dynamics.modes(), positive("alpha", self.alpha), rules, clip=not self.dynamics.nonnegative
+        if not isinstance(self.learn_alpha, (bool, np.bool_)):
+            raise ValueError(f"learn_alpha must be True or False, got {self.learn_alpha!r}")
+        if self.learn_alpha and rules.table_count != "map":
+            raise ValueError("learn_alpha needs table_count='map', in which alpha is the weight of a new table")
+        if self.learn_alpha and not all(kind.nonnegative for kind in dynamics):
+            raise ValueError(f"learn_alpha needs a kernel that is never negative, got dynamics {self.dynamics!r}")
+        return _Wanted(
+            family,
+            dynamics,
+            None if alpha is None else positive("alpha", alpha),
+            rules,
+            whole("warmup", self.warmup, 2),
+            positive("resolution", self.resolution),
         )
+
+    def _settle(self, wanted: _Wanted, table: Float, t: Float) -> Settled:
+        """Learn what is unknown from the first rows; the resolution is not part of it."""
+        n = wanted.warmup
+        if len(table) < 2:
+            raise ValueError(
+                "there are hyperparameters to learn, and 1 sample cannot tell them: begin with at least 2 rows, "
+                f"better with {n}, or give them all"
+            )
+        return settle(wanted.family, wanted.dynamics, wanted.alpha, table[:n], t[:n], self.n_jobs)
 
     def _learn(self, X: ArrayLike, times: ArrayLike | None, *, start: bool) -> Self:
         """Validate everything, and only then run the engine."""
         table = as_observations(X)
         clock = _clock(times)
         if start:
-            model, n_observations, last = self._checked_model(), 0, -np.inf
+            wanted, n_observations, last = self._checked(), 0, -np.inf
+            family = wanted.family
         else:
-            model, n_observations, last = self._engine.model, self.n_observations_, self._engine.time
+            n_observations, last = self.n_observations_, self._engine.time
+            family = self._engine.model.family
             self._check_width(table)
             self._check_clock(clock)
-        table = model.family.check(table)
+        table = family.check(table)
         if times is None:
             t = np.arange(n_observations, n_observations + len(table), dtype=np.float64)
         else:
             t = as_times(times, n=len(table), last=last)
-        engine = make_engine(model, table.shape[1]) if start else self._engine
-        # The engine counts what it has taken in: interrupted, a call has learnt the rows that it came to.
-        trace = engine.run(table, t)
-        if start:
-            self._engine, self._clock = engine, clock
-            self._params = self.get_params(deep=False)
-            self.n_features_in_ = table.shape[1]
-        self._trace = trace
-        self.labels_ = trace.labels
+        if not start:
+            self._trace = self._run(self._engine, self._alpha_posterior, table, t)
+            self.labels_ = self._trace.labels
+            return self
+        settled = wanted.settled
+        if settled is None:
+            settled = self._settle(wanted, table, t)
+        model = wanted.model(_sharpened(settled.family, wanted.resolution), settled.dynamics, settled.alpha)
+        table = model.family.check(table)
+        engine = make_engine(model, table.shape[1])
+        posterior = AlphaPosterior(settled.alpha, model.modes) if self.learn_alpha else None
+        # The engine counts what it has taken in: interrupted, a later call has learnt the rows that it came to.
+        self._trace = self._run(engine, posterior, table, t)
+        self._engine, self._clock, self._alpha_posterior = engine, clock, posterior
+        self._params = self.get_params(deep=False)
+        self.dynamics_, self.evidence_ = settled.dynamics, settled.candidates
+        self.n_features_in_ = table.shape[1]
+        self.labels_ = self._trace.labels
         return self
+
+    def _run(
+        self,
+        engine: reference.ReferenceEngine | CompiledEngine,
+        posterior: AlphaPosterior | None,
+        table: Float,
+        t: Float,
+    ) -> reference.Trace:
+        """Hand rows to the engine; between every hundredth and the next, let alpha learn from the tables opened."""
+        if posterior is None:
+            return engine.run(table, t)
+        traces = []
+        begin = 0
+        while begin < len(table):
+            end = min(begin + ALPHA_EVERY - engine.n_observations % ALPHA_EVERY, len(table))
+            n_tables = engine.n_tables
+            trace = engine.run(table[begin:end], t[begin:end])
+            latest = np.maximum.reduceat(trace.indices, trace.indptr[:-1])  # the newest table in each row's record
+            for i in range(end - begin):
+                opened = bool(latest[i] >= n_tables)
+                n_tables += opened
+                posterior.update(float(t[begin + i]), opened=opened)
+            if engine.n_observations % ALPHA_EVERY == 0:
+                engine.set_alpha(posterior.mean)
+            traces.append(trace)
+            begin = end
+        return reference.joined(traces)
 
     def _checked_rows(self, X: ArrayLike, times: ArrayLike | None) -> tuple[Float, Float]:
         """Validate rows to be judged and give each its time."""
@@ -283,6 +413,73 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_engine")
+
+
+class _Wanted(NamedTuple):
+    """What the parameters ask for, checked; the unknown is unknown still."""
+
+    family: Family
+    dynamics: tuple[Dynamics, ...]
+    alpha: float | None
+    rules: reference.Rules
+    warmup: int
+    resolution: float
+
+    @property
+    def settled(self) -> Settled | None:
+        """The hyperparameters, if none is unknown."""
+        if self.alpha is None or not self.family.known or len(self.dynamics) > 1 or self.dynamics[0].n_unknown:
+            return None
+        return Settled(self.family, self.dynamics[0], self.alpha, [])
+
+    def model(self, family: Family, dynamics: Dynamics, alpha: float) -> reference.Model:
+        """Return what the engine is told."""
+        return reference.Model(
+            family, dynamics.modes(), positive("alpha", alpha), self.rules, clip=not dynamics.nonnegative
+        )
+
+
+class Tuned(NamedTuple):
+    """A model that is ready to fit, with no unknown left, and all candidates that were tried."""
+
+    model: DynamicalMixture
+    candidates: list[Candidate]
+
+
+def tune(
+    X: ArrayLike,
+    times: ArrayLike | None = None,
+    *,
+    family: Family | None = None,
+    dynamics: Dynamics | Sequence[Dynamics] | None = None,
+    alpha: float | None = None,
+    warmup: int = 1000,
+    resolution: float = 1.0,
+    n_jobs: int | None = None,
+) -> Tuned:
+    """Choose hyperparameters by the evidence of the first ``warmup`` rows of X (n, D), without labels.
+
+    What ``DynamicalMixture`` does by itself when it begins with unknown hyperparameters, as a step of its own: the
+    same arguments, where None is unknown. ``dyncrp.plots.evidence`` draws the candidates.
+
+    >>> import numpy as np, dyncrp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(rng.choice([-20.0, 0.0, 20.0], size=(300, 1)), 1.0, size=(300, 2))
+    >>> model, candidates = dyncrp.tune(X)
+    >>> model.fit(X).n_tables_
+    3
+    """
+    model = DynamicalMixture(family, dynamics, alpha, warmup=warmup, resolution=resolution, n_jobs=n_jobs)
+    wanted = model._checked()
+    table = wanted.family.check(as_observations(X))
+    t = np.arange(len(table), dtype=np.float64) if times is None else as_times(times, n=len(table))
+    settled = wanted.settled or model._settle(wanted, table, t)
+    family = _sharpened(settled.family, wanted.resolution)
+    return Tuned(DynamicalMixture(family, settled.dynamics, settled.alpha), settled.candidates)
+
+
+def _sharpened(family: Family, resolution: float) -> Family:
+    return family if resolution == 1.0 else family.sharpened(resolution)
 
 
 def _clock(times: ArrayLike | None) -> str:

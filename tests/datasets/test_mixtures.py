@@ -51,9 +51,29 @@ def test_the_width_comes_from_the_hyperparameters():
 
 
 @pytest.mark.parametrize(
+    "family", [Gaussian(), Gaussian(variance=1.0), Bernoulli(a=1.0), VonMisesFisher(), GaussianUnknownVariance()]
+)
+def test_nothing_is_drawn_from_what_is_unknown(family):
+    with pytest.raises(ValueError, match=r"has unknown hyperparameters.*; give them here"):
+        sample_mixture(PROCESS, family, [0, 1], seed=0)
+    with pytest.raises(ValueError, match=r"Exponential\(timescale=None\) has an unknown duration.*; give it here"):
+        sample_mixture(DynamicalCRP(1.0, 0.5 * Exponential()), FAMILIES[0], [0, 1], seed=0)
+
+
+DIRECTED = Gaussian([1.0, 4.0], [100.0, 30.0], 1.0, [[1.0, 0.5, 0.0], [0.0, -1.0, 2.0]], 0.5)
+
+
+def test_the_width_comes_from_the_directions():
+    X, labels, means = sample_mixture(PROCESS, DIRECTED, np.arange(50), seed=0)
+    assert X.shape == (50, 3)
+    assert means.shape == (labels.max() + 1, 3)
+
+
+@pytest.mark.parametrize(
     ("family", "n_features"),
     [
         (Gaussian([1.0, 2.0], 100.0), 3),
+        (DIRECTED, 2),
         *((FAMILIES[0], n_features) for n_features in (0, 2.0, "2", True, 2j, np.timedelta64(2))),
     ],
 )
@@ -78,6 +98,19 @@ def test_gaussian_moments():
     assert np.all(np.abs(means.var(axis=0) / [100, 9] - 1) < 4 * np.sqrt(2 / K))
     assert np.all(np.abs(residual.mean(axis=0)) < 4 * np.sqrt(np.array([1, 4]) / 4000))
     assert np.all(np.abs(residual.var(axis=0) / [1, 4] - 1) < 4 * np.sqrt(2 / 4000))
+
+
+def test_covariances_with_directions():
+    process = DynamicalCRP(alpha=1e3, dynamics=Exponential(100.0))
+    X, labels, means = sample_mixture(process, DIRECTED, np.arange(4000), seed=0)
+    # An entry of a covariance of n normals has a standard error of √((Σ_ii Σ_jj + Σ_ij²)/n); five are allowed.
+    for rows, expected in [
+        (means - 1.0, DIRECTED.between_covariance(3)),
+        (X - means[labels], DIRECTED.within_covariance(3)),
+    ]:
+        spread = np.diag(expected)
+        error = np.sqrt((np.outer(spread, spread) + expected**2) / len(rows))
+        assert np.all(np.abs(rows.T @ rows / len(rows) - expected) < 5 * error)
 
 
 def test_bernoulli_frequencies_follow_the_parameters():

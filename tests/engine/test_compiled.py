@@ -33,17 +33,25 @@ from dyncrp.engine import (
     von_mises_fisher,
 )
 from dyncrp.engine.compiled import FIRST_CAPACITY, CompiledEngine, kernel_for
+from dyncrp.engine.projection import Projection
 from dyncrp.engine.reference import Model, ReferenceEngine, Rules
 
 TOLERANCE = 1e-8
 VARIANCE = np.array([0.5, 1.0, 2.0, 4.0, 1.0, 0.25])
 PRIOR_MEAN = np.array([0.0, 5.0, -2.0, 0.0, 1.0, 0.0])
+DIRECTIONS = np.eye(6) + 0.3 * np.random.default_rng(0).normal(size=(6, 6))  # of any length and angle
 
 # name: (family, number of features, its compiled code)
 FAMILIES = {
     "gaussian": (Gaussian(1.3, 40.0, 0.5), 3, gaussian),
     "gaussian-proportional": (Gaussian(VARIANCE, 40.0 * VARIANCE, PRIOR_MEAN), 6, gaussian),
     "gaussian-diagonal": (Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN), 6, gaussian_diagonal),
+    "gaussian-directions": (
+        Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN, DIRECTIONS),
+        6,
+        gaussian_diagonal,
+    ),
+    "gaussian-few-directions": (Gaussian(1.3, 40.0, PRIOR_MEAN, DIRECTIONS[:4], 0.7), 6, gaussian),
     "unknown-variance": (GaussianUnknownVariance(1.3, 40.0, 6.0, 0.5), 3, gaussian_unknown_variance),
     "unknown-variance-by-dimension": (
         GaussianUnknownVariance(VARIANCE, np.linspace(4.0, 60.0, 6), 2.5, PRIOR_MEAN),
@@ -242,6 +250,7 @@ def distinct_rows(name, D, n, seed):
 MANY = {
     "gaussian": (Gaussian(1.0, 1e6), 5),
     "gaussian-diagonal": (Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 5)), 5),
+    "gaussian-directions": (Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 3), 5.0, DIRECTIONS[:3, :5], 1e6), 5),
     "unknown-variance": (GaussianUnknownVariance(1.0, 1e6, 30.0), 5),
     "bernoulli": (Bernoulli(0.01, 0.01), 40),
     "von-mises-fisher": (VonMisesFisher(2000.0), 8),
@@ -318,7 +327,11 @@ WIDE = {
     "more": (Gaussian(1.0, 30.0), 6),
     "diagonal": (Gaussian(1.0, np.linspace(20.0, 30.0, 6)), 6),
 }
-RECENTRED = {**WIDE, "unknown-variance": (GaussianUnknownVariance(1.0, 30.0, 8.0), 6)}
+RECENTRED = {
+    **WIDE,
+    "directions": (Gaussian(1.0, np.linspace(20.0, 30.0, 6), 0.0, DIRECTIONS), 6),
+    "unknown-variance": (GaussianUnknownVariance(1.0, 30.0, 8.0), 6),
+}
 gaussians = pytest.mark.parametrize("name", WIDE)
 recentred = pytest.mark.parametrize("name", RECENTRED)
 
@@ -362,6 +375,114 @@ def test_a_wide_cluster_far_away(name, prior_variance, distance):
     X = distance / np.sqrt(D) * (1.0 + 0.01 * np.random.default_rng(0).normal(size=(60, D)))
     X[0] = 0.0
     assert_obeys_the_law(make_model(family), X, np.arange(60.0))
+
+
+EXTREME = {
+    "narrow-means": Gaussian([1e100, 1.0], [1e-100, 1.0]),
+    "wide-means": Gaussian([1e-100, 1.0], [1e100, 1.0]),
+    "both": Gaussian([1e100, 1e-100], [1e-100, 1e100]),
+    "alike": Gaussian(1e100, 1e-100),
+    "alike-and-wide": Gaussian(1e-100, 1e100),
+    "directions": Gaussian([1e100, 1.0], [1e-100, 1.0], 0.0, [[1.0, 0.1], [0.0, 1.0]]),
+}
+
+
+@assignments
+@pytest.mark.parametrize("far", [1.0, 1e5, 1e40])
+@pytest.mark.parametrize("name", EXTREME)
+def test_extreme_variances(name, far, assignment):
+    # The square of a precision of 1e200 is no number.
+    family = EXTREME[name]
+    X = np.array([[0.0, 0.0], [1.0, 0.1], [0.0, 0.2], [far, 0.1], [-far, 0.1], [far, 0.3], [0.0, -0.2]])
+    X *= np.sqrt(family.variance)
+    assert_obeys_the_law(make_model(family, assignment=assignment), family.check(X), np.arange(7.0))
+
+
+def test_a_mean_that_hardly_varies_in_one_feature():
+    X = np.array([[0.0, 0.0], [1e50, 0.1], [0.0, 0.2]])
+    law, _ = assert_obeys_the_law(make_model(EXTREME["narrow-means"]), X, np.arange(3.0))
+    assert law.n_tables == 1
+
+
+# --- a shared covariance --------------------------------------------------------------------------------------------
+
+DIRECTED = ["gaussian-directions", "gaussian-few-directions"]
+
+
+@pytest.mark.parametrize("name", DIRECTED)
+def test_the_projection_of_a_row_is_the_familys_to_the_same_bits_in_any_company(name):
+    family, D, _ = FAMILIES[name]
+    X, _ = make_stream(family, D, 100, seed=25)
+    project = Projection(family)
+    Z, offset = project(X)
+    np.testing.assert_allclose(Z, family.coordinates(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(offset, family.log_residual(X), rtol=1e-12, atol=1e-12)
+    for size in (1, 7, 64):
+        pieces = [project(X[i : i + size]) for i in range(0, 100, size)]
+        assert np.concatenate([z for z, _ in pieces]).tobytes() == Z.tobytes()
+        assert np.concatenate([o for _, o in pieces]).tobytes() == offset.tobytes()
+
+
+@pytest.mark.parametrize("name", DIRECTED)
+def test_one_table_has_the_evidence_of_its_rows_together(name):
+    # With alpha next to nothing; log p(x_1, …, x_n) by the family, whose tests have it from full matrices.
+    family, D, _ = FAMILIES[name]
+    X, times = make_stream(family, D, 50, seed=26, n_clusters=1)
+    engine = CompiledEngine(make_model(family, alpha=1e-250), D)
+    engine.run(X, times)
+    assert engine.n_tables == 1
+    assert engine.log_evidence == pytest.approx(family.log_marginal(X), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", DIRECTED)
+def test_one_directed_observation_at_a_time_gives_the_same_bits(name):
+    family, X, times = crowded(name)
+    model = make_model(family, Exponential(100.0))
+    whole, report = run_in_pieces(model, X, times, [])
+    engine = CompiledEngine(model, X.shape[1])
+    steps = [engine.run_one(x, t) for x, t in zip(X, times, strict=True)]
+    assert [label for label, _ in steps] == report["labels"].tolist()
+    assert [evidence for _, evidence in steps] == report["log_evidence"].tolist()
+    assert_same_bits(decisive(engine), decisive(whole))
+
+
+def test_directions_along_the_features_are_the_plain_family():
+    plain, D, _ = FAMILIES["gaussian-diagonal"]
+    X, times = make_stream(plain, D, 200, seed=27)
+    results = []
+    for family in (plain, replace(plain, directions=np.eye(D))):
+        engine = CompiledEngine(make_model(family, Exponential(50.0)), D)
+        results.append((engine.run(X, times), engine.state.stats))
+    assert results[0][0].labels.tolist() == results[1][0].labels.tolist()
+    np.testing.assert_allclose(results[0][0].log_evidence, results[1][0].log_evidence, rtol=1e-10)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-10, atol=1e-10)
+
+
+def test_evidence_far_from_the_prior_mean_along_the_directions():
+    # Far along the directions, and as near as ever across them.
+    family = Gaussian(1.0, 1e16, 0.0, np.full((1, 3), 1.0 / np.sqrt(3.0)), 1.0)
+    X = 1e8 + np.random.default_rng(0).normal(size=(60, 3))
+    assert_obeys_the_law(make_model(family), X, np.arange(60.0), tolerance=1e-5)
+    near = replace(family, prior_mean=1e8)
+    far, close = (CompiledEngine(make_model(f, alpha=1e-200), 3).run(X, np.arange(60.0)) for f in (family, near))
+    np.testing.assert_allclose(far.log_evidence[1:], close.log_evidence[1:], atol=1e-5)
+
+
+# --- alpha ----------------------------------------------------------------------------------------------------------
+
+
+@families
+def test_a_new_alpha_counts_from_the_next_observation_on(name):
+    family, D, _ = FAMILIES[name]
+    X, times = make_stream(family, D, 80, seed=28, n_clusters=20)
+    law, engine = (kind(make_model(family, alpha=1e-3), D) for kind in (ReferenceEngine, CompiledEngine))
+    for alpha, part in [(1e-3, slice(0, 30)), (1e8, slice(30, 60)), (0.5, slice(60, 80))]:
+        for one in (law, engine):
+            one.set_alpha(alpha)
+        expected, trace = law.run(X[part], times[part]), engine.run(X[part], times[part])
+        assert trace.labels.tolist() == expected.labels.tolist()
+        np.testing.assert_allclose(trace.log_evidence, expected.log_evidence, rtol=TOLERANCE, atol=TOLERANCE)
+    assert_same_state(law, engine)
 
 
 # --- tables with a variance of their own ----------------------------------------------------------------------------
@@ -420,7 +541,7 @@ def test_screening_never_promises_too_little(D, degrees, width, assignment):
     tables, work, K = engine._tables, engine._work, engine.n_tables
     far = np.geomspace(100.0, 1e6, 40)[:, None] * rng.normal(size=(40, D))
     queries = np.vstack([X[:30], X[:20] + 10.0 * width, far])
-    Y = engine._rows(queries)
+    Y = engine._rows(queries)[0]
     work.touched[:2] = 1, 0  # as if the block had touched table 0
     gaussian_unknown_variance._prepare(Y, 0, len(Y), K, False, tables, work)
     informed = 0

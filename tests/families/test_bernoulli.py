@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.special import betainc
 
 from dyncrp.families import Bernoulli
+from dyncrp.families.bernoulli import STRENGTHS
 
 FAMILIES = [
     Bernoulli(1.0, 1.0),
@@ -115,7 +116,7 @@ def test_second_moments_of_the_samplers():
 @pytest.mark.parametrize("name", ["a", "b"])
 @pytest.mark.parametrize(
     "value",
-    [0, -1.0, np.nan, np.inf, "1", None, [[1.0, 2.0]], [], [1.0, 0.0], [1.0, np.inf], True, 1e-101, 1e101],
+    [0, -1.0, np.nan, np.inf, "1", [[1.0, 2.0]], [], [1.0, 0.0], [1.0, np.inf], True, 1e-101, 1e101],
     ids=repr,
 )
 def test_bad_hyperparameters(name, value):
@@ -151,3 +152,51 @@ def test_the_most_extreme_hyperparameters_stay_finite():
     for a, b in product([1e-100, 1e100], repeat=2):
         family = Bernoulli(a, b)
         assert np.all(np.isfinite(family.log_predictive(X, family.statistics(X))))
+
+
+# What data suggest
+
+
+def test_proposals_have_the_mean_of_the_data_and_strengths_from_vague_to_certain():
+    rows = (np.random.default_rng(0).random((200, 3)) < [0.1, 0.5, 0.8]).astype(float)
+    found = Bernoulli().proposals(rows)
+    common, each = found[: len(STRENGTHS)], found[len(STRENGTHS) :]
+    assert [family.a + family.b for family in common] == pytest.approx(list(STRENGTHS))
+    assert [family.a / (family.a + family.b) for family in common] == pytest.approx([rows.mean()] * len(STRENGTHS))
+    for family, strength in zip(each, STRENGTHS, strict=True):
+        np.testing.assert_allclose(family.a + family.b, strength)
+        # As if one more row had been seen, of the mean of all.
+        np.testing.assert_allclose(family.a / strength, (rows.sum(axis=0) + rows.mean()) / 201)
+    assert Bernoulli().proposals(rows, np.arange(200) % 5) == []
+
+
+@pytest.mark.parametrize("strength", [0.25, 1.0, 4.0])
+def test_of_the_proposals_the_true_one_has_the_evidence(strength):
+    """400 probabilities tell a + b to about 10 %; the grid has factors of 2 and more."""
+    truth = Bernoulli(0.3 * strength, 0.7 * strength)
+    labels = np.repeat(np.arange(40), 50)
+    rows = truth.sample(truth.sample_parameters(40, 10, seed=0)[labels], seed=1)
+    common = Bernoulli().proposals(rows)[: len(STRENGTHS)]
+    evidence = [sum(family.log_marginal(rows[labels == c]) for c in range(40)) for family in common]
+    best = common[int(np.argmax(evidence))]
+    assert best.a + best.b == pytest.approx(strength)
+    assert abs(best.a / strength - 0.3) < 5 * np.sqrt(0.21 / (1 + strength) / 400 + 0.21 / rows.size)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_features_that_never_change_are_not_taken_to_be_certain(value):
+    for family in Bernoulli().proposals(np.full((20, 3), value)):
+        assert np.all(np.asarray(family.a) > 0)
+        assert np.all(np.asarray(family.b) > 0)
+
+
+@pytest.mark.parametrize("known", [{"a": 0.5}, {"b": 2.0}, {"a": [0.5, 1.0, 2.0]}])
+def test_what_is_known_is_kept(known):
+    ((name, value),) = known.items()
+    found = Bernoulli(**known).proposals(X)
+    assert len(found) == 2 * len(STRENGTHS)
+    assert all(np.array_equal(getattr(family, name), value) for family in found)
+
+
+def test_sharper_tables_have_more_certain_ones():
+    assert Bernoulli(1.0, [2.0, 4.0]).sharpened(2.0) == Bernoulli(0.5, [1.0, 2.0])

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.checks import Seed, whole
 from dyncrp.families import Family
-from dyncrp.families.base import common_width
 from dyncrp.process import DynamicalCRP
 
 
@@ -45,7 +44,8 @@ def sample_mixture(
     ((50, 2), np.True_)
     """
     rng = np.random.default_rng(seed)
-    fixed = common_width(family)
+    family.require_known()
+    fixed = family.width
     width = fixed or 2 if n_features is None else whole("n_features", n_features, 1)
     if fixed not in (None, width):
         raise ValueError(f"n_features = {n_features} does not fit {family!r}")

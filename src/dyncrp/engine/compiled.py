@@ -6,6 +6,7 @@ compare the two on generated streams. A family's arithmetic lives in a file of i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, gaussian_unknown_variance, von_mises_fisher
+from dyncrp.engine.projection import Projection
 from dyncrp.engine.reference import Model, State, Trace, check_arrays
 from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Float, Job, Law, Record, Seats, Work
 from dyncrp.families import Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher
@@ -21,6 +23,7 @@ FIRST_CAPACITY = 64
 SCRATCH = 1 << 21  # entries of a block's product with the tables
 BLUNT_ROWS = 256  # after so many rows of dull screening, a new reference point is worth its price
 PIECE = 1 << 12  # rows turned into the family's coordinates at a time
+NO_OFFSET = np.zeros(PIECE)
 
 
 def kernel_for(model: Model) -> ModuleType | None:
@@ -57,7 +60,10 @@ class CompiledEngine:
         self.n_features = n_features
         self._kernel = kernel
         self._learning = _law(model, learn=True)
-        self._shift, self._scale = kernel.coordinates(model.family, n_features)
+        self._project, self._width = None, n_features
+        if isinstance(model.family, Gaussian) and model.family.directions is not None:
+            self._project, self._width = Projection(model.family), len(model.family.directions)
+        self._shift, self._scale = kernel.coordinates(model.family, self._width)
         self._moved = bool(np.any(self._shift != 0) or np.any(self._scale != 1))
         self._allocate(FIRST_CAPACITY)
 
@@ -84,17 +90,26 @@ class CompiledEngine:
     def run(self, X: Float, times: Float) -> Trace:
         """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
         if self.n_tables == 0:
-            self._tables.reference[:] = self._rows(X[:1])[0]
+            self._tables.reference[:] = self._rows(X[:1])[0][0]
         return self._stretch(X, times, self._learning)
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+        self.model = replace(self.model, alpha=alpha)
+        self._learning = _law(self.model, learn=True)
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence. For loops."""
         if self._one is None or len(self._one[2].data) <= self.n_tables:
-            self._one = np.empty((1, self.n_features)), np.empty(1), _record(1, 2 * self.n_tables + 16)
+            self._one = np.empty((1, self._width)), np.empty(1), _record(1, 2 * self.n_tables + 16)
         Y, times, record = self._one
-        Y[0] = (x - self._shift) / self._scale if self._moved else x
+        offset = NO_OFFSET
+        if self._project is None:
+            Y[0] = (x - self._shift) / self._scale if self._moved else x
+        else:
+            Y, offset = self._rows(x[None, :])
         times[0] = t
-        job = Job(Y, times, self._tables, self._seats, self._learning, self._work, record)
+        job = Job(Y, times, offset, self._tables, self._seats, self._learning, self._work, record)
         if self.n_tables == 0 or not self._kernel.run(job, 1, 0):
             trace = self.run(x[None, :], times)
             return int(trace.labels[0]), float(trace.log_evidence[0])
@@ -117,7 +132,7 @@ class CompiledEngine:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
         tables = self._tables
         if self.model.rules.assignment == "variational":
-            tables = self._kernel.make_tables(self.model.family, self.n_features, len(tables.counts), False)
+            tables = self._kernel.make_tables(self.model.family, self._width, len(tables.counts), False)
             for name in (*self._kernel.STATISTICS, "reference"):
                 getattr(tables, name)[...] = getattr(self._tables, name)
             self._kernel.refresh_all(self.n_tables, tables)
@@ -145,9 +160,12 @@ class CompiledEngine:
             self._tables.reference[:] = y
             self._kernel.refresh_all(self.n_tables, self._tables)
 
-    def _rows(self, X: Float) -> Float:
-        """Return rows in the kernel's coordinates; as they are if those are the user's."""
-        return (X - self._shift) / self._scale if self._moved else _plain(X)
+    def _rows(self, X: Float) -> tuple[Float, Float]:
+        """Return at most PIECE rows in the kernel's coordinates, and the log density that these leave out, (n,)."""
+        offset = NO_OFFSET
+        if self._project is not None:
+            X, offset = self._project(_plain(X))
+        return (X - self._shift) / self._scale if self._moved else _plain(X), offset
 
     def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
         """Hand rows to the kernel piece by piece, making room for tables and for the record when it asks."""
@@ -155,7 +173,7 @@ class CompiledEngine:
         record = _record(n, (self.n_tables + 1) if n == 1 else 2 * n + self.n_tables + 16)
         begin = 0
         while begin < n:
-            Y = self._rows(X[begin : begin + PIECE])
+            Y, offset = self._rows(X[begin : begin + PIECE])
             t = _plain(times[begin : begin + PIECE])
             piece = record if n <= PIECE else record.after(begin)
             done = 0
@@ -164,7 +182,7 @@ class CompiledEngine:
                 block = block_size(K, capacity)
                 live = self._tables if tables is None else tables
                 seats = self._seats if law.switches[4] else self._seats_for(times)
-                done = self._kernel.run(Job(Y, t, live, seats, law, self._work, piece), block, done)
+                done = self._kernel.run(Job(Y, t, offset, live, seats, law, self._work, piece), block, done)
                 if self._work.blunt[0] >= BLUNT_ROWS and law.switches[4]:
                     self._recentre(Y[done - 1])
                 if done == len(Y):
@@ -212,7 +230,7 @@ class CompiledEngine:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
-        K, D, M = len(arrays["counts"]), self.n_features, len(self.model.modes.rates)
+        K, D, M = len(arrays["counts"]), self._width, len(self.model.modes.rates)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(self._kernel.STATISTICS, (K, D))
         shapes |= {"counts": (K,), "real": (K, M), "imag": (K, M)}
         shapes |= {"total": (2, M), "clock": (3,), "n": (3,), "posterior": (K + 1,), "reference": (D,)}
@@ -237,7 +255,7 @@ class CompiledEngine:
         model = self.model
         M = len(model.modes.rates)
         variational = model.rules.assignment == "variational"
-        self._tables = self._kernel.make_tables(model.family, self.n_features, capacity, variational)
+        self._tables = self._kernel.make_tables(model.family, self._width, capacity, variational)
         self._seats = Seats(
             real=np.zeros((capacity, M)),
             imag=np.zeros((capacity, M)),
@@ -246,7 +264,7 @@ class CompiledEngine:
             clock=np.array([0.0, -np.inf, 0.0]),
             n=np.array([0, -1, 0], dtype=np.int64),
         )
-        self._work = _work(capacity, self._kernel.screen_width(self.n_features), M)
+        self._work = _work(capacity, self._kernel.screen_width(self._width), M)
         self._one = None
 
     def _grow(self) -> None:

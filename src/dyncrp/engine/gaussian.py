@@ -68,8 +68,9 @@ def screen_width(D: int) -> int:
 
 
 def coordinates(family: Gaussian, D: int) -> tuple[Float, Float]:
-    """Return the shift m₀ and the scale σ of y = (x − shift)/scale, (D,) both."""
-    return np.broadcast_to(np.asarray(family.prior_mean), D), np.broadcast_to(np.sqrt(family.variance), D)
+    """Return the shift m₀ and the scale σ of y = (x − shift)/scale, (D,) both; with directions, of their z."""
+    shift = np.asarray(family.prior_mean if family.directions is None else 0.0)
+    return np.broadcast_to(shift, D), np.broadcast_to(np.sqrt(family.variance), D)
 
 
 @njit(fastmath=FAST, forceinline=True)

@@ -150,8 +150,8 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
     else:
         for d in range(y.shape[0]):
             q = tables.hyper[3 + d] + n
-            gap = q * y[d] - tables.sums[c, d]
-            square += gap * gap / (q * (q + 1.0))
+            gap = y[d] - tables.sums[c, d] / q
+            square += gap * gap * (q / (q + 1.0))
     return tables.constant[c] - 0.5 * square, 0.0
 
 

@@ -12,6 +12,7 @@ State goes in and comes out; nothing is modified. Where each equation of the pap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -83,6 +84,9 @@ class Model:
     rules: Rules
     clip: bool = True
 
+    def __post_init__(self) -> None:
+        self.family.require_known()
+
 
 @dataclass(frozen=True)
 class State:
@@ -132,6 +136,21 @@ class Trace(NamedTuple):
     def responsibilities(self) -> csr_array:
         """The responsibilities as a scipy.sparse array (n, K)."""
         return csr_array((self.data, self.indices, self.indptr), shape=(len(self.labels), self.n_columns))
+
+
+def joined(traces: Sequence[Trace]) -> Trace:
+    """Return what consecutive stretches did as one."""
+    if len(traces) == 1:
+        return traces[0]
+    ends = np.cumsum([0, *(trace.indptr[-1] for trace in traces)])
+    return Trace(
+        np.concatenate([trace.labels for trace in traces]),
+        np.concatenate([trace.log_evidence for trace in traces]),
+        np.concatenate([[0], *(trace.indptr[1:] + end for trace, end in zip(traces, ends[:-1], strict=True))]),
+        np.concatenate([trace.indices for trace in traces]),
+        np.concatenate([trace.data for trace in traces]),
+        traces[-1].n_columns,
+    )
 
 
 def initial_state(model: Model, n_features: int) -> State:
@@ -314,6 +333,10 @@ class ReferenceEngine:
         self.n_observations += len(X)
         self.log_evidence = float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
         return trace
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+        self.model = replace(self.model, alpha=alpha)
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence."""

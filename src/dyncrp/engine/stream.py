@@ -102,10 +102,14 @@ class Record(NamedTuple):
 
 
 class Job(NamedTuple):
-    """All that the loop is given: rows Y (n, D) at times t (n,), a family's tables, and the rest."""
+    """All that the loop is given: rows Y (n, D) at times t (n,), a family's tables, and the rest.
+
+    offset: (n,) or longer, the log density of whatever the rows Y leave out; it is the same for all tables.
+    """
 
     Y: Float
     t: Float
+    offset: Float
     tables: Any
     seats: Seats
     law: Law
@@ -225,7 +229,7 @@ def run(
     Stops early when ``record`` could not hold another row, or the tables another block: the caller grows them and
     calls again. With ``learn`` off, every row is scored under the present state and nothing is changed.
     """
-    Y, t, tables, seats, law, work, record = job
+    Y, t, offset, tables, seats, law, work, record = job
     N = Y.shape[0]
     alpha, threshold = law.numbers[0], law.numbers[1]
     variational, posterior, n_iter = law.switches[0], law.switches[1], law.switches[2]
@@ -346,7 +350,7 @@ def run(
                 for j in range(n_kept):
                     work.scores[3, j] = math.exp(work.scores[0, j] + work.scores[1, j] - top_score)
                     norm += work.scores[3, j]
-            record.log_evidence[i] = top_score + math.log(norm) - log_total
+            record.log_evidence[i] = top_score + math.log(norm) - log_total + offset[i]
             fresh_share = math.exp(fresh - top_score) / norm
             passes = K == 0 or fresh_share >= threshold * (1.0 - TIE)
             opens = learn and passes

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,19 @@ from dyncrp.checks import Seed
 
 Float = NDArray[np.float64]
 Hyperparameter = Any  # a float, or a read-only (D,) array: see scalar_or_vector
+# What the variance within clusters may be, as a share of the whole variance; and by which factors to scale what a
+# clustering measured, since one that splits clusters too finely measures too little.
+SHARES = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.42, 0.35, 0.3, 0.25, 0.2, 0.14, 0.1, 0.05, 0.02, 0.005, 0.001)
+SCALES = (2.8, 2.4, 2.0, 1.7, 1.4, 1.2, 1.0, 0.84, 0.7)
 SMALLEST, LARGEST = 1e-100, 1e100  # what a positive one may be: then no product or ratio of two overflows
+
+
+class Frame(NamedTuple):
+    """Coordinates (n, Q) of rows, how a family of those is lifted to the features, and the log density left out."""
+
+    rows: Float
+    lift: Callable[[Family], Family]
+    log_density: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +40,46 @@ class Family(ABC):
         log_partition(stats) = log ∫ exp⟨η(φ), stats⟩ p(φ) dφ,
 
     zero for an empty table. Every density is fully normalised. Subclasses are frozen dataclasses whose fields are
-    the hyperparameters, checked when the object is made.
+    the hyperparameters, checked when the object is made. A hyperparameter that is None is unknown: ``proposals`` says
+    what it might be, and the evidence chooses.
     """
+
+    @property
+    def known(self) -> bool:
+        """Whether every hyperparameter has a value."""
+        return all(getattr(self, f.name) is not None for f in fields(self))
+
+    def require_known(self) -> None:
+        """Raise if a hyperparameter is unknown."""
+        if not self.known:
+            raise ValueError(
+                f"{self!r} has unknown hyperparameters, which DynamicalMixture or dyncrp.tune can learn from data; "
+                "give them here"
+            )
+
+    @property
+    def width(self) -> int | None:
+        """How many features the hyperparameters have entries for, None if any number will do."""
+        return common_width(self)
+
+    def proposals(
+        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
+    ) -> list[Family]:
+        """Return known families to try on X (n, D), those least willing to open tables first.
+
+        Without labels, a coarse grid over what is unknown; with the labels (n,) of a clustering of X, the spread that
+        it shows, times each of the scales.
+        """
+        self.require_known()
+        return [self]
+
+    def frames(self, X: Float) -> list[Frame]:
+        """Return the coordinates of X (n, D) in which to make proposals: its features, unless told otherwise."""
+        return [Frame(X, lambda family: family, 0.0)]
+
+    def sharpened(self, resolution: float) -> Family:
+        """Return the family with clusters that are narrower by this factor (in variance), so that more are found."""
+        raise ValueError(f"{type(self).__name__} has no resolution to change")
 
     def statistics(self, X: Float) -> Float:
         """Return T(x) for each row: (n, D) to (n, S). Unless a family says otherwise, T(x) = (1, x)."""
@@ -95,7 +146,7 @@ def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> H
     try:
         array = np.array(value)
         legal = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
-        matrices = "; matrices, such as a full covariance, are not supported" if array.ndim > 1 else ""
+        matrices = "; for covariance matrices there is Gaussian.from_covariances" if array.ndim > 1 else ""
     except ValueError:
         legal = False
     if legal:
@@ -122,3 +173,16 @@ def check_width(name: str, value: Hyperparameter, n_features: int) -> None:
     """Raise if a hyperparameter has one entry per feature, but not this many."""
     if np.ndim(value) == 1 and len(value) != n_features:
         raise ValueError(f"{name} has {len(value)} entries, but X has {n_features} features")
+
+
+def matrix(name: str, value: ArrayLike) -> Float:
+    """Return a hyperparameter as a read-only (rows, columns) array of finite numbers."""
+    try:
+        array = np.array(value)
+    except ValueError:
+        array = np.empty(0)
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be a matrix of finite numbers, got {value!r}")
+    array = np.ascontiguousarray(array, dtype=np.float64) + 0.0  # −0 becomes 0: equal values must hash alike
+    array.flags.writeable = False
+    return array

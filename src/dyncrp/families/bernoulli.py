@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaln, digamma
 
 from dyncrp.checks import Seed
-from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
+from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
+
+STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # what a + b may be
 
 
 @dataclass(frozen=True, eq=False)
 class Bernoulli(Family):
-    """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b); a and b each a number or one for each feature.
+    """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b); a and b each a number or one for each feature, or None: unknown.
 
     T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Beta(a + s_d, b + n − s_d), the
     paper's coordinate update, and the predictive probability of a one is (a + s_d)/(a + b + n).
@@ -24,13 +28,40 @@ class Bernoulli(Family):
     array([[0.66666667, 0.33333333]])
     """
 
-    a: Hyperparameter
-    b: Hyperparameter
+    a: Hyperparameter = None
+    b: Hyperparameter = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "a", scalar_or_vector("a", self.a))
-        object.__setattr__(self, "b", scalar_or_vector("b", self.b))
+        for name in ("a", "b"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, scalar_or_vector(name, getattr(self, name)))
         common_width(self)
+
+    def sharpened(self, resolution: float) -> Bernoulli:
+        """Return the family with a and b divided by the resolution, so that a table's ones are more certain."""
+        self.require_known()
+        return Bernoulli(np.asarray(self.a) / resolution, np.asarray(self.b) / resolution)
+
+    def proposals(
+        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
+    ) -> list[Family]:
+        """Return what a and b may be: a mean a/(a + b) as often as ones are, for all features or each, and strengths.
+
+        A clustering suggests nothing more: its probabilities of a one are the posterior's business.
+        """
+        if self.known:
+            return [self]
+        if labels is not None:
+            return []
+        often = float(np.clip(np.mean(X), 0.5 / X.size, 1.0 - 0.5 / X.size))
+        each = (np.sum(X, axis=0) + often) / (len(X) + 1.0)  # no feature is taken to be certain
+        found: list[Family] = []
+        for mean in (often, each) if X.shape[1] > 1 else (often,):
+            for strength in STRENGTHS:
+                a = strength * mean if self.a is None else self.a
+                b = strength * (1.0 - mean) if self.b is None else self.b
+                found.append(Bernoulli(a, b))
+        return found
 
     def check(self, X: Float) -> Float:
         """Zeros and ones."""
@@ -73,10 +104,12 @@ class Bernoulli(Family):
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ_d ~ Beta(a, b)."""
+        self.require_known()
         return np.random.default_rng(seed).beta(self.a, self.b, size=(n_tables, n_features))
 
     def sample(self, parameters: Float, seed: Seed = None) -> Float:
         """Draw x_d ~ Bernoulli(φ_d) for each row φ."""
+        self.require_known()
         return (np.random.default_rng(seed).random(np.shape(parameters)) < parameters).astype(np.float64)
 
 

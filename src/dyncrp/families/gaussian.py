@@ -1,19 +1,44 @@
-"""Gaussian clusters of known spread with a Gaussian prior over their means."""
+"""Gaussian clusters that share a spread, with a Gaussian prior over their means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.checks import Seed
-from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
+from dyncrp.families.base import (
+    SCALES,
+    SHARES,
+    SMALLEST,
+    Family,
+    Float,
+    Frame,
+    Hyperparameter,
+    check_width,
+    matrix,
+    scalar_or_vector,
+)
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
+# A direction in which clusters hardly differ keeps this ratio of the variance of means to that within clusters.
+LEAST_RATIO = 1e-3
+# The covariance within clusters counts as if seen through this many more observations a direction that are round.
+ROUNDNESS = 10.0
+# Rows further out, or closer together, would have variances beyond what a hyperparameter may be.
+FURTHEST_TO_LEARN_FROM = 1e45
+LEAST_SPREAD = 1e-80
+LONGEST_DIRECTION = 1e50
+# A full covariance is only learnt from this many rows a direction, and of at most so many directions.
+ROWS_A_DIRECTION = 4
+MOST_DIRECTIONS = 48
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Gaussian(Family):
     """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I); each of σ², ρ², m₀ a number or one for each feature.
 
@@ -25,10 +50,18 @@ class Gaussian(Family):
 
     the paper's coordinate update in closed form, and the predictive is N(μ, σ² + v).
 
+    With ``directions`` W (Q, D), all this happens in the coordinates z = W (x − m₀) instead, σ² and ρ² one for each of
+    them, so that clusters may share any covariance; what is left of x − m₀, orthogonal to the rows of W, does not
+    tell clusters apart and is N(0, τ² I), τ² the ``residual_variance``. ``from_covariances`` makes W from two matrices.
+
+    What is None is unknown, to be learnt from data; ``prior_mean`` is 0 unless one of the variances is unknown too.
+
     Args:
         variance: σ², of an observation about its cluster's mean.
         prior_variance: ρ², of the means about ``prior_mean``.
         prior_mean: m₀.
+        directions: W, with linearly independent rows.
+        residual_variance: τ²; needed if there are fewer directions than features.
 
     >>> family = Gaussian(variance=1.0, prior_variance=3.0)
     >>> stats = family.statistics(np.array([[2.0]]))
@@ -38,32 +71,168 @@ class Gaussian(Family):
     array([[0.]])
     """
 
-    variance: Hyperparameter
-    prior_variance: Hyperparameter
-    prior_mean: Hyperparameter = 0.0
+    variance: Hyperparameter = None
+    prior_variance: Hyperparameter = None
+    prior_mean: Hyperparameter = None
+    directions: Any = None
+    residual_variance: Hyperparameter = None
 
-    # Derived once: the width of the vectors among them, how far an observation may lie, and a quick bound of that.
-    _width: ClassVar[int | None]
+    # Derived once: the widths of the vectors among them, how far an observation may lie, and a quick bound of that;
+    # of the directions, W⁺ᵀ (Q, D) and ½ log det W Wᵀ.
+    _widths: ClassVar[dict[str, int]]
     _furthest: ClassVar[Hyperparameter]
     _safe: ClassVar[float]
+    _inverse: ClassVar[Float]
+    _log_scale: ClassVar[float]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", scalar_or_vector("variance", self.variance))
-        object.__setattr__(self, "prior_variance", scalar_or_vector("prior_variance", self.prior_variance))
-        object.__setattr__(self, "prior_mean", scalar_or_vector("prior_mean", self.prior_mean, positive=False))
-        furthest = 1e140 * np.minimum(1.0, np.sqrt(self.variance))
-        object.__setattr__(self, "_width", common_width(self))
-        object.__setattr__(self, "_furthest", furthest)
-        object.__setattr__(self, "_safe", float(np.min(furthest) - np.max(np.abs(self.prior_mean))))
+        set_ = object.__setattr__
+        for name in ("variance", "prior_variance"):
+            if getattr(self, name) is not None:
+                set_(self, name, scalar_or_vector(name, getattr(self, name)))
+        if self.prior_mean is None and self.variance is not None and self.prior_variance is not None:
+            set_(self, "prior_mean", 0.0)
+        if self.prior_mean is not None:
+            set_(self, "prior_mean", scalar_or_vector("prior_mean", self.prior_mean, positive=False))
+        if self.directions is not None:
+            self._prepare_directions()
+        elif self.residual_variance is not None:
+            raise ValueError("residual_variance is for Gaussians with directions")
+        set_(self, "_widths", self._agreed_widths())
+        furthest = FURTHEST_TO_LEARN_FROM
+        if self.known:
+            furthest = 1e140 * np.minimum(1.0, np.sqrt(self.variance if self.directions is None else SMALLEST))
+        set_(self, "_furthest", furthest)
+        set_(self, "_safe", float(np.min(furthest) - np.max(np.abs(self._mean))))
+
+    @property
+    def known(self) -> bool:
+        """Whether variance, prior variance and prior mean have values."""
+        return not any(value is None for value in (self.variance, self.prior_variance, self.prior_mean))
+
+    @property
+    def _mean(self) -> Hyperparameter:
+        """The prior mean, 0 if it is unknown."""
+        return 0.0 if self.prior_mean is None else self.prior_mean
+
+    @property
+    def width(self) -> int | None:
+        """How many features the hyperparameters have entries for, None if any number will do."""
+        return self._widths.get("features")
+
+    def _prepare_directions(self) -> None:
+        if self.variance is None or self.prior_variance is None:
+            raise ValueError("a Gaussian with directions needs its variance and prior_variance")
+        W = matrix("directions", self.directions)
+        Q, D = W.shape
+        if np.max(np.abs(W)) > LONGEST_DIRECTION:
+            raise ValueError(
+                f"directions must have entries of at most {LONGEST_DIRECTION:g}, got {np.max(np.abs(W)):g}"
+            )
+        # In units in which no row and no column is larger than the others, so that a small number means something.
+        columns = np.max(np.abs(W), axis=0)
+        columns = np.where(columns > 0, columns, 1.0) if Q == D else np.ones(D)  # scaled, the rest were not orthogonal
+        rows = np.linalg.norm(W / columns, axis=1)
+        balanced = W / columns / np.where(rows > 0, rows, 1.0)[:, None]
+        basis, triangle = np.linalg.qr(balanced.T)
+        if Q > D or np.min(np.abs(np.diag(triangle))) <= 1e-10:
+            raise ValueError(f"directions must be linearly independent rows, got {Q} in {D} features that are not")
+        inverse = np.linalg.solve(triangle, basis.T) / rows[:, None] / columns
+        log_scale = np.sum(np.log(np.abs(np.diag(triangle)))) + np.sum(np.log(rows)) + np.sum(np.log(columns))
+        residual = self.residual_variance
+        if Q < D:
+            residual = scalar_or_vector("residual_variance", residual) if residual is not None else None
+            if residual is None or np.ndim(residual):
+                raise ValueError(
+                    f"residual_variance must be a positive number if {Q} directions are fewer than {D} features, "
+                    f"got {self.residual_variance!r}"
+                )
+        elif residual is not None:
+            raise ValueError(f"residual_variance must be None if there are as many directions as features, {D}")
+        object.__setattr__(self, "directions", W)
+        object.__setattr__(self, "residual_variance", residual)
+        object.__setattr__(self, "_inverse", np.ascontiguousarray(inverse))
+        object.__setattr__(self, "_log_scale", float(log_scale))
+
+    def _agreed_widths(self) -> dict[str, int]:
+        """Return how many entries the vectors have: of the coordinates, and of the features."""
+        of_coordinates = ("variance", "prior_variance") if self.directions is not None else ()
+        widths: dict[str, dict[str, int]] = {"coordinates": {}, "features": {}}
+        for name in ("variance", "prior_variance", "prior_mean"):
+            if np.ndim(getattr(self, name)) == 1:
+                kind = "coordinates" if name in of_coordinates else "features"
+                widths[kind][name] = len(getattr(self, name))
+        if self.directions is not None:
+            widths["coordinates"]["directions"], widths["features"]["directions"] = self.directions.shape
+        for lengths in widths.values():
+            if len(set(lengths.values())) > 1:
+                raise ValueError(f"Gaussian has hyperparameters of different lengths: {lengths}")
+        return {kind: next(iter(lengths.values())) for kind, lengths in widths.items() if lengths}
+
+    @classmethod
+    def from_covariances(cls, within: ArrayLike, between: ArrayLike, prior_mean: ArrayLike = 0.0) -> Self:
+        """Return clusters N(φ, within) with means φ ~ N(prior_mean, between), two (D, D) covariance matrices.
+
+        Diagonalised together: W within Wᵀ = I, and W between Wᵀ diagonal. Directions in which ``between`` vanishes
+        keep a thousandth of the variance within.
+
+        >>> family = Gaussian.from_covariances([[2.0, 1.0], [1.0, 2.0]], [[9.0, 0.0], [0.0, 9.0]])
+        >>> family.within_covariance(2).round(6), family.between_covariance(2).round(6)
+        (array([[2., 1.], [1., 2.]]), array([[9., 0.], [0., 9.]]))
+        """
+        from scipy.linalg import eigh
+
+        W, B = matrix("within", within), matrix("between", between)
+        units = np.sqrt(np.diag(W)) if len(W) == W.shape[1] and np.all(np.diag(W) > 0) else np.ones(1)
+        scaled = []
+        for name, value in (("within", W), ("between", B)):
+            in_units = value / units[:, None] / units if value.shape == (len(W), len(W)) else value
+            if in_units.shape != (len(W), len(W)) or not np.allclose(
+                in_units, in_units.T, rtol=1e-8, atol=1e-12 * np.max(np.abs(in_units))
+            ):
+                raise ValueError(f"{name} must be a symmetric (D, D) matrix, got shape {value.shape}")
+            scaled.append(0.5 * (in_units + in_units.T))
+        try:
+            ratios, vectors = eigh(scaled[1], scaled[0])
+        except np.linalg.LinAlgError:
+            raise ValueError("within must be positive definite") from None
+        if ratios[0] < -1e-8 * max(ratios[-1], 1.0):
+            raise ValueError("between must be positive semi-definite")
+        vectors = vectors / units[:, None]
+        return cls(1.0, np.maximum(ratios, LEAST_RATIO), prior_mean, np.ascontiguousarray(vectors.T))
+
+    def within_covariance(self, n_features: int) -> Float:
+        """Return the covariance (D, D) of an observation about its cluster's mean."""
+        within = self._in_features(self.variance, n_features)
+        if self.directions is not None and self.residual_variance is not None:
+            within += self.residual_variance * (np.eye(n_features) - self._inverse.T @ self.directions)
+        return within
+
+    def between_covariance(self, n_features: int) -> Float:
+        """Return the covariance (D, D) of the clusters' means about ``prior_mean``."""
+        return self._in_features(self.prior_variance, n_features)
+
+    def _in_features(self, variance: Hyperparameter, n_features: int) -> Float:
+        self.require_known()
+        if self.width not in (None, n_features):
+            raise ValueError(f"{self!r} has {self.width} features, not {n_features}")
+        if self.directions is None:
+            return np.diag(np.broadcast_to(np.asarray(variance), n_features).astype(np.float64))
+        return (self._inverse.T * variance) @ self._inverse
 
     def check(self, X: Float) -> Float:
         """Any finite numbers whose squares are finite too."""
-        if self._width in (None, X.shape[1]) and np.vdot(X, X) <= self._safe * abs(self._safe):
+        width = self._widths.get("features", X.shape[1])
+        if width == X.shape[1] and np.vdot(X, X) <= self._safe * abs(self._safe):
             return X
-        for name in ("variance", "prior_variance", "prior_mean"):
-            check_width(name, getattr(self, name), X.shape[1])
+        if self.directions is not None and width != X.shape[1]:
+            raise ValueError(f"directions have {width} entries each, but X has {X.shape[1]} features")
+        if self.directions is None:
+            check_width("variance", self.variance, X.shape[1])
+            check_width("prior_variance", self.prior_variance, X.shape[1])
+        check_width("prior_mean", self.prior_mean, X.shape[1])
         with np.errstate(over="ignore"):
-            bad = np.argwhere(np.abs(X - self.prior_mean) > self._furthest)
+            bad = np.argwhere(np.abs(X - self._mean) > self._furthest)
         if bad.size:
             row, column = bad[0]
             limit = np.broadcast_to(self._furthest, X.shape)[row, column]
@@ -72,19 +241,36 @@ class Gaussian(Family):
             )
         return X
 
+    def coordinates(self, X: Float) -> Float:
+        """Return x − m₀, or z = W (x − m₀) if there are directions: (n, D) to (n, Q)."""
+        about = X - self.prior_mean
+        return about if self.directions is None else about @ self.directions.T
+
+    def log_residual(self, X: Float) -> Float:
+        """Return the log density of what the coordinates leave out, and of the change to them: (n,)."""
+        if self.directions is None:
+            return np.zeros(len(X))
+        Q, D = self.directions.shape
+        if self.residual_variance is None:
+            return np.full(len(X), self._log_scale)
+        rest = X - self.prior_mean - self.coordinates(X) @ self._inverse
+        square = np.sum(rest**2, axis=1) / self.residual_variance
+        return self._log_scale - 0.5 * ((D - Q) * (LOG_2PI + np.log(self.residual_variance)) + square)
+
     def statistics(self, X: Float) -> Float:
-        """Return T(x) = (1, x − m₀): (n, D) to (n, 1 + D)."""
-        return np.hstack([np.ones((len(X), 1)), X - self.prior_mean])
+        """Return T(x) = (1, z): (n, D) to (n, 1 + D), or (n, 1 + Q) with directions."""
+        return np.hstack([np.ones((len(X), 1)), self.coordinates(X)])
 
     def _posterior(self, stats: Float) -> tuple[Float, Float]:
-        """Return the mean about m₀ and the variance of each table's φ: (K, D) both."""
+        """Return the mean about m₀ and the variance of each table's φ, in the coordinates: (K, Q) both."""
         n, s = stats[:, :1], stats[:, 1:]
         shrink = self.prior_variance / (self.variance + n * self.prior_variance)
         return shrink * s, np.broadcast_to(shrink * self.variance, s.shape)
 
     def log_base_measure(self, X: Float) -> Float:
         """Return log N(x; m₀, σ² I)."""
-        return _log_normal(X - self.prior_mean, np.broadcast_to(np.asarray(self.variance), X.shape))
+        z = self.coordinates(X)
+        return _log_normal(z, np.broadcast_to(np.asarray(self.variance), z.shape)) + self.log_residual(X)
 
     def log_partition(self, stats: Float) -> Float:
         """Return Σ_d ½ log(σ²/(σ² + nρ²)) + ρ² s²/(2σ²(σ² + nρ²))."""
@@ -94,28 +280,179 @@ class Gaussian(Family):
     def log_predictive(self, X: Float, stats: Float) -> Float:
         """Return log N(x; μ, σ² + v)."""
         mean, variance = self._posterior(stats)
-        return _log_normal((X - self.prior_mean)[:, None, :] - mean, self.variance + variance)
+        density = _log_normal(self.coordinates(X)[:, None, :] - mean, self.variance + variance)
+        return density + self.log_residual(X)[:, None]
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return log N(x; μ, σ²) − Σ_d v/(2σ²)."""
         mean, variance = self._posterior(stats)
         spread = np.broadcast_to(np.asarray(self.variance), mean.shape)
         penalty = np.sum(variance / (2.0 * spread), axis=1)
-        return _log_normal((X - self.prior_mean)[:, None, :] - mean, spread) - penalty
+        density = _log_normal(self.coordinates(X)[:, None, :] - mean, spread)
+        return density - penalty + self.log_residual(X)[:, None]
 
     def centers(self, stats: Float) -> Float:
         """Return the posterior means μ."""
-        return self.prior_mean + self._posterior(stats)[0]
+        return self._from_coordinates(self._posterior(stats)[0])
+
+    def _from_coordinates(self, z: Float) -> Float:
+        """Return the x nearest to m₀ with these coordinates: (K, Q) to (K, D)."""
+        return self.prior_mean + (z if self.directions is None else z @ self._inverse)
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ ~ N(m₀, ρ² I)."""
-        noise = np.random.default_rng(seed).standard_normal((n_tables, n_features))
-        return self.prior_mean + np.sqrt(self.prior_variance) * noise
+        self.require_known()
+        width = n_features if self.directions is None else len(self.directions)
+        noise = np.random.default_rng(seed).standard_normal((n_tables, width))
+        return self._from_coordinates(np.sqrt(self.prior_variance) * noise)
 
     def sample(self, parameters: Float, seed: Seed = None) -> Float:
         """Draw x ~ N(φ, σ² I) for each row φ."""
-        noise = np.random.default_rng(seed).standard_normal(np.shape(parameters))
-        return parameters + np.sqrt(self.variance) * noise
+        self.require_known()
+        rng = np.random.default_rng(seed)
+        if self.directions is None:
+            return parameters + np.sqrt(self.variance) * rng.standard_normal(np.shape(parameters))
+        noise = rng.standard_normal((len(parameters), len(self.directions)))
+        X = parameters + (np.sqrt(self.variance) * noise) @ self._inverse
+        if self.residual_variance is not None:
+            rest = np.sqrt(self.residual_variance) * rng.standard_normal(np.shape(parameters))
+            X += rest - (rest @ self.directions.T) @ self._inverse
+        return X
+
+    def sharpened(self, resolution: float) -> Gaussian:
+        """Return the family with σ² divided by the resolution."""
+        self.require_known()
+        return replace(self, variance=np.asarray(self.variance) / resolution)
+
+    def proposals(
+        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
+    ) -> list[Family]:
+        """Return what the spread may be, given X (n, D) and perhaps the labels (n,) of a clustering of it.
+
+        Without labels: a share of the whole variance lies within clusters and the rest between them, in all features
+        alike. With labels: the covariance within the clusters, shrunk towards a sphere,
+        and scaled; what it leaves of the whole covariance lies between them, shrunk towards a sphere the more, the
+        fewer clusters there are. Once more as variances of the features alone.
+        """
+        if self.known:
+            return [self]
+        mean = np.mean(X, axis=0) if self.prior_mean is None else self.prior_mean
+        about = X - mean
+        whole = _spread(about, X)
+        if whole is None:
+            return [Gaussian(1.0, 1.0, mean)] if labels is None else []  # rows that do not vary tell no scale
+        round_ = float(np.mean(whole))
+        if self.variance is not None or self.prior_variance is not None:
+            return self._completed(mean, round_)
+        if labels is None:
+            return [Gaussian(max(share * round_, SMALLEST), (1.0 - share) * round_, mean) for share in SHARES]
+        if np.max(labels) + 1 >= len(X):
+            return []
+        within = _pooled(about, labels)
+        total = about.T @ about / len(X)
+        total[np.diag_indices_from(total)] = whole
+        n_clusters = len(np.unique(labels))
+        found: list[Family] = []
+        for scale in scales:
+            variance = np.maximum(np.minimum(scale * np.diag(within), 0.999 * whole), SMALLEST)
+            rest = np.maximum(np.maximum(whole - variance, LEAST_RATIO * variance), SMALLEST)
+            found.append(Gaussian(variance, rest, mean))
+            if X.shape[1] > 1 and len(X) >= ROWS_A_DIRECTION * X.shape[1]:
+                found += _full(scale * within, total, mean, n_clusters)
+        return found
+
+    def frames(self, X: Float) -> list[Frame]:
+        """Return the features as they are and each in its own unit; of many features, principal coordinates instead."""
+        plain = super().frames(X)
+        n, D = X.shape
+        if self.known or self.variance is not None or self.prior_variance is not None or not np.any(np.ptp(X, axis=0)):
+            return plain
+        mean = np.mean(X, axis=0) if self.prior_mean is None else np.broadcast_to(self.prior_mean, D)
+        about = X - mean
+        whole = _spread(about, X)
+        if whole is None:
+            return plain
+        if D <= MOST_DIRECTIONS:
+            if np.max(whole) < 1.2 * np.min(whole):
+                return plain
+            return [*plain, _frame(X, mean, np.diag(1.0 / np.sqrt(whole)), None)]
+        _, lengths, basis = np.linalg.svd(about, full_matrices=False)
+        kept = int(np.sum(lengths[:MOST_DIRECTIONS] > 1e-7 * lengths[0]))
+        variance = float(np.sum(lengths[kept:] ** 2)) / (n * (D - kept))
+        return [_frame(X, mean, basis[:kept], max(variance, 1e-6 * float(np.mean(about**2))))]
+
+    def _completed(self, mean: Float, whole: float) -> list[Family]:
+        """Return Gaussians with the one variance that is known, and the other from a grid."""
+        if self.variance is None:
+            return [replace(self, variance=share * whole, prior_mean=mean) for share in SHARES]
+        rest = max(whole - float(np.mean(self.variance)), LEAST_RATIO * whole)
+        return [replace(self, prior_variance=factor * rest, prior_mean=mean) for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+
+    def __repr__(self) -> str:
+        shown = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return f"Gaussian({', '.join(f'{name}={_short(value)}' for name, value in shown if value is not None)})"
+
+
+def _frame(X: Float, mean: Float, W: Float, residual_variance: float | None) -> Frame:
+    """Return the coordinates z = W (x − mean), with which Gaussians of z become Gaussians of x with directions."""
+
+    def lift(family: Family) -> Family:
+        if not isinstance(family, Gaussian):
+            raise TypeError(f"expected a Gaussian, got {family!r}")
+        moved = mean + np.broadcast_to(family.prior_mean, len(W)) @ inverse
+        if residual_variance is None and family.directions is None:  # W is diagonal: so is the result
+            unit = np.diag(W) ** 2
+            return Gaussian(family.variance / unit, family.prior_variance / unit, moved)
+        directions = W if family.directions is None else family.directions @ W
+        return Gaussian(family.variance, family.prior_variance, moved, directions, residual_variance)
+
+    flat = Gaussian(1.0, 1.0, mean, W, residual_variance)
+    inverse = flat._inverse
+    return Frame(flat.coordinates(X), lift, float(np.sum(flat.log_residual(X))))
+
+
+def _short(value: Any) -> str:
+    """Return a matrix, and a vector of more than a line, as its shape; anything else as it is."""
+    return f"<array {value.shape}>" if np.ndim(value) == 2 or np.size(value) > 8 else repr(value)
+
+
+def _spread(about: Float, X: Float) -> Float | None:
+    """Return the variance of each feature, (D,); for those that do not vary, the mean of those that do, if any."""
+    variance = np.mean(about**2, axis=0)
+    varies = variance > np.maximum(1e-24 * np.mean(X**2, axis=0), LEAST_SPREAD)
+    return np.where(varies, variance, np.mean(variance[varies])) if np.any(varies) else None
+
+
+def _pooled(about: Float, labels: NDArray[np.int64]) -> Float:
+    """Return the covariance within clusters, (D, D), shrunk towards a sphere."""
+    n, D = about.shape
+    _, labels = np.unique(labels, return_inverse=True)
+    counts = np.bincount(labels).astype(np.float64)
+    sums = np.zeros((len(counts), D))
+    np.add.at(sums, labels, about)
+    gaps = about - (sums / counts[:, None])[labels]
+    freedom = n - len(counts)
+    within = gaps.T @ gaps / freedom
+    roundness = max(float(np.trace(within)) / D, 1e-6 * float(np.mean(about**2)), SMALLEST)
+    weight = ROUNDNESS * D / (freedom + ROUNDNESS * D)
+    return (1.0 - weight) * within + weight * roundness * np.eye(D)
+
+
+def _full(within: Float, total: Float, mean: Float, n_clusters: int) -> list[Gaussian]:
+    """Return clusters of covariance ``within`` whose means make up the rest of the ``total``, if that can be told."""
+    from scipy.linalg import eigh
+
+    D = len(total)
+    units = np.sqrt(np.diag(within))
+    try:
+        ratios, vectors = eigh((total - within) / units[:, None] / units, within / units[:, None] / units)
+        inverse = np.linalg.inv(vectors) * units
+        between = (inverse.T * np.maximum(ratios, LEAST_RATIO)) @ inverse
+        weight = D / (n_clusters + D)
+        between = (1.0 - weight) * between + weight * np.trace(between) / D * np.eye(D)
+        return [Gaussian.from_covariances(within, 0.5 * (between + between.T), mean)]
+    except (np.linalg.LinAlgError, ValueError):  # features of too different units
+        return []
 
 
 def _log_normal(residual: Float, variance: Float) -> Float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
 
 from dyncrp.checks import Seed, positive
-from dyncrp.families.base import LARGEST, Family, Float, Hyperparameter, common_width, scalar_or_vector
+from dyncrp.families.base import LARGEST, SCALES, Family, Float, Hyperparameter
 from dyncrp.families.bessel import STIRLING
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
@@ -48,7 +49,7 @@ class GaussianUnknownVariance(Family):
         prior_variance: ρ², the variance of the means about ``prior_mean`` if the guess is right. A table k times as
             wide as the guess is expected k times as far out.
         degrees: ν, one number from 0.1 to 1e100.
-        prior_mean: m₀. Except for ``degrees``, each is a number or one for each feature.
+        prior_mean: m₀. Except for ``degrees``, each is a number, one for each feature, or None: unknown, to be learnt.
 
     >>> family = GaussianUnknownVariance(variance=1.0, prior_variance=100.0, degrees=2.0)
     >>> X = np.array([[4.9], [5.0], [5.1]])
@@ -60,23 +61,36 @@ class GaussianUnknownVariance(Family):
            [-4.88]])
     """
 
-    variance: Hyperparameter
-    prior_variance: Hyperparameter
+    variance: Hyperparameter = None
+    prior_variance: Hyperparameter = None
     degrees: float = 5.0
-    prior_mean: Hyperparameter = 0.0
+    prior_mean: Hyperparameter = None
 
     _limit: ClassVar[Gaussian]  # of infinitely many degrees of freedom; it takes the same data
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", scalar_or_vector("variance", self.variance))
-        object.__setattr__(self, "prior_variance", scalar_or_vector("prior_variance", self.prior_variance))
+        limit = Gaussian(self.variance, self.prior_variance, self.prior_mean)
+        for name in ("variance", "prior_variance", "prior_mean"):
+            object.__setattr__(self, name, getattr(limit, name))
+        object.__setattr__(self, "_limit", limit)
         degrees = positive("degrees", self.degrees)
         if not FEWEST_DEGREES <= degrees <= LARGEST:
             raise ValueError(f"degrees must be from {FEWEST_DEGREES:g} to {LARGEST:g}, got {self.degrees!r}")
         object.__setattr__(self, "degrees", degrees)
-        object.__setattr__(self, "prior_mean", scalar_or_vector("prior_mean", self.prior_mean, positive=False))
-        common_width(self)
-        object.__setattr__(self, "_limit", Gaussian(self.variance, self.prior_variance, self.prior_mean))
+
+    def proposals(
+        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
+    ) -> list[Family]:
+        """Return what the guesses may be: the Gaussian's, as far as they are variances of the features."""
+        found = self._limit.proposals(X, labels, scales)
+        return [self._guess(family) for family in found if isinstance(family, Gaussian) and family.directions is None]
+
+    def _guess(self, family: Gaussian) -> GaussianUnknownVariance:
+        return GaussianUnknownVariance(family.variance, family.prior_variance, self.degrees, family.prior_mean)
+
+    def sharpened(self, resolution: float) -> GaussianUnknownVariance:
+        """Return the family with σ₀² divided by the resolution."""
+        return self._guess(self._limit.sharpened(resolution))
 
     def check(self, X: Float) -> Float:
         """Any finite numbers whose squares are finite too."""
@@ -158,6 +172,7 @@ class GaussianUnknownVariance(Family):
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw σ² and φ from the prior: (n_tables, 2 n_features), the means φ first, then the variances σ²."""
+        self.require_known()
         rng = np.random.default_rng(seed)
         shape = (n_tables, n_features)
         variances = self.variance * (0.5 * self.degrees / rng.standard_gamma(0.5 * self.degrees, shape))
@@ -166,6 +181,7 @@ class GaussianUnknownVariance(Family):
 
     def sample(self, parameters: Float, seed: Seed = None) -> Float:
         """Draw x ~ N(φ, σ²) for each row (φ, σ²): (n, 2D) to (n, D)."""
+        self.require_known()
         means, variances = np.split(np.asarray(parameters), 2, axis=1)
         return means + np.sqrt(variances) * np.random.default_rng(seed).standard_normal(means.shape)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dyncrp.checks import Seed, positive
-from dyncrp.families.base import Family, Float
+from dyncrp.families.base import SCALES, SHARES, Family, Float, Hyperparameter
 from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalizer, log_uniform
 
 # float16 embeddings are unit vectors to about 1e-4.
@@ -26,7 +28,7 @@ class VonMisesFisher(Family):
     Rows must have unit length within 5e-4, and are then scaled to it exactly.
 
     Args:
-        concentration: κ ≥ 0.
+        concentration: κ ≥ 0; None is unknown, to be learnt from data.
 
     >>> family = VonMisesFisher(concentration=10.0)
     >>> stats = family.statistics(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])).sum(0, keepdims=True)
@@ -34,9 +36,11 @@ class VonMisesFisher(Family):
     array([[0.707, 0.707, 0.   ]])
     """
 
-    concentration: float
+    concentration: Hyperparameter = None
 
     def __post_init__(self) -> None:
+        if self.concentration is None:
+            return
         kappa = self.concentration
         is_number = isinstance(kappa, (int, float, np.integer, np.floating)) and not isinstance(kappa, bool)
         kappa = 0.0 if is_number and kappa == 0 else positive("concentration", kappa)
@@ -57,6 +61,39 @@ class VonMisesFisher(Family):
                 "divide each row by its length"
             )
         return X / norms[:, None]
+
+    def sharpened(self, resolution: float) -> VonMisesFisher:
+        """Return the family with κ multiplied by the resolution."""
+        self.require_known()
+        return VonMisesFisher(resolution * self.concentration)
+
+    def proposals(
+        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
+    ) -> list[Family]:
+        """Return what κ may be: that of clusters whose rows have a mean of length R̄, κ ≈ R̄(D − R̄²)/(1 − R̄²).
+
+        Without labels, R̄ lies between that of all rows and 1. With labels (n,), it is that of their clusters.
+        """
+        if self.known:
+            return [self]
+        D = X.shape[1]
+        if labels is None:
+            spread = max(1.0 - float(np.sum(np.mean(X, axis=0) ** 2)), 1e-9)  # 1 − R̄² of all rows together
+            squares, factors = [1.0 - share * spread for share in SHARES], np.ones(1)
+        else:
+            _, labels = np.unique(labels, return_inverse=True)
+            counts = np.bincount(labels).astype(np.float64)
+            if len(counts) == len(X):
+                return []
+            sums = np.zeros((len(counts), D))
+            np.add.at(sums, labels, X)
+            # Σ |sum_c|² − n_c over pairs within clusters: the mean of x·x' there, which is R̄² without bias.
+            pairs = float(np.sum(counts * (counts - 1.0)))
+            square = float(np.sum(np.sum(sums**2, axis=1) - counts)) / pairs
+            squares, factors = [square], 1.0 / np.array(scales)
+        lengths = np.sqrt(np.clip(squares, 1e-6, 1.0 - 1e-9))
+        kappas = factors * lengths * (D - lengths**2) / (1.0 - lengths**2)
+        return [VonMisesFisher(float(kappa)) for kappa in np.unique(np.minimum(kappas, LARGEST_CONCENTRATION))]
 
     def log_base_measure(self, X: Float) -> Float:
         """Return log C(κ)."""
@@ -97,11 +134,13 @@ class VonMisesFisher(Family):
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ uniformly from the sphere."""
+        self.require_known()
         gaussian = np.random.default_rng(seed).standard_normal((n_tables, n_features))
         return gaussian / np.linalg.norm(gaussian, axis=1, keepdims=True)
 
     def sample(self, parameters: Float, seed: Seed = None) -> Float:
         """Draw x ~ vMF(φ, κ) for each row φ: its height q below the pole φ, then a direction across."""
+        self.require_known()
         n, D = np.shape(parameters)
         rng = np.random.default_rng(seed)
         q = self._sample_depth(n, D, rng)
