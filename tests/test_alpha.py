@@ -97,4 +97,4 @@ def test_a_learning_alpha_is_saved(stream, tmp_path):
 )
 def test_what_cannot_learn_says_so(options, message):
     with pytest.raises(ValueError, match=message):
-        DynamicalMixture(Gaussian(1.0, 100.0), **options)
+        DynamicalMixture(Gaussian(1.0, 100.0), **options).fit([[0.0]])

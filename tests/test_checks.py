@@ -242,5 +242,7 @@ class TestAsObservations:
             as_observations(np.array([[np.longdouble("1e400")]]))
 
     def test_the_table_has_the_name_it_is_given(self):
-        with pytest.raises(ValueError, match=r"^weights must be finite, got nan at row 0, column 1"):
+        with pytest.raises(
+            ValueError, match=r"^weights must be finite, without NaN or inf, got nan at row 0, column 1"
+        ):
             as_observations([[1.0, np.nan]], "weights")

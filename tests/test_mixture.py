@@ -604,9 +604,11 @@ BAD_PARAMETERS = [
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS)
-def test_bad_parameters_are_refused_when_the_model_is_made(name, value):
+def test_bad_parameters_are_refused_by_the_first_fit(name, value):
+    model = gaussian_model(**{name: value})  # as scikit-learn wants it: nothing is checked before
     with pytest.raises(ValueError, match=name):
-        gaussian_model(**{name: value})
+        model.fit([[0.0]])
+    assert not hasattr(model, "labels_")
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS)

@@ -259,7 +259,7 @@ def test_what_was_learnt_is_saved(fitted, tmp_path):
 )
 def test_bad_parameters(options, message):
     with pytest.raises(ValueError, match=message):
-        DynamicalMixture(**options)
+        DynamicalMixture(**options).fit(np.zeros((3, 1)))
 
 
 def test_real_rows_told_nothing():

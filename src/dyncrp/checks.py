@@ -19,6 +19,10 @@ UNITS |= {"s": (1, 1), "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9)}
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
+class NotANumber(TypeError, ValueError):
+    """An entry is not a number: scikit-learn promises a TypeError for those, and we a ValueError for all bad input."""
+
+
 def real(value: object) -> float | None:
     """Return a real number as a float, ±inf if it is too large for one; None for anything else.
 
@@ -183,7 +187,7 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
     >>> as_observations([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
         ...
-    ValueError: X must be finite, got nan at row 1, column 1
+    ValueError: X must be finite, without NaN or inf, got nan at row 1, column 1
     """
     plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous
     if plain and np.vdot(X, X) < np.inf:  # one quick pass; whatever fails it is looked at below
@@ -198,7 +202,9 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
         )
     if 0 in array.shape:
         what = "0 sample(s)" if array.shape[0] == 0 else "0 feature(s)"
-        raise ValueError(f"{name} must not be empty: found array with {what} (shape={array.shape})")
+        raise ValueError(
+            f"{name} must not be empty: found array with {what} (shape={array.shape}) while a minimum of 1 is required."
+        )
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
     if array.dtype.kind not in "biufO":
@@ -214,7 +220,9 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
     bad = np.argwhere(~np.isfinite(array)) if suspicious else np.empty(0)
     if bad.size:
         row, column = bad[0]
-        raise ValueError(f"{name} must be finite, got {array[row, column]} at row {row}, column {column}")
+        raise ValueError(
+            f"{name} must be finite, without NaN or inf, got {array[row, column]} at row {row}, column {column}"
+        )
     return array
 
 
@@ -223,7 +231,10 @@ def _numbers(array: NDArray[Any], name: str) -> NDArray[np.float64]:
     numbers = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):
-            raise ValueError(f"{name} must hold numbers, got {value!r} at row {row}, column {column}")
+            raise NotANumber(
+                f"{name} must hold numbers (no argument must be a string or anything else that is not a number), "
+                f"got {value!r} at row {row}, column {column}"
+            )
         try:
             numbers[row, column] = float(value)  # type: ignore[arg-type]
         except (OverflowError, TypeError, ValueError):

@@ -123,7 +123,6 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.table_count = table_count
         self.n_iter = n_iter
         self.new_table_threshold = new_table_threshold
-        self._checked()
 
     def fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored."""
