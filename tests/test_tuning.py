@@ -97,9 +97,26 @@ def test_tune_is_what_the_model_does_by_itself(fitted):
     assert tuned.fit(X).log_evidence_ == model.log_evidence_
 
 
-def test_a_cloud_is_one_cluster():
-    for D in (1, 4):
-        assert DynamicalMixture().fit(np.random.default_rng(D).normal(size=(400, D))).n_tables_ == 1
+@pytest.mark.parametrize("D", [1, 4, 10, 20, 60])
+def test_a_cloud_is_one_cluster(D):
+    model = DynamicalMixture().fit(np.random.default_rng(D).normal(size=(500, D)))
+    assert (model.n_tables_, model.dynamics_) == (1, Stationary())
+
+
+def test_coin_flips_are_one_cluster():
+    flips = (np.random.default_rng(0).random((500, 20)) < 0.1).astype(float)
+    assert DynamicalMixture(Bernoulli()).fit(flips).n_tables_ == 1
+
+
+def test_what_comes_back_is_recognised():
+    """Visits to well-separated clusters: a dynamics that forgets would open a table for each, with more evidence."""
+    rng = np.random.default_rng(0)
+    centers, labels = 10.0 * rng.normal(size=(8, 2)), [0]
+    for _ in range(1499):
+        labels.append(labels[-1] if rng.uniform() < 0.95 else rng.integers(8))
+    model = DynamicalMixture().fit(centers[labels] + rng.normal(size=(1500, 2)))
+    assert model.n_tables_ <= 12
+    assert adjusted_mutual_info_score(labels, model.labels_) > 0.95
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 12, 41])

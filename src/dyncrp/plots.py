@@ -165,7 +165,9 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
     from matplotlib.figure import Figure
 
     if not len(candidates):
-        raise ValueError("there are no candidates to draw: nothing was unknown")
+        raise ValueError(
+            "there are no candidates to draw: nothing was unknown, or the model comes from a file, which keeps none"
+        )
     chosen = next(c for c in candidates if c.chosen)
     sought = [c for c in candidates if c.reproducibility == c.reproducibility or c.family != chosen.family]
     weighed = [c for c in candidates if c.family == chosen.family]

@@ -43,6 +43,9 @@ EVERY = 3  # of the coarse grid, how many to a start of such rounds
 WORTH = 0.05  # nats a number that they must bring: less only makes clusters narrower, and no better
 SPLITS = 3  # into halves
 FEWEST_TO_SPLIT = 40  # rows; of fewer, all candidates are taken to reproduce
+ONE_TABLE = 1e-6  # an alpha at which no second table opens without need
+LEAST_REPRODUCED = 0.4  # what tiles of a cloud without clusters do not reach
+MORE_TABLES = 1.5  # that a dynamics may find, beside the family's clusters: more, and it forgets what comes back
 REPRODUCES = 0.92  # as a share of the best
 
 
@@ -108,7 +111,9 @@ def settle(
             starts = [search.best_family(family.proposals(search.Z), first, alphas) for search in searches]
             at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].frame.log_density)
             search, best = searches[at], searches[at].refine(family, starts[at])
-            chosen = best.family
+            chosen, search.most_tables = best.family, 1 + int(MORE_TABLES * best.n_tables)
+            if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
+                dynamics = (first,)
             if all(kind == first for kind in dynamics) and alpha is not None:
                 dynamics = ()
         if dynamics:
@@ -123,6 +128,7 @@ class _Search:
     def __init__(self, frame: Frame, times: Float, n_jobs: int | None) -> None:
         self.frame, self.Z, self.times, self.n_jobs = frame, frame.rows, times, n_jobs
         self.tried: list[tuple[_Run, bool]] = []
+        self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
 
     def refine(self, family: Family, best: _Run) -> _Run:
         """Ask clusters for their spread, and cluster with that: those of the best run, and others' if far better.
@@ -166,11 +172,13 @@ class _Search:
         runs = self._run([(family, dynamics, alpha) for family in families for alpha in alphas])
         n = len(alphas)
         groups = [runs[i : i + n] for i in range(0, len(runs), n)]
+        if n > 1:  # a table for all, which is what there is to find in rows without clusters
+            groups.append(self._run([(families[0], dynamics, ONE_TABLE)]))
         leading = [group[self._best(group, [self._clusters(run) for run in group])] for group in groups]
         if len(self.Z) >= FEWEST_TO_SPLIT and len(leading) > 1:
             agreement = self._parallel(_reproducibility, [(run, self.Z) for run in leading])
             leading = [run._replace(reproducibility=a) for run, a in zip(leading, agreement, strict=True)]
-        least = REPRODUCES * np.nanmax([0.0, *(run.reproducibility for run in leading)])
+        least = max(REPRODUCES * np.nanmax([0.0, *(run.reproducibility for run in leading)]), LEAST_REPRODUCED)
         admitted = [self._clusters(run) and not run.reproducibility < least for run in leading]
         self.tried += zip(leading, admitted, strict=True)
         return leading[self._best(leading, admitted)]
@@ -184,7 +192,7 @@ class _Search:
 
     def _clusters(self, run: _Run) -> bool:
         """Tell whether rows share tables. If none does, the density is that of one wide table, and no clustering."""
-        return run.n_tables <= max(1, len(self.Z) // 2)
+        return run.n_tables <= min(max(1, len(self.Z) // 2), self.most_tables)
 
     def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> _Run:
         """Return the best dynamics and alpha for a family. Each unknown duration must earn its keep, log n."""
