@@ -239,6 +239,23 @@ def test_partly_known():
     assert DynamicalMixture(Gaussian(), alpha=2.5).fit(X).alpha_ == 2.5
 
 
+@pytest.mark.parametrize("D", [3, 60])
+def test_a_given_prior_mean_is_kept(D):
+    X = blobs(n=200, D=D)[0] * np.geomspace(1.0, 100.0, D)
+    given = DynamicalMixture(Gaussian(prior_mean=np.full(D, 5.0))).fit(X).family_.prior_mean
+    np.testing.assert_allclose(given, 5.0, atol=1e-9)
+
+
+def test_a_given_variance_is_kept_if_rows_do_not_vary():
+    assert DynamicalMixture(Gaussian(variance=4.0)).fit(np.ones((50, 3))).family_.variance == 4.0
+
+
+def test_one_outlier_does_not_hide_the_rest():
+    X, labels = blobs(n=500, D=4, K=6)
+    X[100] = 200.0
+    assert adjusted_mutual_info_score(labels, DynamicalMixture().fit(X).labels_) > 0.9
+
+
 def test_resolution():
     X, _ = make_blobs(800, centers=6, n_features=2, cluster_std=1.5, random_state=4)
     found = [DynamicalMixture(resolution=r).fit(X).n_tables_ for r in (0.02, 1.0, 30.0)]

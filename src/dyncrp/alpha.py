@@ -62,6 +62,8 @@ class AlphaPosterior:
         for name, mine in self.arrays().items():
             if arrays[name].shape != mine.shape or arrays[name].dtype != mine.dtype:
                 raise ValueError(f"its {name} of alpha is {arrays[name].dtype} of shape {arrays[name].shape}")
+            if not np.all(np.isfinite(arrays[name])):
+                raise ValueError(f"its {name} of alpha is not finite")
         self.log_posterior, self.total = arrays["log_posterior"].copy(), arrays["total"].copy()
         self.time = float(arrays["time"])
 

@@ -44,6 +44,7 @@ WORTH = 0.05  # nats a number that they must bring: less only makes clusters nar
 SPLITS = 3  # into halves
 FEWEST_TO_SPLIT = 40  # rows; of fewer, all candidates are taken to reproduce
 ONE_TABLE = 1e-6  # an alpha at which no second table opens without need
+MOST_IN_ONE = 0.99  # of the rows in one table: then there is nothing to reproduce
 LEAST_REPRODUCED = 0.4  # what tiles of a cloud without clusters do not reach
 MORE_TABLES = 1.5  # that a dynamics may find, beside the family's clusters: more, and it forgets what comes back
 REPRODUCES = 0.92  # as a share of the best
@@ -108,9 +109,13 @@ def settle(
         search, chosen = searches[0], family
         if not family.known:
             first = next((kind for kind in dynamics if not kind.n_unknown), Stationary())
-            starts = [search.best_family(family.proposals(search.Z), first, alphas) for search in searches]
+            kinds = [search.frame.family or family for search in searches]
+            starts = [
+                search.best_family(kind.proposals(search.Z), first, alphas)
+                for search, kind in zip(searches, kinds, strict=True)
+            ]
             at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].frame.log_density)
-            search, best = searches[at], searches[at].refine(family, starts[at])
+            search, best = searches[at], searches[at].refine(kinds[at], starts[at])
             chosen, search.most_tables = best.family, 1 + int(MORE_TABLES * best.n_tables)
             if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
                 dynamics = (first,)
@@ -143,6 +148,7 @@ class _Search:
             if end.log_evidence < best.log_evidence + WORTH * self.Z.size:
                 continue
             if len(self.Z) < FEWEST_TO_SPLIT or _reproducibility(end, self.Z) >= REPRODUCES * self._most_reproducible():
+                self.tried.append((end, True))
                 best = max(best, self._rescaled(family, end), key=lambda run: run.log_evidence)
         return best
 
@@ -271,7 +277,7 @@ def _reproducibility(run: _Run, Z: Float) -> float:
     from sklearn.metrics import adjusted_mutual_info_score
 
     n = len(Z)
-    if run.n_tables == 1:
+    if np.max(np.bincount(run.labels)) >= MOST_IN_ONE * n:  # so does an outlier against all the rest, trivially
         return np.nan
     if run.n_tables > n // 2:  # hardly a clustering
         return 0.0

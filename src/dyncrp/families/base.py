@@ -27,6 +27,7 @@ class Frame(NamedTuple):
     rows: Float
     lift: Callable[[Family], Family]
     log_density: float
+    family: Family | None = None  # what to make proposals with there, if not the same
 
 
 @dataclass(frozen=True, eq=False)

@@ -340,7 +340,10 @@ class Gaussian(Family):
         about = X - mean
         whole = _spread(about, X)
         if whole is None:
-            return [Gaussian(1.0, 1.0, mean)] if labels is None else []  # rows that do not vary tell no scale
+            if labels is not None:
+                return []
+            variance, prior = (1.0 if value is None else value for value in (self.variance, self.prior_variance))
+            return [Gaussian(variance, prior, mean)]  # rows that do not vary tell no scale
         round_ = float(np.mean(whole))
         if self.variance is not None or self.prior_variance is not None:
             return self._completed(mean, round_)
@@ -375,11 +378,16 @@ class Gaussian(Family):
         if D <= MOST_DIRECTIONS:
             if np.max(whole) < 1.2 * np.min(whole):
                 return plain
-            return [*plain, _frame(X, mean, np.diag(1.0 / np.sqrt(whole)), None)]
+            return [*plain, self._frame(X, mean, np.diag(1.0 / np.sqrt(whole)), None)]
         _, lengths, basis = np.linalg.svd(about, full_matrices=False)
         kept = int(np.sum(lengths[:MOST_DIRECTIONS] > 1e-7 * lengths[0]))
         variance = float(np.sum(lengths[kept:] ** 2)) / (n * (D - kept))
-        return [_frame(X, mean, basis[:kept], max(variance, 1e-6 * float(np.mean(about**2))))]
+        return [self._frame(X, mean, basis[:kept], max(variance, 1e-6 * float(np.mean(about**2))))]
+
+    def _frame(self, X: Float, mean: Float, W: Float, residual_variance: float | None) -> Frame:
+        """Return coordinates about the mean, which is 0 there if it is given."""
+        known = Gaussian(prior_mean=None if self.prior_mean is None else 0.0)
+        return _frame(X, mean, W, residual_variance)._replace(family=known)
 
     def _completed(self, mean: Float, whole: float) -> list[Family]:
         """Return Gaussians with the one variance that is known, and the other from a grid."""
