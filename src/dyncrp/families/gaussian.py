@@ -330,9 +330,9 @@ class Gaussian(Family):
         """Return what the spread may be, given X (n, D) and perhaps the labels (n,) of a clustering of it.
 
         Without labels: a share of the whole variance lies within clusters and the rest between them, in all features
-        alike. With labels: the covariance within the clusters, shrunk towards a sphere,
-        and scaled; what it leaves of the whole covariance lies between them, shrunk towards a sphere the more, the
-        fewer clusters there are. Once more as variances of the features alone.
+        alike. With labels: the covariance within the clusters, shrunk towards a sphere, and scaled; what it leaves of
+        the whole covariance lies between them, shrunk towards a sphere the more, the fewer clusters there are. Once
+        more as variances of the features alone.
         """
         if self.known:
             return [self]
@@ -378,16 +378,11 @@ class Gaussian(Family):
         if D <= MOST_DIRECTIONS:
             if np.max(whole) < 1.2 * np.min(whole):
                 return plain
-            return [*plain, self._frame(X, mean, np.diag(1.0 / np.sqrt(whole)), None)]
+            return [*plain, _frame(self, X, mean, np.diag(1.0 / np.sqrt(whole)), None)]
         _, lengths, basis = np.linalg.svd(about, full_matrices=False)
         kept = int(np.sum(lengths[:MOST_DIRECTIONS] > 1e-7 * lengths[0]))
         variance = float(np.sum(lengths[kept:] ** 2)) / (n * (D - kept))
-        return [self._frame(X, mean, basis[:kept], max(variance, 1e-6 * float(np.mean(about**2))))]
-
-    def _frame(self, X: Float, mean: Float, W: Float, residual_variance: float | None) -> Frame:
-        """Return coordinates about the mean, which is 0 there if it is given."""
-        known = Gaussian(prior_mean=None if self.prior_mean is None else 0.0)
-        return _frame(X, mean, W, residual_variance)._replace(family=known)
+        return [_frame(self, X, mean, basis[:kept], max(variance, 1e-6 * float(np.mean(about**2))))]
 
     def _completed(self, mean: Float, whole: float) -> list[Family]:
         """Return Gaussians with the one variance that is known, and the other from a grid."""
@@ -401,8 +396,11 @@ class Gaussian(Family):
         return f"Gaussian({', '.join(f'{name}={_short(value)}' for name, value in shown if value is not None)})"
 
 
-def _frame(X: Float, mean: Float, W: Float, residual_variance: float | None) -> Frame:
-    """Return the coordinates z = W (x − mean), with which Gaussians of z become Gaussians of x with directions."""
+def _frame(family: Gaussian, X: Float, mean: Float, W: Float, residual_variance: float | None) -> Frame:
+    """Return the coordinates z = W (x − mean), with which Gaussians of z become Gaussians of x with directions.
+
+    A prior mean that the family gives is 0 there.
+    """
 
     def lift(family: Family) -> Family:
         if not isinstance(family, Gaussian):
@@ -416,7 +414,8 @@ def _frame(X: Float, mean: Float, W: Float, residual_variance: float | None) -> 
 
     flat = Gaussian(1.0, 1.0, mean, W, residual_variance)
     inverse = flat._inverse
-    return Frame(flat.coordinates(X), lift, float(np.sum(flat.log_residual(X))))
+    there = Gaussian(prior_mean=None if family.prior_mean is None else 0.0)
+    return Frame(flat.coordinates(X), lift, float(np.sum(flat.log_residual(X))), there)
 
 
 def _short(value: Any) -> str:
