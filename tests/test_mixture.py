@@ -774,3 +774,15 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(monkeypatch):
         model.fit(G[:3])
     monkeypatch.undo()
     assert fingerprint(model, G) == before
+
+
+def test_novelty_is_minus_the_log_density_on_arrival():
+    rng = np.random.default_rng(8)
+    X = rng.normal(0.0, 5.0, (40, 2))
+    model = DynamicalMixture(Gaussian(1.0, 25.0), Exponential(9.0)).fit(X[:30])
+    expected = []
+    for row in X[30:]:
+        expected.append(-model.score_samples([row])[0])
+        model.partial_fit([row])
+    model.fit(X[:30]).partial_fit(X[30:])
+    np.testing.assert_allclose(model.novelty_, expected, rtol=1e-12)

@@ -173,31 +173,30 @@ class Mine(Bernoulli):
     """A family of the user's own."""
 
 
-def test_a_registered_class_can_be_saved(monkeypatch, tmp_path):
+def test_a_registered_class_can_be_saved(monkeypatch):
     monkeypatch.setitem(dynamics_module.DYNAMICS, "slow", Slow)
     monkeypatch.setitem(families_module.FAMILIES, "Mine", Mine)
-    persistence.save(tmp_path / "model", {"dynamics": Slow(3.0), "family": Mine(1.0, [2.0])}, {})
-    config, _ = persistence.load(tmp_path / "model")
+    content = persistence.dumps({"dynamics": Slow(3.0), "family": Mine(1.0, [2.0])}, {})
+    config, _ = persistence.loads(content)
     assert config == {"dynamics": Slow(3.0), "family": Mine(1.0, [2.0])}
     assert [type(value) for value in config.values()] == [Slow, Mine]
 
 
-def test_any_numpy_number_can_be_saved(tmp_path):
+def test_any_numpy_number_can_be_saved():
     values = [np.longdouble(0.5), np.float16(0.5), np.int8(3), np.bool_(True), np.array([1, 2], dtype=np.longdouble)]
-    persistence.save(tmp_path / "model", {"values": values}, {})
-    assert persistence.load(tmp_path / "model")[0] == {"values": [0.5, 0.5, 3, True, [1.0, 2.0]]}
+    content = persistence.dumps({"values": values}, {})
+    assert persistence.loads(content)[0] == {"values": [0.5, 0.5, 3, True, [1.0, 2.0]]}
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_load_would_refuse_is_not_saved(bad, tmp_path):
+def test_what_load_would_refuse_is_not_saved(bad):
     with pytest.raises(ValueError, match="'sums' cannot be saved"):
-        persistence.save(tmp_path / "model", {}, {"sums": np.array([0.0, bad])})
+        persistence.dumps({}, {"sums": np.array([0.0, bad])})
     deep = Stationary()
     for _ in range(110):
         deep = deep * Stationary()
     with pytest.raises(ValueError, match="100 levels"):
-        persistence.save(tmp_path / "model", {"dynamics": deep}, {})
-    assert os.listdir(tmp_path) == []
+        persistence.dumps({"dynamics": deep}, {})
 
 
 # --- refusing -------------------------------------------------------------------------------------------------------
@@ -411,3 +410,16 @@ def test_the_longest_legal_name(fitted, tmp_path):
     path = tmp_path / ("m" * os.pathconf(tmp_path, "PC_NAME_MAX"))
     fitted.save(path)
     assert DynamicalMixture.load(path).n_tables_ == fitted.n_tables_
+
+
+def test_bytes_are_what_save_writes(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.normal(0.0, 6.0, (200, 2))
+    model = DynamicalMixture(Gaussian(1.0, 36.0), Exponential(30.0)).fit(X[:120])
+    model.save(tmp_path / "model")
+    assert model.to_bytes() == (tmp_path / "model").read_bytes()
+    again = DynamicalMixture.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(again.partial_fit(X[120:]).labels_, model.partial_fit(X[120:]).labels_)
+    assert again.log_evidence_ == model.log_evidence_
+    with pytest.raises(ValueError, match=r"this is not a readable dyncrp model"):
+        DynamicalMixture.from_bytes(model.to_bytes()[:-30])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -69,6 +70,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         evidence_: every candidate that was tried to learn the unknown, a list of named tuples that pandas takes.
         labels_: (n,) table id of each row of the last batch.
         responsibilities_: (n, K) scipy.sparse CSR, of the last batch.
+        novelty_: (n,) −log p(x_n | x_<n) of each row of the last batch: how unexpected it was.
         n_tables_: number of open tables K.
         table_ids_: (K,) their ids.
         occupancies_: (K,) their occupancies at the time of the latest observation, itself included.
@@ -181,6 +183,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return self._trace.responsibilities
 
     @property
+    def novelty_(self) -> Float:
+        """How unexpected each row of the last batch was when it came, −log p(x_n | x_<n), (n,)."""
+        check_is_fitted(self)
+        return -self._trace.log_evidence
+
+    @property
     def family_(self) -> Family:
         """The family, as given or learnt, at the resolution asked for."""
         return self._fitted_engine().model.family
@@ -224,6 +232,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to ``path``: all that the next call needs, exact to the bit; not the last batch's labels."""
+        persistence.write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that ``save`` wrote; it goes on where that one stopped."""
+        return cls._from_bytes(Path(path).read_bytes(), os.fspath(path))
+
+    def to_bytes(self) -> bytes:
+        """Return what ``save`` writes, for those who keep it themselves."""
         engine = self._fitted_engine()
         config = {
             "engine": type(engine).__name__,
@@ -236,12 +253,16 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self._alpha_posterior is not None:
             config["prior_alpha"] = self._alpha_posterior.prior_mean
             arrays |= {"alpha_" + name: array for name, array in self._alpha_posterior.arrays().items()}
-        persistence.save(path, config, arrays)
+        return persistence.dumps(config, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that ``save`` wrote; it goes on where that one stopped."""
-        config, arrays = persistence.load(path)
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read a model that ``to_bytes`` returned, or ``save`` wrote; it goes on where that one stopped."""
+        return cls._from_bytes(content, "this")
+
+    @classmethod
+    def _from_bytes(cls, content: bytes, name: str) -> Self:
+        config, arrays = persistence.loads(content, name)
         try:
             model = cls(**config["params"])
             model._params = model.get_params(deep=False)
@@ -256,8 +277,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             model._alpha_posterior = None
             if model.learn_alpha:
                 model._alpha_posterior = AlphaPosterior(positive("prior alpha", config["prior_alpha"]), known.modes)
-                names = [name for name in arrays if name.startswith("alpha_")]
-                model._alpha_posterior.restore({name[6:]: arrays.pop(name) for name in names})
+                keys = [key for key in arrays if key.startswith("alpha_")]
+                model._alpha_posterior.restore({key[6:]: arrays.pop(key) for key in keys})
             widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
             if model.n_features_in_ > max(widest, known.family.width or 0):
                 raise ValueError(f"it promises {model.n_features_in_} features, and its widest array has {widest}")
@@ -269,7 +290,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             engine.restore(arrays)
             model._engine = engine
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{os.fspath(path)} does not hold a DynamicalMixture: {error}") from error
+            raise ValueError(f"{name} does not hold a DynamicalMixture: {error}") from error
         return model
 
     def _checked(self) -> _Wanted:

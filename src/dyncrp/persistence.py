@@ -13,7 +13,6 @@ import os
 import secrets
 import stat
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,8 @@ VERSION = 1
 DEEPEST = 100  # how deeply values may nest, well before Python's recursion limit
 
 
-def save(path: str | os.PathLike[str], config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write ``config`` (plain values, dynamics and families) and ``arrays`` to ``path``, atomically and synced."""
+def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file that holds ``config`` (plain values, dynamics and families) and ``arrays``."""
     for name, array in arrays.items():
         if not np.all(np.isfinite(array)):
             raise ValueError(f"the array {name!r} cannot be saved: it holds numbers that are not finite")
@@ -36,12 +35,14 @@ def save(path: str | os.PathLike[str], config: dict[str, Any], arrays: dict[str,
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     np.savez(buffer, header=text, **arrays)  # type: ignore[arg-type]
-    _write_atomically(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
-def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what ``save`` wrote: (config, arrays). Anything else is a ``ValueError`` that says what is wrong."""
-    content = Path(path).read_bytes()
+def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what ``dumps`` returned: (config, arrays). Anything else is a ``ValueError`` that says what is wrong.
+
+    name: what the messages call it, such as a file's name.
+    """
     try:
         if not content.startswith(b"PK"):
             raise ValueError("it is no .npz file")
@@ -52,16 +53,15 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         header = json.loads(arrays.pop("header").tobytes().decode())
         found = header["format"], header["version"]
     except Exception as error:  # damaged bytes make the readers of zip, npy and JSON raise almost anything
-        raise ValueError(f"{os.fspath(path)} is not a readable dyncrp model: {error}") from error
+        raise ValueError(f"{name} is not a readable dyncrp model: {error}") from error
     if found[0] != FORMAT or found[1] != VERSION:
         raise ValueError(
-            f"{os.fspath(path)} is a {found[0]!r} file of version {found[1]!r}; this dyncrp reads version {VERSION} "
-            f"of {FORMAT!r}"
+            f"{name} is a {found[0]!r} file of version {found[1]!r}; this dyncrp reads version {VERSION} of {FORMAT!r}"
         )
     try:
         return _from_plain(header["config"]), arrays
     except Exception as error:  # a hostile header may make constructors raise almost anything
-        raise ValueError(f"{os.fspath(path)} has a damaged header: {error}") from error
+        raise ValueError(f"{name} has a damaged header: {error}") from error
 
 
 def _kinds() -> dict[str, type[Any]]:
@@ -113,8 +113,8 @@ def _check_depth(depth: int) -> None:
         raise ValueError(f"a model in a file may nest at most {DEEPEST} levels deep")
 
 
-def _write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a new file beside the one that ``path`` names, links followed, and rename it over that one."""
+def write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a new file beside the one that ``path`` names, links followed, sync it and rename it over that one."""
     target = os.path.realpath(path)
     temporary = os.path.join(os.path.dirname(target), f".dyncrp-{secrets.token_hex(8)}")
     try:
