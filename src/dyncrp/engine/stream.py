@@ -219,23 +219,24 @@ def _update_count(K: int, n_kept: int, seats: Seats, work: Work) -> None:
 
 
 @njit(forceinline=True)
-def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> bool:
-    """List the tables that must close in work.closing; see ``reference.closing``."""
+def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> float:
+    """List the tables that must close in work.closing, see ``reference.closing``; return the least occupancy of all."""
     prune_below, max_tables = law.numbers[2] * (1.0 - TIE), law.switches[5]
     closing = work.closing
     closing[0] = 0
     least = math.inf
     for c in range(K):
-        value = _occupancy(c, seats, work) if c != latest else math.inf
-        work.occupancy[c] = value
-        if value < prune_below:
+        work.occupancy[c] = _occupancy(c, seats, work)
+        if c == latest:
+            continue
+        if work.occupancy[c] < prune_below:
             closing[0] += 1
             closing[closing[0]] = c
         else:
-            least = min(least, value)
+            least = min(least, work.occupancy[c])
     if 0 < max_tables < K - closing[0]:
         for c in range(K):
-            if prune_below <= work.occupancy[c] <= least * (1.0 + TIE):
+            if c != latest and prune_below <= work.occupancy[c] <= least * (1.0 + TIE):
                 # the list stays in order
                 j = closing[0]
                 while j > 0 and closing[j] > c:
@@ -244,7 +245,23 @@ def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> bo
                 closing[j + 1] = c
                 closing[0] += 1
                 break
-    return closing[0] > 0
+    return min(least, work.occupancy[latest])
+
+
+@njit(forceinline=True)
+def _quiet_until(now: float, least: float, law: Law) -> float:
+    """Return the time before which no occupancy, the least of which is ``least``, can fall below ``prune_below``.
+
+    A sum of positive modes, none of which waves, falls no faster than its fastest mode.
+    """
+    fastest = 0.0
+    for m in range(law.modes.shape[1]):
+        if law.modes[0, m] < 0.0 or law.modes[1, m] != 0.0 or law.modes[3, m] != 0.0:
+            return now
+        fastest = max(fastest, law.modes[2, m])
+    if least <= law.numbers[2]:
+        return now
+    return now + 0.999 * math.log(least / law.numbers[2]) / fastest if fastest > 0.0 else math.inf
 
 
 @njit(forceinline=True)  # so that the six functions leave no pointers behind, which no cache can keep
@@ -270,7 +287,7 @@ def run(
     alpha, threshold = law.numbers[0], law.numbers[1]
     variational, posterior, n_iter = law.switches[0], law.switches[1], law.switches[2]
     clip, learn, max_tables = law.switches[3], law.switches[4], law.switches[5]
-    prunes = law.numbers[2] > 0.0
+    prunes, quiet_until = law.numbers[2] > 0.0, -math.inf
     log_alpha = math.log(alpha)
     fastest = 0.0
     for m in range(law.modes.shape[1]):
@@ -456,10 +473,12 @@ def run(
             record.labels[i] = seats.ids[label] if learn else label
             i += 1
             record.indptr[i] = nnz
-            if learn and (prunes or 0 < max_tables < K):
-                stops = _find_closing(K, K - 1 if opens else label, law, seats, work)
-                if stops:
+            if learn and ((prunes and (opens or now >= quiet_until)) or 0 < max_tables < K):
+                least = _find_closing(K, K - 1 if opens else label, law, seats, work)
+                if work.closing[0] > 0:
+                    stops = True
                     break
+                quiet_until = _quiet_until(now, least, law) if prunes else math.inf
             if learn and blind:
                 break  # a row or table that cannot be screened cannot correct the screening of the rows after it
         if stops:
