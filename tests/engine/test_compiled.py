@@ -262,7 +262,7 @@ MANY = {
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 @families
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(
     assignment=st.sampled_from(["predictive", "variational"]),
     seed=st.integers(0, 10_000),
@@ -290,15 +290,15 @@ CLOSING = {"max_tables": 70, "prune_below": 0.004}
 def test_many_tables_close_in_order_and_however_the_stream_is_cut(name, assignment):
     family, D = MANY[name]
     rng = np.random.default_rng(3)
-    # Visits wander through 400 places: some close at the limit, others for want of visits, some come back as new.
-    X = distinct_rows(name, D, 400, seed=0)[(np.arange(1500) // 4 + rng.integers(0, 60, 1500)) % 400]
-    times = np.arange(1500.0)
+    # Visits wander through 200 places: some close at the limit, others for want of visits, some come back as new.
+    X = distinct_rows(name, D, 200, seed=0)[(np.arange(700) // 2 + rng.integers(0, 60, 700)) % 200]
+    times = np.arange(700.0)
     model = make_model(family, Exponential(20.0), assignment=assignment, **CLOSING)
     _, engine = assert_obeys_the_law(model, X, times)
-    assert engine.n_opened > 400
+    assert engine.n_opened > 200
     whole, report = run_in_pieces(model, X, times, [])
     assert len(report["closed"]) == whole.n_opened - whole.n_tables
-    for cuts in ([700], [1, 2, 3, 50, 51, 900, 1499], np.arange(1, 1500)):
+    for cuts in ([370], [1, 2, 3, 50, 51, 500, 699]):
         pieces, again = run_in_pieces(model, X, times, cuts)
         assert_same_bits(report, again)
         assert_same_bits(decisive(whole), decisive(pieces))

@@ -190,11 +190,11 @@ class CompiledEngine:
         places = closing[1 : 1 + closing[0]].copy()
         closed = seats.ids[places]
         first = places[0]
-        stay = np.delete(np.arange(first, K), places - first)
+        stay: Any = np.delete(np.arange(first, K), places - first) if len(places) > 1 else slice(first + 1, K)
+        left = K - len(places)
         moving = {name: array for name, array in self._tables._asdict().items() if name not in SHARED}
         for array in (*moving.values(), seats.real, seats.imag, seats.ids):
-            array[first : first + len(stay)] = array[stay]
-        left = first + len(stay)
+            array[first:left] = array[stay]
         # Summed anew, so that what the closed ones held leaves no rounding behind.
         seats.total[0], seats.total[1] = seats.real[:left].sum(axis=0), seats.imag[:left].sum(axis=0)
         seats.n[0] = left
@@ -211,34 +211,37 @@ class CompiledEngine:
 
     def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
         """Hand rows to the kernel piece by piece, making room for tables and for the record when it asks."""
-        n = len(X)
+        n, learn = len(X), law.switches[4]
         record = _record(n, (self.n_tables + 1) if n == 1 else 2 * n + self.n_tables + 16)
         begin = 0
         # An earlier call may have been interrupted between its last row and the closing after it.
-        closed = [self._close() if law.switches[4] and self._work.closing[0] else NONE]
+        closed = [self._close() if learn and self._work.closing[0] else NONE]
         while begin < n:
             Y, offset = self._rows(X[begin : begin + PIECE])
             t = _plain(times[begin : begin + PIECE])
             piece = record if n <= PIECE else record.after(begin)
-            done = 0
+            done, job = 0, None
             while True:
                 K, capacity = self.n_tables, len(self._seats.posterior) - 1
                 block = block_size(K, capacity)
-                live = self._tables if tables is None else tables
-                seats = self._seats if law.switches[4] else self._seats_for(times)
-                job = boxed(Job(Y, t, offset, live, seats, law, self._work, piece))
+                if job is None:
+                    live = self._tables if tables is None else tables
+                    seats = self._seats if learn else self._seats_for(times)
+                    job = boxed(Job(Y, t, offset, live, seats, law, self._work, piece))
                 done = self._kernel.run(job, block, done)
-                if self._work.closing[0]:
+                if learn and self._work.closing[0]:
                     closed.append(self._close())
-                if self._work.blunt[0] >= BLUNT_ROWS and law.switches[4]:
+                if learn and self._work.blunt[0] >= BLUNT_ROWS:
                     self._recentre(Y[done - 1])
                 if done == len(Y):
                     break
                 if self.n_tables + block > capacity:
                     self._grow()
+                    job = None
                 if piece.indptr[done] + self.n_tables + block >= len(record.data):
                     record = record.longer(2 * len(record.data) + self.n_tables + block)
                     piece = record.after(begin)
+                    job = None
             begin += len(Y)
         nnz = int(record.indptr[n])
         return Trace(
@@ -247,7 +250,7 @@ class CompiledEngine:
             record.indptr,
             record.indices[:nnz],
             record.data[:nnz],
-            self.n_opened if law.switches[4] else self.n_tables + 1,
+            self.n_opened if learn else self.n_tables + 1,
             np.concatenate(closed),
         )
 
