@@ -188,8 +188,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Each row is judged by itself under the present state, at its own time (any time not before the latest
         observation; by default, when the next observation is due).
         """
-        ids = np.append(self.table_ids_, -1)
-        return ids[np.minimum(self._fitted_engine().labels(*self._checked_rows(X, times)), len(ids) - 1)]
+        engine = self._fitted_engine()
+        places = engine.labels(*self._checked_rows(X, times))
+        return np.append(engine.ids, -1)[np.minimum(places, engine.n_tables)]
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
@@ -446,8 +447,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._check_width(table)
         table = engine.model.family.check(table)
         if times is None:
-            now = float(self.n_observations_) if self._clock == INDEX else engine.time
-            return table, np.full(len(table), now)
+            now = engine.n_observations if self._clock == INDEX else engine.time
+            return table, np.full(len(table), now, dtype=np.float64)
         if self._clock != INDEX:
             self._check_clock(_clock(times))
         return table, as_times(times, n=len(table), last=engine.time, ordered=False)
@@ -464,7 +465,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _fitted_engine(self) -> reference.ReferenceEngine | CompiledEngine:
-        check_is_fitted(self)
+        if "_engine" not in self.__dict__:
+            check_is_fitted(self)  # raises, but takes its time
         return self._engine
 
     def __sklearn_is_fitted__(self) -> bool:

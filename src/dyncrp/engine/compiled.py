@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ def block_size(K: int, capacity: int) -> int:
 class CompiledEngine:
     """Streaming inference for one model and one stream of D features."""
 
-    _one: tuple[Float, Float, Float, Record, Box] | None  # buffers of run_one, and the job made of them
+    _single: dict[bool, _Single]  # for one row at a time, by whether it is learnt
 
     def __init__(self, model: Model, n_features: int) -> None:
         kernel = kernel_for(model)
@@ -62,11 +62,12 @@ class CompiledEngine:
         self.model = model
         self.n_features = n_features
         self._kernel = kernel
-        self._learning = _law(model, learn=True)
+        self._learning, self._judging = _law(model, learn=True), _law(model, learn=False)
         self._project, self._width = None, n_features
         if isinstance(model.family, Gaussian) and model.family.directions is not None:
             self._project, self._width = Projection(model.family), len(model.family.directions)
         self._shift, self._scale = kernel.coordinates(model.family, self._width)
+        self._fastest = float(np.max(model.modes.rates.real))
         self._moved = bool(np.any(self._shift != 0) or np.any(self._scale != 1))
         self._allocate(FIRST_CAPACITY)
 
@@ -109,63 +110,72 @@ class CompiledEngine:
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
         self.model = replace(self.model, alpha=alpha)
-        self._learning = _law(self.model, learn=True)
-        self._one = None
+        self._learning, self._judging = _law(self.model, learn=True), _law(self.model, learn=False)
+        self._single = {}
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence. For loops."""
-        if self._seats.n[0] == 0 or self._work.closing[0]:
+        done = self._run_single(x, t, True)
+        if done is None:
             trace = self.run(x[None, :], np.array([t]))
             return int(trace.labels[0]), float(trace.log_evidence[0])
-        if self._one is None or len(self._one[3].data) <= self._seats.n[0]:
-            self._one = self._room_for_one()
-        Y, offset, times, record, job = self._one
-        if self._project is not None:
-            rows, left_out = self._rows(x[None, :])
-            Y[0], offset[0] = rows[0], left_out[0]
-        else:
-            Y[0] = (x - self._shift) / self._scale if self._moved else x
-        times[0] = t
-        if not self._kernel.run(job, 1, 0):  # there is no room for another table
-            self._grow()
-            return self.run_one(x, t)
-        if self._work.closing[0]:
-            self._close()
-        if self._work.blunt[0] >= BLUNT_ROWS:
-            self._recentre(Y[0])
+        record = done[0]
         return record.labels.item(0), record.log_evidence.item(0)
 
-    def _room_for_one(self) -> tuple[Float, Float, Float, Record, Box]:
-        Y, offset, times = np.empty((1, self._width)), np.zeros(1), np.empty(1)
-        record = _record(1, 2 * self.n_tables + 16)
-        job = Job(Y, times, offset, self._tables, self._seats, self._learning, self._work, record)
-        return Y, offset, times, record, boxed(job)
+    def _run_single(self, x: Float, t: float, learn: bool) -> tuple[Record, NDArray[np.int64]] | None:
+        """Hand one row to the kernel in a job that is kept for the purpose.
+
+        Returns the record, which the next row overwrites, and the ids of the tables that closed; or None, having done
+        nothing, if the row needs more than that: the first one, one for which there is no room, one far in the future.
+        """
+        K, work = self._seats.n.item(0), self._work
+        late = self._fastest * (t - self._seats.clock.item(0)) > REBASE_AT
+        if K == 0 or work.closing.item(0) or (late and not learn):
+            return None
+        single = self._single.get(learn)
+        if single is None or len(single.record.data) <= K:
+            Y, t1, offset, record = np.empty((1, self._width)), np.empty(1), np.zeros(1), _record(1, 2 * K + 16)
+            law = self._learning if learn else self._judging
+            job = boxed(Job(Y, t1, offset, self._tables, self._seats, law, work, record))
+            single = self._single[learn] = _Single(Y, t1, offset, record, job)
+        if self._project is not None:
+            rows, offset = self._rows(x[None, :])
+            single.Y[0], single.offset[0] = rows[0], offset[0]
+        else:
+            single.Y[0] = (x - self._shift) / self._scale if self._moved else x
+        single.t[0] = t
+        if not self._kernel.run(single.job, 1, 0):
+            return None
+        closed = self._close() if learn and work.closing.item(0) else NONE
+        if learn and work.blunt.item(0) >= BLUNT_ROWS:
+            self._recentre(single.Y[0])
+        return single.record, closed
 
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
-        trace = self._stretch(X, times, _law(self.model, learn=False))
+        trace = self._stretch(X, times, self._judging)
         shares = np.zeros((len(X), trace.n_columns))
         shares[np.repeat(np.arange(len(X)), np.diff(trace.indptr)), trace.indices] = trace.data
         return shares
 
     def labels(self, X: Float, times: Float) -> NDArray[np.int64]:
         """Return the place of the table that each row by itself would join, (n,), K for a new one; changes nothing."""
-        return self._stretch(X, times, _law(self.model, learn=False)).labels
+        return self._stretch(X, times, self._judging).labels
 
     def log_density(self, X: Float, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
-        tables = self._tables
-        if self.model.rules.assignment == "variational":
-            tables = self._kernel.make_tables(self.model.family, self._width, len(tables.counts), False)
-            for name in (*self._kernel.STATISTICS, "reference"):
-                getattr(tables, name)[...] = getattr(self._tables, name)
-            self._kernel.refresh_all(self.n_tables, tables)
+        if self.model.rules.assignment == "predictive":
+            return self._stretch(X, times, self._judging).log_evidence
+        tables = self._kernel.make_tables(self.model.family, self._width, len(self._tables.counts), False)
+        for name in (*self._kernel.STATISTICS, "reference"):
+            getattr(tables, name)[...] = getattr(self._tables, name)
+        self._kernel.refresh_all(self.n_tables, tables)
         return self._stretch(X, times, _law(self.model, learn=False, predictive=True), tables).log_evidence
 
     def _seats_for(self, times: Float) -> Seats:
         """Return seats whose frame can be read at ``times``: the engine's own, or a copy that starts at the latest."""
         seats, rates = self._seats, self.model.modes.rates
-        if np.max(rates.real) * (np.max(times) - seats.clock[0]) <= REBASE_AT:
+        if self._fastest * (np.max(times) - seats.clock[0]) <= REBASE_AT:
             return seats
         half = np.exp(-0.5 * rates * (seats.clock[1] - seats.clock[0]))
         states = (seats.real + 1j * seats.imag) * half * half
@@ -211,7 +221,11 @@ class CompiledEngine:
 
     def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
         """Hand rows to the kernel piece by piece, making room for tables and for the record when it asks."""
-        n, learn = len(X), law.switches[4]
+        n, learn = len(X), law.switches.item(4)
+        if n == 1 and tables is None:
+            done_at_once = self._run_single(X[0], times.item(0), bool(learn))
+            if done_at_once is not None:
+                return self._trace(done_at_once[0].copy(), learn, [done_at_once[1]])
         record = _record(n, (self.n_tables + 1) if n == 1 else 2 * n + self.n_tables + 16)
         begin = 0
         # An earlier call may have been interrupted between its last row and the closing after it.
@@ -243,7 +257,10 @@ class CompiledEngine:
                     piece = record.after(begin)
                     job = None
             begin += len(Y)
-        nnz = int(record.indptr[n])
+        return self._trace(record, learn, closed)
+
+    def _trace(self, record: Record, learn: int, closed: list[NDArray[np.int64]]) -> Trace:
+        nnz = record.indptr[-1]
         return Trace(
             record.labels,
             record.log_evidence,
@@ -325,7 +342,7 @@ class CompiledEngine:
             n=np.array([0, -1, 0, 0], dtype=np.int64),
         )
         self._work = _work(capacity, self._kernel.screen_width(self._width), M)
-        self._one = None
+        self._single = {}
 
     def _grow(self) -> None:
         """Double the room for tables."""
@@ -340,7 +357,17 @@ class CompiledEngine:
             ids=_longer(self._seats.ids, capacity),
         )
         self._work = _work(capacity, self._work.rows.shape[1], self._seats.real.shape[1])
-        self._one = None
+        self._single = {}
+
+
+class _Single(NamedTuple):
+    """Buffers for one row, and the job made of them."""
+
+    Y: Float
+    t: Float
+    offset: Float
+    record: Record
+    job: Box
 
 
 def _law(model: Model, *, learn: bool, predictive: bool = False) -> Law:

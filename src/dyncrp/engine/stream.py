@@ -102,6 +102,10 @@ class Record(NamedTuple):
         """Return the part from row ``begin`` on; it shares memory with the whole."""
         return Record(self.labels[begin:], self.log_evidence[begin:], self.indptr[begin:], self.indices, self.data)
 
+    def copy(self) -> Record:
+        """Return the same in memory of its own."""
+        return Record._make(array.copy() for array in self)
+
     def longer(self, size: int) -> Record:
         """Return the same with room for ``size`` responsibilities."""
         return self._replace(indices=np.resize(self.indices, size), data=np.resize(self.data, size))
