@@ -292,6 +292,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             "params": self._params,
             "settled": {"family": self.family_, "dynamics": self.dynamics_, "alpha": self.alpha_},
             "n_features": self.n_features_in_,
+            "feature_names": getattr(self, "feature_names_in_", None),
             "clock": self._clock,
         }
         arrays = engine.arrays()
@@ -315,9 +316,20 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             model._clock = config["clock"]
             if model._clock not in (INDEX, NUMBERS, DATES):
                 raise ValueError(f"its clock is {model._clock!r}")
-            settled = config["settled"]
+            names = config["feature_names"]
+            if names is not None:
+                if type(names) is not list or list(map(type, names)) != [str] * model.n_features_in_:
+                    raise ValueError(f"its feature_names are {names!r}, for {model.n_features_in_} features")
+                model.feature_names_in_ = np.array(names, dtype=object)
+            settled, wanted = config["settled"], model._checked()
             model.dynamics_ = settled["dynamics"]
-            known = model._checked().model(settled["family"], settled["dynamics"], settled["alpha"])
+            known = wanted.model(settled["family"], settled["dynamics"], settled["alpha"])
+            if wanted.family.known and type(known.family) is not type(wanted.family):
+                raise ValueError(f"its family was given as {wanted.family!r}, and is {known.family!r}")
+            if known.family.width not in (None, model.n_features_in_):
+                raise ValueError(f"its family is for {known.family.width} features, and it has {model.n_features_in_}")
+            if model.learn_alpha and known.clip:
+                raise ValueError("its alpha goes on learning, for which its kernel must never be negative")
             model._alpha_posterior = None
             if model.learn_alpha:
                 model._alpha_posterior = AlphaPosterior(positive("prior alpha", config["prior_alpha"]), known.modes)
@@ -331,9 +343,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"it was written by a {config['engine']}, and this family has a {type(engine).__name__}"
                 )
+            if arrays.keys() != engine.arrays().keys():
+                raise ValueError(f"its arrays are {sorted(arrays)}, expected {sorted(engine.arrays())}")
             engine.restore(arrays)
             model._engine = engine
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{name} does not hold a DynamicalMixture: {error}") from error
         return model
 
