@@ -405,7 +405,7 @@ def test_what_was_settled_must_suit_the_parameters(saved, where, value, message)
 )
 def test_a_bad_entry_of_the_header_is_refused(saved, name, value):
     header, arrays = contents(saved)
-    header["config"][name] = value
+    header["config"] |= {"feature_names": ["a", "b"], name: value}
     rewrite(saved, header, arrays)
     with pytest.raises(ValueError, match=r"model\.npz does not hold a DynamicalMixture"):
         DynamicalMixture.load(saved)

@@ -318,7 +318,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"its clock is {model._clock!r}")
             names = config["feature_names"]
             if names is not None:
-                if type(names) is not list or list(map(type, names)) != [str] * model.n_features_in_:
+                strings = type(names) is list and all(type(entry) is str for entry in names)
+                if not strings or len(names) != model.n_features_in_:
                     raise ValueError(f"its feature_names are {names!r}, for {model.n_features_in_} features")
                 model.feature_names_in_ = np.array(names, dtype=object)
             settled, wanted = config["settled"], model._checked()
