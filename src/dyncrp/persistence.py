@@ -27,12 +27,14 @@ from dyncrp.families import FAMILIES
 FORMAT = "dyncrp-model"
 VERSION = 1
 DEEPEST = 100  # how deeply values may nest, well before Python's recursion limit
+MOST_IN_HEADER = 100  # numbers of one hyperparameter; more of them make an array of their own
 DTYPES = ("<f8", "<c16", "<i8", "|u1")  # of the arrays in a file, whatever the machine
 
 
 def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
     """Return the content of a file that holds ``config`` (plain values, dynamics and families) and ``arrays``."""
-    header = {"format": FORMAT, "version": VERSION, "config": _to_plain(config)}
+    arrays = dict(arrays)
+    header = {"format": FORMAT, "version": VERSION, "config": _to_plain(config, arrays)}
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     members = {"header": text}
     for name, array in arrays.items():
@@ -70,7 +72,7 @@ def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str,
     del members["header"]
     try:
         arrays = {key: array.astype(array.dtype.newbyteorder("=")) for key, array in members.items()}
-        return _from_plain(header["config"]), arrays
+        return _from_plain(header["config"], arrays), arrays
     except Exception as error:  # a hostile header may make constructors raise almost anything
         raise ValueError(f"{name} has a damaged header: {error}") from error
 
@@ -117,19 +119,28 @@ def _kinds() -> dict[str, type[Any]]:
     return {**DYNAMICS, **FAMILIES}
 
 
-def _to_plain(value: Any, depth: int = 0) -> Any:
-    """Turn a configuration into JSON values; a dynamics or family becomes {"kind": name, field: value …}."""
+def _to_plain(value: Any, arrays: dict[str, NDArray[Any]], depth: int = 0) -> Any:
+    """Turn a configuration into JSON values; a dynamics or family becomes {"kind": name, field: value …}.
+
+    A long vector or a matrix joins the arrays and becomes {"array": its name there}.
+    """
     _check_depth(depth)
     if is_dataclass(value):
         for name, kind in _kinds().items():
             if type(value) is kind:
-                return {"kind": name} | {f.name: _to_plain(getattr(value, f.name), depth + 1) for f in fields(value)}
+                return {"kind": name} | {
+                    f.name: _to_plain(getattr(value, f.name), arrays, depth + 1) for f in fields(value)
+                }
     if isinstance(value, dict):
-        return {key: _to_plain(entry, depth + 1) for key, entry in value.items()}
+        return {key: _to_plain(entry, arrays, depth + 1) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
+        if value.dtype == np.float64 and value.size > MOST_IN_HEADER:
+            name = f"config_{len(arrays)}"
+            arrays[name] = value
+            return {"array": name}
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_to_plain(entry, depth + 1) for entry in value]
+        return [_to_plain(entry, arrays, depth + 1) for entry in value]
     if isinstance(value, np.generic):
         value = float(value) if isinstance(value, np.floating) else value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -139,12 +150,15 @@ def _to_plain(value: Any, depth: int = 0) -> Any:
     )
 
 
-def _from_plain(value: Any, depth: int = 0) -> Any:
+def _from_plain(value: Any, arrays: dict[str, NDArray[Any]], depth: int = 0) -> Any:
+    """Turn back what ``_to_plain`` returned, and take out of the arrays what it had put there."""
     _check_depth(depth)
     if isinstance(value, list):
-        return [_from_plain(entry, depth + 1) for entry in value]
+        return [_from_plain(entry, arrays, depth + 1) for entry in value]
     if isinstance(value, dict):
-        entries = {key: _from_plain(entry, depth + 1) for key, entry in value.items()}
+        if value.keys() == {"array"}:
+            return arrays.pop(value["array"])
+        entries = {key: _from_plain(entry, arrays, depth + 1) for key, entry in value.items()}
         if "kind" not in entries:
             return entries
         kind, kinds = entries.pop("kind"), _kinds()
