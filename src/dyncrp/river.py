@@ -46,8 +46,8 @@ class DynamicalMixture(base.Clusterer):
     numbers. A table keeps its id for ever; ids count up from 0; −1 stands for a new table.
 
     **Features** have names; their values are finite numbers. One that is absent is 0. If the family was given with
-    plain numbers, such as ``Gaussian(1.0, 100.0)``, one that appears later is taken in from then on, as if it had been 0 in
-    all rows before. If the family was learnt, the features are those of the warm-up, and later ones are ignored, with a
+    plain numbers, such as ``Gaussian(1.0, 100.0)``, one that appears later is taken in from then on, as if it had been
+    0 in all rows before. If the family was learnt, the features are those of the warm-up, and later ones are ignored, with a
     warning the first time. With ``features``, they are those.
 
     **Time** is the index of arrival, unless each call says otherwise by ``t`` or, with ``time_key``, by an entry of
@@ -249,6 +249,8 @@ class DynamicalMixture(base.Clusterer):
                 names = (*names, *(name for name in x if name not in self._positions))
             elif self.features is None:
                 self._warn(x)
+        if not names:
+            raise ValueError(f"x must hold at least one feature, got {dict(x)!r}")
         values = [x.get(name, 0.0) for name in names]
         try:
             if names is self._names and self._shortest <= hypot(*values) <= self._longest:
@@ -262,8 +264,6 @@ class DynamicalMixture(base.Clusterer):
                 legal = False
             if not legal:
                 raise ValueError(f"feature {name!r} must be a finite number, got {value!r}")
-        if not values:
-            raise ValueError(f"x must hold at least one feature, got {dict(x)!r}")
         try:
             self._family.check(np.array([values], dtype=np.float64))
         except ValueError as error:
