@@ -47,8 +47,8 @@ class DynamicalMixture(base.Clusterer):
 
     **Features** have names; their values are finite numbers. One that is absent is 0. If the family was given with
     plain numbers, such as ``Gaussian(1.0, 100.0)``, one that appears later is taken in from then on, as if it had been
-    0 in all rows before. If the family was learnt, the features are those of the warm-up, and later ones are ignored, with a
-    warning the first time. With ``features``, they are those.
+    0 in all rows before. If the family was learnt, the features are those of the warm-up, and later ones are ignored,
+    with a warning the first time. With ``features``, they are those.
 
     **Time** is the index of arrival, unless each call says otherwise by ``t`` or, with ``time_key``, by an entry of
     x that is not a feature: numbers, or dates, which are taken to the microsecond. In a ``river.compose.Pipeline`` only
