@@ -14,7 +14,7 @@ pytest.importorskip("river")
 from river import checks, compose, evaluate, metrics, preprocessing, stream
 from river.checks import common
 
-from dyncrp import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, VonMisesFisher
+from dyncrp import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Stationary, VonMisesFisher
 from dyncrp import DynamicalMixture as Mixture
 from dyncrp.engine import compiled, reference
 from dyncrp.river import MOST_ROWS, DynamicalMixture
@@ -58,7 +58,7 @@ def _seeded():
 
 MODELS = {
     "known": DynamicalMixture(PLAIN, Exponential(50.0)),
-    "unknown": DynamicalMixture(warmup=50),
+    "unknown": DynamicalMixture(dynamics=Stationary(), warmup=50),
     "features": DynamicalMixture(Gaussian([1.0, 1.0, 2.0, 2.0], 100.0), features=list(NAMES)),
 }
 # river feeds none of its checks to clusterers that need data, for want of a data set: here is one.
@@ -149,6 +149,12 @@ def test_rows_that_an_interruption_kept_waiting_are_learnt_later(monkeypatch, n)
     assert same(model.mixture, Mixture(PLAIN).fit(X))
 
 
+@pytest.mark.parametrize(("D", "most"), [(2, 1024), (30_000, 5)])
+def test_few_rows_wait(D, most):
+    model = learnt(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
+    assert model._model.n_observations_ == 3 * most
+
+
 # Features
 
 
@@ -205,6 +211,17 @@ def test_a_feature_that_comes_later_was_zero_before(name):
         compare(ours[statistic], theirs[statistic], err_msg=statistic)
     close(model.mixture.centers_, expected.centers_)
     assert [model.predict_one(x) for x in dicts(after, (*NAMES, "e"))] == expected.predict(after).tolist()
+
+
+def test_rows_that_wait_are_learnt_with_the_features_of_their_time():
+    X, _ = blobs(60, spread=2.0)
+    waited, asked = DynamicalMixture(PLAIN), DynamicalMixture(PLAIN)
+    for model in (waited, asked):
+        learnt(model, dicts(X[:30, :3]))
+        if model is asked:
+            assert model.n_tables > 1
+        learnt(model, dicts(X[30:]))
+    assert same(waited.mixture, asked.mixture)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -331,6 +348,12 @@ def test_rows_near_the_edges_of_what_is_looked_at_quickly_are_learnt():
         assert same(learnt(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
 
 
+def test_a_row_of_zeros_may_lie_too_far_from_the_prior_mean():
+    model = learnt(DynamicalMixture(Gaussian(1.0, 100.0, prior_mean=1e200)), [{"a": 1e200}, {"a": 1e200}])
+    with pytest.raises(ValueError, match="got 0.0 at feature 'a'"):
+        model.learn_one({"a": 0.0})
+
+
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
@@ -363,7 +386,10 @@ def test_times_are_those_of_the_estimator():
     by_key = DynamicalMixture(*kinds, time_key="t")
     by_argument = DynamicalMixture(*kinds)
     for x, t in zip(dicts(X), times, strict=True):
-        by_key.learn_one({"t": t, **x})
+        stamped = {"t": t, **x}
+        by_key.learn_one(stamped)
+        assert by_key.predict_one(stamped) >= 0
+        assert stamped == {"t": t, **x}
         by_argument.learn_one(x, t=float(t))
     assert same(by_key.mixture, expected)
     assert same(by_argument.mixture, expected)
@@ -425,8 +451,9 @@ def test_a_bad_time_is_refused_and_changes_nothing(first, then, message, keyword
     x = dict.fromkeys(NAMES, 1.0)
     model = learnt(DynamicalMixture(PLAIN, **keywords), [x, x], t=first)
     before = pickle.dumps(model)
-    with pytest.raises(ValueError, match=message):
-        model.learn_one(x | {"new": 1.0}, t=then)
+    for row in (x, x | {"new": 1.0}):
+        with pytest.raises(ValueError, match=message):
+            model.learn_one(row, t=then)
     assert pickle.dumps(model) == before
     model.learn_one(x, t=first)
     assert model.mixture.n_observations_ == 3
