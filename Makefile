@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench bench-quick bench-real clean clean-cache
+.PHONY: demo test lint bench bench-quick bench-real soak clean clean-cache
 
 demo: .venv/ready
 	$(BIN)/dyncrp demo
@@ -29,6 +29,9 @@ bench-quick: .venv/bench
 
 bench-real: .venv/bench
 	$(BIN)/python -m benchmarks.real
+
+soak: .venv/bench
+	$(BIN)/python -m benchmarks.soak
 
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -24,6 +24,7 @@ from dyncrp import (
     VonMisesFisher,
 )
 from dyncrp.datasets import sample_mixture
+from dyncrp.engine import compiled
 
 FAMILIES = {
     "gaussian": Gaussian([1.0, 0.5, 2.0], 25.0, [1.0, 0.0, -1.0]),
@@ -643,6 +644,8 @@ def test_get_params_gives_back_what_was_given():
         "table_count": "posterior",
         "n_iter": 5,
         "new_table_threshold": 0.25,
+        "max_tables": 9,
+        "prune_below": 0.5,
     }
     assert DynamicalMixture(**params).get_params(deep=False) == params
 
@@ -747,10 +750,12 @@ def test_an_interrupted_call_has_learnt_the_rows_that_it_came_to(monkeypatch):
     whole = kernel.run
 
     def interrupted(job, block, start):
-        whole(job._replace(Y=job.Y[:40], t=job.t[:40]), block, start)
+        whole(job, block, start)
         raise KeyboardInterrupt
 
+    boxed = compiled.boxed
     monkeypatch.setattr(kernel, "run", interrupted)
+    monkeypatch.setattr(compiled, "boxed", lambda job: boxed(job._replace(Y=job.Y[:40], t=job.t[:40])))
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[100:])
     with pytest.raises(KeyboardInterrupt):
@@ -786,3 +791,69 @@ def test_novelty_is_minus_the_log_density_on_arrival():
         model.partial_fit([row])
     model.fit(X[:30]).partial_fit(X[30:])
     np.testing.assert_allclose(model.novelty_, expected, rtol=1e-12)
+
+
+# --- tables that close ----------------------------------------------------------------------------------------------
+
+
+def wandering(n, seed=0):
+    """Rows from clusters that come and go: cluster c is visited about time 40 c."""
+    rng = np.random.default_rng(seed)
+    places = np.arange(n) // 40 + rng.integers(0, 3, n)
+    return np.column_stack([100.0 * places, -70.0 * places]) + rng.normal(size=(n, 2)), places
+
+
+@pytest.mark.parametrize("limits", [{"max_tables": 4}, {"prune_below": 0.01}, {"max_tables": 6, "prune_below": 0.1}])
+def test_an_endless_stream_keeps_few_tables_and_never_reuses_an_id(limits, tmp_path):
+    X, places = wandering(2000)
+    model = DynamicalMixture(Gaussian(1.0, 1e8), Exponential(20.0), **limits).fit(X[:1500])
+    assert model.n_tables_ <= 8
+    ids = model.table_ids_
+    assert len(ids) == model.n_tables_ == len(model.occupancies_) == len(model.centers_)
+    assert np.all(np.diff(ids) > 0)
+    assert ids[-1] > 35
+    # Every table is a place, and what closed is what is not open.
+    assert len(set(zip(places[:1500], model.labels_, strict=True))) == len(set(model.labels_)) == ids[-1] + 1
+    assert sorted([*model.closed_ids_, *ids]) == list(range(ids[-1] + 1))
+    assert model.responsibilities_.shape == (1500, ids[-1] + 1)
+    assert model.responsibilities_.argmax(axis=1).tolist() == model.labels_.tolist()
+    # Predictions go by id, and what has closed is unknown again.
+    np.testing.assert_array_equal(model.predict(model.centers_), ids)
+    assert model.predict(X[:1]) == [-1]
+    shares = model.predict_proba(model.centers_)
+    assert shares.shape == (len(ids), len(ids) + 1)
+    assert shares.argmax(axis=1).tolist() == list(range(len(ids)))
+    model.save(tmp_path / "model")
+    again = DynamicalMixture.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.table_ids_, ids)
+    whole = DynamicalMixture(Gaussian(1.0, 1e8), Exponential(20.0), **limits).fit(X)
+    np.testing.assert_array_equal(again.partial_fit(X[1500:]).labels_, whole.labels_[1500:])
+    assert [model.learn_one(x) for x in X[1500:]] == whole.labels_[1500:].tolist()
+    assert whole.log_evidence_ == again.log_evidence_ == model.log_evidence_
+    np.testing.assert_array_equal(again.closed_ids_, whole.closed_ids_[-len(again.closed_ids_) :])
+
+
+def test_alpha_learns_from_openings_however_many_tables_have_closed():
+    # While nothing that closes is visited again, closing changes neither the openings nor what has been forgotten.
+    X, _ = wandering(1000)
+    free = DynamicalMixture(Gaussian(1.0, 1e8), Exponential(5.0), learn_alpha=True).fit(X)
+    limited = DynamicalMixture(Gaussian(1.0, 1e8), Exponential(5.0), learn_alpha=True, max_tables=8).fit(X)
+    assert limited.n_tables_ == 8 < free.n_tables_
+    np.testing.assert_array_equal(free.labels_, limited.labels_)
+    np.testing.assert_allclose(limited.alpha_, free.alpha_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("limits", [{"max_tables": 0}, {"max_tables": True}, {"prune_below": -1}])
+def test_limits_that_make_no_sense_are_refused(limits):
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        DynamicalMixture(Gaussian(1.0, 9.0), **limits).fit([[0.0]])
+
+
+def test_learn_one_leaves_the_last_batch_alone():
+    X = [[0.0, 0.0], [50.0, 50.0]]
+    dates = np.array(["2026-01-01", "2026-01-02"], dtype="M8[D]")
+    for options, times, t in (({}, None, None), ({"learn_alpha": True}, None, None), ({}, dates, dates[1])):
+        model = DynamicalMixture(Gaussian(1.0, 1e4), **options).fit(X, times=times)
+        assert model.learn_one([51.0, 49.0], t) == 1
+        assert model.labels_.tolist() == [0, 1]
+        assert model.responsibilities_.shape == (2, 2)

@@ -302,3 +302,14 @@ def test_real_rows_told_nothing():
     order = np.random.default_rng(0).permutation(len(y))
     model = DynamicalMixture().fit(X[order])
     assert adjusted_mutual_info_score(y[order], model.labels_) > 0.67
+
+
+def test_a_long_pause_does_not_hide_short_timescales():
+    # Clusters in turns of ten, and one night in the middle of the stream: the timescale is a few seconds all the same.
+    rng = np.random.default_rng(4)
+    places = np.repeat(rng.integers(0, 40, 60), 10)
+    X = rng.normal(0.0, 30.0, (40, 2))[places] + rng.normal(size=(600, 2))
+    times = np.arange(600.0)
+    times[300:] += 40_000.0
+    model = DynamicalMixture(Gaussian(1.0, 900.0), Exponential()).fit(X, times=times)
+    assert model.dynamics_.timescale < 30.0

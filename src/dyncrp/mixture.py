@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,15 +65,21 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             number of tables, as the paper does.
         n_iter: coordinate steps of "variational".
         new_table_threshold: the share of probability at which a new table opens.
+        max_tables: how many tables may be open, for endless streams; when one more opens, the one with the least
+            occupancy closes. None: any number. A table that closed is forgotten, and its id is never used again.
+        prune_below: the occupancy below which a table closes, whenever an observation is learnt. Neither closes the
+            table that the observation joined or opened.
 
     Attributes:
         family_, dynamics_, alpha_: as given or learnt; with ``learn_alpha``, what alpha is now.
         evidence_: every candidate that was tried to learn the unknown, a list of named tuples that pandas takes.
         labels_: (n,) table id of each row of the last batch.
-        responsibilities_: (n, K) scipy.sparse CSR, of the last batch.
+        responsibilities_: scipy.sparse CSR, of the last batch, with a column for each id ever given: (n, K) unless
+            some have closed.
         novelty_: (n,) −log p(x_n | x_<n) of each row of the last batch: how unexpected it was.
         n_tables_: number of open tables K.
-        table_ids_: (K,) their ids.
+        table_ids_: (K,) their ids, counting up; 0 … K−1 unless some have closed.
+        closed_ids_: ids of the tables that closed in the last batch, in the order in which they did.
         occupancies_: (K,) their occupancies at the time of the latest observation, itself included.
         centers_: (K, D) where they lie.
         log_evidence_: Σ log p(x_n | x_<n) so far, which compares models on the same stream. (For "variational" the
@@ -113,6 +120,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         table_count: str = "map",
         n_iter: int = 3,
         new_table_threshold: float = 0.5,
+        max_tables: int | None = None,
+        prune_below: float = 0.0,
     ) -> None:
         self.family = family
         self.dynamics = dynamics
@@ -125,6 +134,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.table_count = table_count
         self.n_iter = n_iter
         self.new_table_threshold = new_table_threshold
+        self.max_tables = max_tables
+        self.prune_below = prune_below
 
     def fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored."""
@@ -145,19 +156,31 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         >>> [model.learn_one(x) for x in ([0.0, 0.1], [9.0, 9.2], [0.2, 0.0])]
         [0, 1, 0]
         """
-        row = as_observations(np.asarray(x)[None, ...])
-        plain = hasattr(self, "_engine") and self._clock == (INDEX if t is None else _clock([t])) != DATES
-        if not plain or self._alpha_posterior is not None:
-            self.partial_fit(row, times=None if t is None else [t])
-            return int(self.labels_[0])
+        row = np.asarray(x)[None, ...]
+        if (
+            row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row))
+        ):  # or only its square is not
+            row = as_observations(row)
+        clock = INDEX if t is None else NUMBERS if type(t) is float else _clock([t])
+        started = hasattr(self, "_engine") and self._clock == clock
+        if not started or clock == DATES or self._alpha_posterior is not None:
+            return self._learn_one(row, t)
         engine = self._engine
         self._check_width(row)
         row = engine.model.family.check(row)
         if t is None:
-            t = self.n_observations_
+            t = engine.n_observations
         elif not engine.time <= t <= LATEST:
             as_times([t], n=1, last=engine.time)
         return engine.run_one(row[0], float(t))[0]
+
+    def _learn_one(self, row: Float, t: Any) -> int:
+        """Learn from one row as ``partial_fit`` does, and leave what is of the last batch as it was."""
+        batch = {name: value for name, value in self.__dict__.items() if name in ("_trace", "labels_")}
+        self.partial_fit(row, times=None if t is None else [t])
+        label = int(self.labels_[0])
+        self.__dict__.update(batch)
+        return label
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
@@ -165,8 +188,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Each row is judged by itself under the present state, at its own time (any time not before the latest
         observation; by default, when the next observation is due).
         """
-        ids = np.append(self.table_ids_, -1)
-        return ids[np.minimum(self._fitted_engine().labels(*self._checked_rows(X, times)), len(ids) - 1)]
+        engine = self._fitted_engine()
+        places = engine.labels(*self._checked_rows(X, times))
+        return np.append(engine.ids, -1)[np.minimum(places, engine.n_tables)]
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
@@ -178,7 +202,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def responsibilities_(self) -> csr_array:
-        """Responsibilities of the tables for the rows of the last batch, (n, K), scipy.sparse CSR."""
+        """Responsibilities of the tables for the rows of the last batch, a column for each id, scipy.sparse CSR."""
         check_is_fitted(self)
         return self._trace.responsibilities
 
@@ -216,7 +240,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def table_ids_(self) -> NDArray[np.int64]:
         """Ids of the open tables, (K,)."""
-        return np.arange(self.n_tables_)
+        return self._fitted_engine().ids
+
+    @property
+    def closed_ids_(self) -> NDArray[np.int64]:
+        """Ids of the tables that closed in the last batch."""
+        check_is_fitted(self)
+        return self._trace.closed
 
     @property
     def occupancies_(self) -> Float:
@@ -313,7 +343,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(alpha, str) and alpha == "auto":
             settled = family.known and len(dynamics) == 1 and not dynamics[0].n_unknown
             alpha = 1.0 if settled else None
-        rules = reference.Rules(self.assignment, self.table_count, self.n_iter, self.new_table_threshold)
+        rules = reference.Rules(
+            self.assignment,
+            self.table_count,
+            self.n_iter,
+            self.new_table_threshold,
+            self.max_tables,
+            self.prune_below,
+        )
         if not isinstance(self.learn_alpha, (bool, np.bool_)):
             raise ValueError(f"learn_alpha must be True or False, got {self.learn_alpha!r}")
         if self.learn_alpha and rules.table_count != "map":
@@ -390,12 +427,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         begin = 0
         while begin < len(table):
             end = min(begin + ALPHA_EVERY - engine.n_observations % ALPHA_EVERY, len(table))
-            n_tables = engine.n_tables
+            n_opened = engine.n_opened
             trace = engine.run(table[begin:end], t[begin:end])
             latest = np.maximum.reduceat(trace.indices, trace.indptr[:-1])  # the newest table in each row's record
             for i in range(end - begin):
-                opened = bool(latest[i] >= n_tables)
-                n_tables += opened
+                opened = bool(latest[i] >= n_opened)
+                n_opened += opened
                 posterior.update(float(t[begin + i]), opened=opened)
             if engine.n_observations % ALPHA_EVERY == 0:
                 engine.set_alpha(posterior.mean)
@@ -410,8 +447,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._check_width(table)
         table = engine.model.family.check(table)
         if times is None:
-            now = float(self.n_observations_) if self._clock == INDEX else engine.time
-            return table, np.full(len(table), now)
+            now = engine.n_observations if self._clock == INDEX else engine.time
+            return table, np.full(len(table), now, dtype=np.float64)
         if self._clock != INDEX:
             self._check_clock(_clock(times))
         return table, as_times(times, n=len(table), last=engine.time, ordered=False)
@@ -433,7 +470,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = n_features
 
     def _fitted_engine(self) -> reference.ReferenceEngine | CompiledEngine:
-        check_is_fitted(self)
+        if "_engine" not in self.__dict__:
+            check_is_fitted(self)  # raises, but takes its time
         return self._engine
 
     def __sklearn_is_fitted__(self) -> bool:

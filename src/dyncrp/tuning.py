@@ -226,17 +226,19 @@ class _Search:
         return points[at], runs[at]
 
     def _durations(self, kind: Dynamics) -> list[float]:
-        """Return what an unknown duration may be: from the mean gap between rows to all of their span."""
+        """Return what an unknown duration may be: from the usual gap between times to all of their span."""
         span, gap = float(self.times[-1] - self.times[0]), self._gap()
         if gap == 0.0:
             return [1.0]
         if _oscillates(kind):  # a period must be met closely, or it slips out of phase
+            span = min(span, gap * len(self.times))  # however long a pause: each period costs a run
             return list(np.geomspace(2.0 * gap, span, 4 + int(12 * np.log10(span / gap))))
         return list(np.geomspace(gap, span, 1 + max(1, round(2 * np.log10(span / gap)))))
 
     def _gap(self) -> float:
-        """Return the mean gap between rows."""
-        return float(self.times[-1] - self.times[0]) / (len(self.times) - 1)
+        """Return the median gap between times that differ: one long pause says nothing of the others."""
+        gaps = np.diff(self.times)
+        return float(np.median(gaps[gaps > 0])) if self.times[-1] > self.times[0] else 0.0
 
     def _run(self, cases: list[tuple[Family, Dynamics, float]]) -> list[_Run]:
         return self._parallel(_run, [(*case, self.Z, self.times) for case in cases])

@@ -121,6 +121,9 @@ def assert_obeys_the_law(model, X, times, tolerance=TOLERANCE):
     expected, trace = law.run(X, times), engine.run(X, times)
     assert trace.labels.tolist() == expected.labels.tolist()
     assert engine.n_tables == law.n_tables
+    assert engine.ids.tolist() == law.ids.tolist()
+    assert engine.n_opened == law.n_opened
+    assert trace.closed.tolist() == expected.closed.tolist()
     np.testing.assert_allclose(trace.responsibilities.toarray(), expected.responsibilities.toarray(), atol=tolerance)
     np.testing.assert_allclose(trace.log_evidence, expected.log_evidence, rtol=tolerance, atol=tolerance)
     assert engine.n_observations == law.n_observations
@@ -144,7 +147,7 @@ def run_in_pieces(model, X, times, cuts):
     """Return the engine after the stream was fed to it in pieces, and all it reported, as arrays."""
     engine = CompiledEngine(model, X.shape[1])
     traces = [engine.run(x, t) for x, t in zip(np.split(X, cuts), np.split(times, cuts), strict=True) if len(x)]
-    names = ("labels", "log_evidence", "indices", "data")
+    names = ("labels", "log_evidence", "indices", "data", "closed")
     report = {name: np.concatenate([getattr(trace, name) for trace in traces]) for name in names}
     return engine, report | {"sizes": np.concatenate([np.diff(trace.indptr) for trace in traces])}
 
@@ -234,9 +237,6 @@ def test_clipping_what_is_never_negative_changes_nothing(name):
     np.testing.assert_allclose(trusting["log_evidence"], clipping["log_evidence"], rtol=TOLERANCE)
 
 
-# --- many tables, long streams --------------------------------------------------------------------------------------
-
-
 def distinct_rows(name, D, n, seed):
     """Rows so far apart that each is a table of its own."""
     rng = np.random.default_rng(seed)
@@ -255,6 +255,91 @@ MANY = {
     "bernoulli": (Bernoulli(0.01, 0.01), 40),
     "von-mises-fisher": (VonMisesFisher(2000.0), 8),
 }
+
+
+# --- tables that close ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dynamics", DYNAMICS)
+@families
+@settings(max_examples=2)
+@given(
+    assignment=st.sampled_from(["predictive", "variational"]),
+    seed=st.integers(0, 10_000),
+    alpha=st.floats(0.05, 30.0),
+    threshold=st.floats(0.3, 0.9),
+    max_tables=st.sampled_from([None, 1, 2, 5, 40]),
+    prune_below=st.sampled_from([0.0, 1e-3, 0.2, 3.0]),
+)
+def test_generated_streams_of_tables_that_close(
+    name, dynamics, assignment, seed, alpha, threshold, max_tables, prune_below
+):
+    family, D, _ = FAMILIES[name]
+    X, times = make_stream(family, D, 90, seed, n_clusters=12)
+    rules = {"new_table_threshold": threshold, "max_tables": max_tables, "prune_below": prune_below}
+    model = make_model(family, DYNAMICS[dynamics], alpha, assignment=assignment, **rules)
+    _, engine = assert_obeys_the_law(model, X, times)
+    assert max_tables is None or engine.n_tables <= max_tables
+
+
+CLOSING = {"max_tables": 70, "prune_below": 0.004}
+
+
+@assignments
+@pytest.mark.parametrize("name", MANY)
+def test_many_tables_close_in_order_and_however_the_stream_is_cut(name, assignment):
+    family, D = MANY[name]
+    rng = np.random.default_rng(3)
+    # Visits wander through 200 places: some close at the limit, others for want of visits, some come back as new.
+    X = distinct_rows(name, D, 200, seed=0)[(np.arange(700) // 2 + rng.integers(0, 60, 700)) % 200]
+    times = np.arange(700.0)
+    model = make_model(family, Exponential(20.0), assignment=assignment, **CLOSING)
+    _, engine = assert_obeys_the_law(model, X, times)
+    assert engine.n_opened > 200
+    whole, report = run_in_pieces(model, X, times, [])
+    assert len(report["closed"]) == whole.n_opened - whole.n_tables
+    for cuts in ([370], [1, 2, 3, 50, 51, 500, 699]):
+        pieces, again = run_in_pieces(model, X, times, cuts)
+        assert_same_bits(report, again)
+        assert_same_bits(decisive(whole), decisive(pieces))
+    one = CompiledEngine(model, D)
+    assert [one.run_one(x, t)[0] for x, t in zip(X, times, strict=True)] == report["labels"].tolist()
+    assert_same_bits(decisive(whole), decisive(one))
+
+
+def test_closing_frees_the_room():
+    rows = distinct_rows("gaussian", 5, 5000, seed=0)
+    engine = CompiledEngine(make_model(Gaussian(1.0, 1e6), Exponential(50.0), max_tables=20), 5)
+    engine.run(rows, np.arange(5000.0))
+    assert engine.ids.tolist() == list(range(4980, 5000))
+    assert len(engine._tables.counts) == FIRST_CAPACITY
+
+
+def test_an_interrupted_closing_is_made_up_for():
+    rows = distinct_rows("gaussian", 5, 30, seed=0)
+    model = make_model(Gaussian(1.0, 1e6), Exponential(50.0), max_tables=10)
+    whole = CompiledEngine(model, 5)
+    whole.run(rows, np.arange(30.0))
+    for go_on in ("run", "run_one"):
+        engine = CompiledEngine(model, 5)
+        engine.run(rows[:10], np.arange(10.0))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "_close", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                engine.run(rows[10:11], np.array([10.0]))
+        if go_on == "run":
+            engine.run(rows[11:], np.arange(11.0, 30.0))
+        else:
+            for n in range(11, 30):
+                engine.run_one(rows[n], float(n))
+        assert_same_bits(decisive(whole), decisive(engine))
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+# --- many tables, long streams --------------------------------------------------------------------------------------
 
 
 @assignments

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.special import digamma
 
 from dyncrp import Bernoulli, Exponential, Gaussian, Hyperbolic, LinearODE, Oscillatory, Stationary, VonMisesFisher
 from dyncrp.engine import reference
-from dyncrp.engine.reference import Model, Rules, State, initial_state, log_density, run, step
+from dyncrp.engine.reference import Model, ReferenceEngine, Rules, advance, initial_state, log_density, run, step
 
 HALF_LIFE_1 = Exponential(1.0 / math.log(2.0))  # kernel(1) = 1/2, kernel(2) = 1/4
 
@@ -495,7 +497,7 @@ def test_a_step_modifies_nothing_it_is_given(assignment):
     x = np.array([0.3])
     for array in (x, state.stats, state.mode_states, state.n_tables_posterior):
         array.flags.writeable = False
-    copy = State(state.stats.copy(), state.mode_states.copy(), state.time, state.n_tables_posterior.copy())
+    copy = deepcopy(state)
     after, _ = step(state, x, 4.0, model)
     assert np.array_equal(state.stats, copy.stats)
     assert np.array_equal(state.mode_states, copy.mode_states)
@@ -547,3 +549,81 @@ def test_advancing_in_two_steps_is_advancing_in_one():
 def test_rules_refuse_what_they_do_not_know(name, value):
     with pytest.raises(ValueError, match=name):
         Rules(**{name: value})
+
+
+# --- tables that close ----------------------------------------------------------------------------------------------
+
+
+def far_apart(places):
+    return np.array([[1000.0 * place] for place in places])
+
+
+def test_one_too_many_closes_the_least_occupied():
+    # Occupancies when place 3 comes at t = 6: place 0 has e⁻⁶ + e⁻⁵, place 1 e⁻⁴ + e⁻³, place 2 e⁻² + e⁻¹.
+    model = make_model(Gaussian(1.0, 1e6), Exponential(1.0), max_tables=3)
+    engine = ReferenceEngine(model, 1)
+    trace = engine.run(far_apart([0, 0, 1, 1, 2, 2, 3]), np.arange(7.0))
+    assert trace.labels.tolist() == [0, 0, 1, 1, 2, 2, 3]
+    assert trace.closed.tolist() == [0]
+    assert engine.ids.tolist() == [1, 2, 3]
+    np.testing.assert_allclose(engine.state.stats[:, 0], [2.0, 2.0, 1.0])
+    # What closed is forgotten: its place opens a new table, with a new id, and the least is now table 1.
+    trace = engine.run(far_apart([0, 2]), np.array([7.0, 8.0]))
+    assert trace.labels.tolist() == [4, 2]
+    assert trace.closed.tolist() == [1]
+    assert engine.ids.tolist() == [2, 3, 4]
+    assert trace.responsibilities.shape == (2, 5)
+
+
+def test_of_equals_the_oldest_closes_and_never_the_one_just_opened():
+    model = make_model(Gaussian(1.0, 1e6), max_tables=2)
+    engine = ReferenceEngine(model, 1)
+    trace = engine.run(far_apart([0, 1, 0, 1, 2, 3]), np.arange(6.0))
+    # Tables 0 and 1 tie at two; the new table 2 has one and stays, until 3 comes: then it is the least.
+    assert trace.closed.tolist() == [0, 2]
+    assert engine.ids.tolist() == [1, 3]
+
+
+def test_a_table_closes_when_its_occupancy_falls_below_the_bar():
+    model = make_model(Gaussian(1.0, 1e6), Exponential(1.0), prune_below=0.1)
+    engine = ReferenceEngine(model, 1)
+    # e⁻² > 0.1 > e⁻³; the table that is joined at t = 9 stays, though nothing had been left of it.
+    trace = engine.run(far_apart([0, 1, 1]), np.array([0.0, 2.0, 3.0]))
+    assert trace.closed.tolist() == [0]
+    trace = engine.run(far_apart([1]), np.array([9.0]))
+    assert (trace.labels.tolist(), trace.closed.tolist()) == ([1], [])
+    model = make_model(Gaussian(1.0, 1e6), Exponential(1.0), prune_below=5.0)
+    engine = ReferenceEngine(model, 1)
+    trace = engine.run(far_apart([0, 0, 1]), np.arange(3.0))
+    assert (trace.labels.tolist(), trace.closed.tolist()) == ([0, 0, 1], [0])
+
+
+def test_what_is_left_is_what_would_be_had_the_closed_tables_never_been():
+    rng = np.random.default_rng(5)
+    X, times = far_apart(rng.integers(0, 12, 200)), np.arange(200.0)
+    limited = ReferenceEngine(make_model(Gaussian(1.0, 1e6), Exponential(30.0), max_tables=5), 1)
+    labels = limited.run(X, times).labels
+    kept = np.isin(labels, limited.ids)
+    alone = ReferenceEngine(make_model(Gaussian(1.0, 1e6), Exponential(30.0)), 1)
+    again = alone.run(X[kept], times[kept]).labels
+    assert np.unique(labels[kept], return_inverse=True)[1].tolist() == again.tolist()
+    np.testing.assert_allclose(limited.state.stats, alone.state.stats, rtol=1e-12)
+    later = advance(alone.state, limited.time, alone.model.modes)
+    np.testing.assert_allclose(limited.state.mode_states, later.mode_states, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"max_tables": 0}, "max_tables must be a whole number ≥ 1, got 0"),
+        ({"max_tables": 2.0}, "max_tables must be a whole number ≥ 1, got 2.0"),
+        ({"prune_below": -0.1}, "prune_below must be a number ≥ 0, got -0.1"),
+        ({"prune_below": np.nan}, "prune_below must be a number ≥ 0, got nan"),
+        ({"prune_below": "0"}, "prune_below must be a number ≥ 0, got '0'"),
+        ({"max_tables": 3, "table_count": "posterior"}, "need table_count='map'"),
+        ({"prune_below": 0.1, "table_count": "posterior"}, "need table_count='map'"),
+    ],
+)
+def test_bad_limits(rules, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Rules(**rules)

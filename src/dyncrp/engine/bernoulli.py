@@ -15,9 +15,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.jit import borrowed, cached
+from dyncrp.engine.jit import Box, borrowed, cached
 from dyncrp.engine.special import digamma
-from dyncrp.engine.stream import FAST, UNIT, Float, Job, Work, best_of_chunks, remember_touched
+from dyncrp.engine.stream import FAST, UNIT, Float, Work, best_of_chunks, remember_touched
 from dyncrp.families import Bernoulli
 
 STATISTICS = ("sums", "counts", "misses")  # what a file keeps
@@ -181,6 +181,6 @@ def refresh_all(K: int, tables: Tables) -> None:
 
 
 @cached
-def run(job: Job, B: int, start: int) -> int:
+def run(job: Box, B: int, start: int) -> int:
     """See ``stream.run``."""
-    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job), B, start)
+    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job.content), B, start)

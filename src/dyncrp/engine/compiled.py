@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, gaussian_unknown_variance, von_mises_fisher
+from dyncrp.engine.jit import Box, boxed
 from dyncrp.engine.projection import Projection
-from dyncrp.engine.reference import Model, State, Trace, check_arrays
+from dyncrp.engine.reference import Model, State, Trace, check_arrays, check_ids
 from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Float, Job, Law, Record, Seats, Work
 from dyncrp.families import Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher
 
@@ -24,6 +25,8 @@ SCRATCH = 1 << 21  # entries of a block's product with the tables
 BLUNT_ROWS = 256  # after so many rows of dull screening, a new reference point is worth its price
 PIECE = 1 << 12  # rows turned into the family's coordinates at a time
 NO_OFFSET = np.zeros(PIECE)
+NONE = np.zeros(0, dtype=np.int64)
+SHARED = ("reference", "hyper", "bessel")  # what belongs to no table of its own
 
 
 def kernel_for(model: Model) -> ModuleType | None:
@@ -50,7 +53,7 @@ def block_size(K: int, capacity: int) -> int:
 class CompiledEngine:
     """Streaming inference for one model and one stream of D features."""
 
-    _one: tuple[Float, Float, Record] | None  # buffers of run_one
+    _single: dict[bool, _Single]  # for one row at a time, by whether it is learnt
 
     def __init__(self, model: Model, n_features: int) -> None:
         kernel = kernel_for(model)
@@ -59,11 +62,12 @@ class CompiledEngine:
         self.model = model
         self.n_features = n_features
         self._kernel = kernel
-        self._learning = _law(model, learn=True)
+        self._learning, self._judging = _law(model, learn=True), _law(model, learn=False)
         self._project, self._width = None, n_features
         if isinstance(model.family, Gaussian) and model.family.directions is not None:
             self._project, self._width = Projection(model.family), len(model.family.directions)
         self._shift, self._scale = kernel.coordinates(model.family, self._width)
+        self._fastest = float(np.max(model.modes.rates.real))
         self._moved = bool(np.any(self._shift != 0) or np.any(self._scale != 1))
         self._allocate(FIRST_CAPACITY)
 
@@ -71,6 +75,16 @@ class CompiledEngine:
     def n_tables(self) -> int:
         """Number of open tables."""
         return int(self._seats.n[0])
+
+    @property
+    def n_opened(self) -> int:
+        """Number of tables ever opened."""
+        return int(self._seats.n[3])
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Ids of the open tables, (K,)."""
+        return self._seats.ids[: self.n_tables].copy()
 
     @property
     def n_observations(self) -> int:
@@ -96,52 +110,72 @@ class CompiledEngine:
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
         self.model = replace(self.model, alpha=alpha)
-        self._learning = _law(self.model, learn=True)
+        self._learning, self._judging = _law(self.model, learn=True), _law(self.model, learn=False)
+        self._single = {}
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence. For loops."""
-        if self._one is None or len(self._one[2].data) <= self.n_tables:
-            self._one = np.empty((1, self._width)), np.empty(1), _record(1, 2 * self.n_tables + 16)
-        Y, times, record = self._one
-        offset = NO_OFFSET
-        if self._project is None:
-            Y[0] = (x - self._shift) / self._scale if self._moved else x
-        else:
-            Y, offset = self._rows(x[None, :])
-        times[0] = t
-        job = Job(Y, times, offset, self._tables, self._seats, self._learning, self._work, record)
-        if self.n_tables == 0 or not self._kernel.run(job, 1, 0):
-            trace = self.run(x[None, :], times)
+        done = self._run_single(x, t, True)
+        if done is None:
+            trace = self.run(x[None, :], np.array([t]))
             return int(trace.labels[0]), float(trace.log_evidence[0])
-        if self._work.blunt[0] >= BLUNT_ROWS:
-            self._recentre(Y[0])
-        return int(record.labels[0]), float(record.log_evidence[0])
+        record = done[0]
+        return record.labels.item(0), record.log_evidence.item(0)
+
+    def _run_single(self, x: Float, t: float, learn: bool) -> tuple[Record, NDArray[np.int64]] | None:
+        """Hand one row to the kernel in a job that is kept for the purpose.
+
+        Returns the record, which the next row overwrites, and the ids of the tables that closed; or None, having done
+        nothing, if the row needs more than that: the first one, one for which there is no room, one far in the future.
+        """
+        K, work = self._seats.n.item(0), self._work
+        late = self._fastest * (t - self._seats.clock.item(0)) > REBASE_AT
+        if K == 0 or work.closing.item(0) or (late and not learn):
+            return None
+        single = self._single.get(learn)
+        if single is None or len(single.record.data) <= K:
+            Y, t1, offset, record = np.empty((1, self._width)), np.empty(1), np.zeros(1), _record(1, 2 * K + 16)
+            law = self._learning if learn else self._judging
+            job = boxed(Job(Y, t1, offset, self._tables, self._seats, law, work, record))
+            single = self._single[learn] = _Single(Y, t1, offset, record, job)
+        if self._project is not None:
+            rows, offset = self._rows(x[None, :])
+            single.Y[0], single.offset[0] = rows[0], offset[0]
+        else:
+            single.Y[0] = (x - self._shift) / self._scale if self._moved else x
+        single.t[0] = t
+        if not self._kernel.run(single.job, 1, 0):
+            return None
+        closed = self._close() if learn and work.closing.item(0) else NONE
+        if learn and work.blunt.item(0) >= BLUNT_ROWS:
+            self._recentre(single.Y[0])
+        return single.record, closed
 
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
-        trace = self._stretch(X, times, _law(self.model, learn=False))
+        trace = self._stretch(X, times, self._judging)
         shares = np.zeros((len(X), trace.n_columns))
         shares[np.repeat(np.arange(len(X)), np.diff(trace.indptr)), trace.indices] = trace.data
         return shares
 
     def labels(self, X: Float, times: Float) -> NDArray[np.int64]:
-        """Return the label that each row by itself would get, (n,), K if that were a new table's; changes nothing."""
-        return self._stretch(X, times, _law(self.model, learn=False)).labels
+        """Return the place of the table that each row by itself would join, (n,), K for a new one; changes nothing."""
+        return self._stretch(X, times, self._judging).labels
 
     def log_density(self, X: Float, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
-        tables = self._tables
-        if self.model.rules.assignment == "variational":
-            tables = self._kernel.make_tables(self.model.family, self._width, len(tables.counts), False)
-            for name in (*self._kernel.STATISTICS, "reference"):
-                getattr(tables, name)[...] = getattr(self._tables, name)
-            self._kernel.refresh_all(self.n_tables, tables)
+        if self.model.rules.assignment == "predictive":
+            return self._stretch(X, times, self._judging).log_evidence
+        tables = self._kernel.make_tables(self.model.family, self._width, len(self._tables.counts), False)
+        for name in (*self._kernel.STATISTICS, "reference"):
+            getattr(tables, name)[...] = getattr(self._tables, name)
+        self._kernel.refresh_all(self.n_tables, tables)
         return self._stretch(X, times, _law(self.model, learn=False, predictive=True), tables).log_evidence
 
     def _seats_for(self, times: Float) -> Seats:
         """Return seats whose frame can be read at ``times``: the engine's own, or a copy that starts at the latest."""
         seats, rates = self._seats, self.model.modes.rates
-        if np.max(rates.real) * (np.max(times) - seats.clock[0]) <= REBASE_AT:
+        if self._fastest * (np.max(times) - seats.clock[0]) <= REBASE_AT:
             return seats
         half = np.exp(-0.5 * rates * (seats.clock[1] - seats.clock[0]))
         states = (seats.real + 1j * seats.imag) * half * half
@@ -160,6 +194,24 @@ class CompiledEngine:
             self._tables.reference[:] = y
             self._kernel.refresh_all(self.n_tables, self._tables)
 
+    def _close(self) -> NDArray[np.int64]:
+        """Close the tables that the kernel listed and return their ids; the tables after them move up."""
+        K, closing, seats = self.n_tables, self._work.closing, self._seats
+        places = closing[1 : 1 + closing[0]].copy()
+        closed = seats.ids[places]
+        first = places[0]
+        stay: Any = np.delete(np.arange(first, K), places - first) if len(places) > 1 else slice(first + 1, K)
+        left = K - len(places)
+        moving = {name: array for name, array in self._tables._asdict().items() if name not in SHARED}
+        for array in (*moving.values(), seats.real, seats.imag, seats.ids):
+            array[first:left] = array[stay]
+        # Summed anew, so that what the closed ones held leaves no rounding behind.
+        seats.total[0], seats.total[1] = seats.real[:left].sum(axis=0), seats.imag[:left].sum(axis=0)
+        seats.n[0] = left
+        seats.n[1] -= np.searchsorted(places, seats.n[1])
+        closing[0] = 0
+        return closed
+
     def _rows(self, X: Float) -> tuple[Float, Float]:
         """Return at most PIECE rows in the kernel's coordinates, and the log density that these leave out, (n,)."""
         offset = NO_OFFSET
@@ -169,34 +221,54 @@ class CompiledEngine:
 
     def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
         """Hand rows to the kernel piece by piece, making room for tables and for the record when it asks."""
-        n = len(X)
+        n, learn = len(X), law.switches.item(4)
+        if n == 1 and tables is None:
+            done_at_once = self._run_single(X[0], times.item(0), bool(learn))
+            if done_at_once is not None:
+                return self._trace(done_at_once[0].copy(), learn, [done_at_once[1]])
         record = _record(n, (self.n_tables + 1) if n == 1 else 2 * n + self.n_tables + 16)
         begin = 0
+        # An earlier call may have been interrupted between its last row and the closing after it.
+        closed = [self._close() if learn and self._work.closing[0] else NONE]
         while begin < n:
             Y, offset = self._rows(X[begin : begin + PIECE])
             t = _plain(times[begin : begin + PIECE])
             piece = record if n <= PIECE else record.after(begin)
-            done = 0
+            done, job = 0, None
             while True:
                 K, capacity = self.n_tables, len(self._seats.posterior) - 1
                 block = block_size(K, capacity)
-                live = self._tables if tables is None else tables
-                seats = self._seats if law.switches[4] else self._seats_for(times)
-                done = self._kernel.run(Job(Y, t, offset, live, seats, law, self._work, piece), block, done)
-                if self._work.blunt[0] >= BLUNT_ROWS and law.switches[4]:
+                if job is None:
+                    live = self._tables if tables is None else tables
+                    seats = self._seats if learn else self._seats_for(times)
+                    job = boxed(Job(Y, t, offset, live, seats, law, self._work, piece))
+                done = self._kernel.run(job, block, done)
+                if learn and self._work.closing[0]:
+                    closed.append(self._close())
+                if learn and self._work.blunt[0] >= BLUNT_ROWS:
                     self._recentre(Y[done - 1])
                 if done == len(Y):
                     break
                 if self.n_tables + block > capacity:
                     self._grow()
+                    job = None
                 if piece.indptr[done] + self.n_tables + block >= len(record.data):
                     record = record.longer(2 * len(record.data) + self.n_tables + block)
                     piece = record.after(begin)
+                    job = None
             begin += len(Y)
-        nnz = int(record.indptr[n])
-        columns = self.n_tables + (0 if law.switches[4] else 1)
+        return self._trace(record, learn, closed)
+
+    def _trace(self, record: Record, learn: int, closed: list[NDArray[np.int64]]) -> Trace:
+        nnz = record.indptr[-1]
         return Trace(
-            record.labels, record.log_evidence, record.indptr, record.indices[:nnz], record.data[:nnz], columns
+            record.labels,
+            record.log_evidence,
+            record.indptr,
+            record.indices[:nnz],
+            record.data[:nnz],
+            self.n_opened if learn else self.n_tables + 1,
+            np.concatenate(closed),
         )
 
     @property
@@ -217,13 +289,15 @@ class CompiledEngine:
             mode_states=(seats.real[:K] + 1j * seats.imag[:K]) * decay,
             time=self.time,
             n_tables_posterior=count,
+            ids=self.ids,
+            n_opened=self.n_opened,
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that the next step needs, to the bit, as plain arrays."""
         K = self.n_tables
         kept = {name: getattr(self._tables, name)[:K].copy() for name in self._kernel.STATISTICS}
-        kept |= {name: getattr(self._seats, name)[:K].copy() for name in ("real", "imag")}
+        kept |= {name: getattr(self._seats, name)[:K].copy() for name in ("real", "imag", "ids")}
         kept |= {name: getattr(self._seats, name).copy() for name in ("total", "clock", "n")}
         posterior = self._seats.posterior[: K + 1].copy()
         return kept | {"posterior": posterior, "reference": self._tables.reference.copy()}
@@ -232,11 +306,13 @@ class CompiledEngine:
         """Go on from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
         K, D, M = len(arrays["counts"]), self._width, len(self.model.modes.rates)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(self._kernel.STATISTICS, (K, D))
-        shapes |= {"counts": (K,), "real": (K, M), "imag": (K, M)}
-        shapes |= {"total": (2, M), "clock": (3,), "n": (3,), "posterior": (K + 1,), "reference": (D,)}
+        shapes |= {"counts": (K,), "real": (K, M), "imag": (K, M), "ids": (K,)}
+        shapes |= {"total": (2, M), "clock": (3,), "n": (4,), "posterior": (K + 1,), "reference": (D,)}
         check_arrays(arrays, shapes)
-        if arrays["n"].dtype != np.int64 or arrays["n"][0] != K or arrays["n"][2] < K:
-            raise ValueError(f"it counts {arrays['n']} tables and observations, but holds {K} tables")
+        n = arrays["n"]
+        if n.dtype != np.int64 or n[0] != K or not K <= n[3] <= n[2]:
+            raise ValueError(f"it counts {n} tables and observations, but holds {K} tables")
+        check_ids(arrays["ids"], int(n[3]))
         self._allocate(max(FIRST_CAPACITY, 2 * K))
         for owner in (self._tables, self._seats):
             for name in set(shapes) & set(owner._fields):
@@ -277,24 +353,36 @@ class CompiledEngine:
             total=np.zeros((2, M)),
             posterior=np.append(1.0, np.zeros(capacity)),
             clock=np.array([0.0, -np.inf, 0.0]),
-            n=np.array([0, -1, 0], dtype=np.int64),
+            ids=np.zeros(capacity, dtype=np.int64),
+            n=np.array([0, -1, 0, 0], dtype=np.int64),
         )
         self._work = _work(capacity, self._kernel.screen_width(self._width), M)
-        self._one = None
+        self._single = {}
 
     def _grow(self) -> None:
         """Double the room for tables."""
         capacity = 2 * len(self._tables.counts)
-        shared = ("reference", "hyper", "bessel")
         self._tables = self._tables._replace(
-            **{name: _longer(array, capacity) for name, array in self._tables._asdict().items() if name not in shared}
+            **{name: _longer(array, capacity) for name, array in self._tables._asdict().items() if name not in SHARED}
         )
         self._seats = self._seats._replace(
             real=_longer(self._seats.real, capacity),
             imag=_longer(self._seats.imag, capacity),
             posterior=_longer(self._seats.posterior, capacity + 1),
+            ids=_longer(self._seats.ids, capacity),
         )
         self._work = _work(capacity, self._work.rows.shape[1], self._seats.real.shape[1])
+        self._single = {}
+
+
+class _Single(NamedTuple):
+    """Buffers for one row, and the job made of them."""
+
+    Y: Float
+    t: Float
+    offset: Float
+    record: Record
+    job: Box
 
 
 def _law(model: Model, *, learn: bool, predictive: bool = False) -> Law:
@@ -303,9 +391,10 @@ def _law(model: Model, *, learn: bool, predictive: bool = False) -> Law:
     variational = rules.assignment == "variational" and not predictive
     return Law(
         modes=np.array([amplitudes.real, amplitudes.imag, rates.real, rates.imag]),
-        numbers=np.array([model.alpha, rules.new_table_threshold], dtype=np.float64),
+        numbers=np.array([model.alpha, rules.new_table_threshold, rules.prune_below], dtype=np.float64),
         switches=np.array(
-            [variational, rules.table_count == "posterior", rules.n_iter, model.clip, learn], dtype=np.int64
+            [variational, rules.table_count == "posterior", rules.n_iter, model.clip, learn, rules.max_tables or 0],
+            dtype=np.int64,
         ),
     )
 
@@ -327,6 +416,7 @@ def _work(capacity: int, width: int, M: int) -> Work:
         scores=np.empty((4, capacity + 1)),
         occupancy=np.empty(capacity),
         blunt=np.zeros(1, dtype=np.int64),
+        closing=np.zeros(capacity + 1, dtype=np.int64),
     )
 
 

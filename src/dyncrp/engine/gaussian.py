@@ -20,8 +20,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.jit import borrowed, cached
-from dyncrp.engine.stream import CHUNK, FAST, LARGEST_BLOCK, NO_NAN, UNIT, Float, Job, Work, best_of_chunks
+from dyncrp.engine.jit import Box, borrowed, cached
+from dyncrp.engine.stream import CHUNK, FAST, LARGEST_BLOCK, NO_NAN, UNIT, Float, Work, best_of_chunks
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
 HUGE = 1e30  # squares beyond this do not fit single precision
@@ -227,6 +227,6 @@ def refresh_all(K: int, tables: Tables) -> None:
 
 
 @cached
-def run(job: Job, B: int, start: int) -> int:
+def run(job: Box, B: int, start: int) -> int:
     """See ``stream.run``."""
-    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job), B, start)
+    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job.content), B, start)

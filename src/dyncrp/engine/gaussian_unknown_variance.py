@@ -26,9 +26,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.jit import borrowed, cached
+from dyncrp.engine.jit import Box, borrowed, cached
 from dyncrp.engine.special import digamma, log_gamma_half
-from dyncrp.engine.stream import BLUNT, FAST, NO_NAN, UNIT, Float, Job, Work, best_of_chunks, remember_touched
+from dyncrp.engine.stream import BLUNT, FAST, NO_NAN, UNIT, Float, Work, best_of_chunks, remember_touched
 from dyncrp.families.gaussian import LOG_2PI
 from dyncrp.families.gaussian_unknown_variance import GaussianUnknownVariance
 
@@ -425,6 +425,6 @@ def refresh_all(K: int, tables: Tables) -> None:
 
 
 @cached
-def run(job: Job, B: int, start: int) -> int:
+def run(job: Box, B: int, start: int) -> int:
     """See ``stream.run``."""
-    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job), B, start)
+    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job.content), B, start)

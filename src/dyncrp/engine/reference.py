@@ -8,6 +8,8 @@ State goes in and comes out; nothing is modified. Where each equation of the pap
     coordinate updates of π_n                    ``coordinate_ascent``
     coordinate updates of q(φ)                   ``stats + r T(x)``, the families' posteriors
     Eq. 'approx_lower_bound'                     ``lower_bound``
+
+Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from dyncrp.checks import real, whole
 from dyncrp.dynamics import Modes
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]
 Complex = NDArray[np.complex128]
+Int = NDArray[np.int64]
 
 ASSIGNMENTS = ("predictive", "variational")
 TABLE_COUNTS = ("map", "posterior")
@@ -47,12 +51,16 @@ class Rules:
     table_count: "map" gives a new table the weight alpha, "posterior" spreads alpha over q(C_{n-1}) (the paper).
     n_iter: coordinate steps of "variational".
     new_table_threshold: the share at which a new table is opened.
+    max_tables: how many tables may be open; one more closes the one with the least occupancy. None: any number.
+    prune_below: the occupancy below which a table closes.
     """
 
     assignment: str = "predictive"
     table_count: str = "map"
     n_iter: int = 3
     new_table_threshold: float = 0.5
+    max_tables: int | None = None
+    prune_below: float = 0.0
 
     def __post_init__(self) -> None:
         if self.assignment not in ASSIGNMENTS:
@@ -68,6 +76,18 @@ class Rules:
             or not 1e-9 <= threshold <= 1
         ):
             raise ValueError(f"new_table_threshold must be a number from 1e-9 to 1, got {threshold!r}")
+        if self.max_tables is not None:
+            whole("max_tables", self.max_tables, 1)
+        least = real(self.prune_below)
+        if least is None or not 0 <= least < np.inf:
+            raise ValueError(f"prune_below must be a number ≥ 0, got {self.prune_below!r}")
+        if self.closes and self.table_count != "map":
+            raise ValueError("max_tables and prune_below need table_count='map': q(C_n) counts every table ever opened")
+
+    @property
+    def closes(self) -> bool:
+        """Whether a table can close."""
+        return self.max_tables is not None or self.prune_below > 0
 
 
 @dataclass(frozen=True)
@@ -96,12 +116,15 @@ class State:
     mode_states: (K, M) complex; the occupancy of table c is max(0, Re Σ_m amplitude_m mode_states[c, m]).
     time: of the latest observation.
     n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"`` all of it is at k = K.
+    ids: (K,) of the open tables, in order of opening; n_opened: how many were ever opened, and so the next id.
     """
 
     stats: Float
     mode_states: Complex
     time: float
     n_tables_posterior: Float
+    ids: Int
+    n_opened: int
 
 
 class Step(NamedTuple):
@@ -110,8 +133,10 @@ class Step(NamedTuple):
     scores: log weight + log likelihood, as of the last coordinate step.
     prior_weights: q(c_n | o_<n) before normalisation.
     responsibilities: as kept, one entry per table that is open now.
+    label: place of its table among those open now.
     log_evidence: logsumexp(scores) − log Σ prior_weights.
     lower_bounds: the approximate lower bound after every coordinate step (empty for "predictive").
+    closed: places, among the tables open now, of those that closed thereafter.
     """
 
     scores: Float
@@ -120,17 +145,23 @@ class Step(NamedTuple):
     label: int
     log_evidence: float
     lower_bounds: Float
+    closed: Int
 
 
 class Trace(NamedTuple):
-    """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities (n, K) as CSR arrays."""
+    """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
 
-    labels: NDArray[np.int64]
+    Tables go by their ids, and the responsibilities have a column for each that was ever opened. closed: the ids of
+    the tables that closed, in the order in which they did.
+    """
+
+    labels: Int
     log_evidence: Float
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int64]
+    indptr: Int
+    indices: Int
     data: Float
     n_columns: int
+    closed: Int
 
     @property
     def responsibilities(self) -> csr_array:
@@ -150,6 +181,7 @@ def joined(traces: Sequence[Trace]) -> Trace:
         np.concatenate([trace.indices for trace in traces]),
         np.concatenate([trace.data for trace in traces]),
         traces[-1].n_columns,
+        np.concatenate([trace.closed for trace in traces]),
     )
 
 
@@ -160,6 +192,8 @@ def initial_state(model: Model, n_features: int) -> State:
         mode_states=np.zeros((0, len(model.modes.rates)), dtype=np.complex128),
         time=-np.inf,
         n_tables_posterior=np.ones(1),
+        ids=np.zeros(0, dtype=np.int64),
+        n_opened=0,
     )
 
 
@@ -183,7 +217,7 @@ def prior_weights(state: State, model: Model) -> Float:
 
 
 def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
-    """Take in one observation x (D,) at time t: section by section, advance, weigh, score, assign, update."""
+    """Take in one observation x (D,) at time t: advance, weigh, score, assign, update, close."""
     rules = model.rules
     X = x[None, :]
     state = advance(state, t, model.modes)
@@ -206,9 +240,10 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
             [state.mode_states, np.zeros_like(state.mode_states, shape=(1, len(model.modes.rates)))]
         )
         count = np.append(state.n_tables_posterior, 0.0)
+        ids = np.append(state.ids, state.n_opened)
     else:
         responsibilities = _softmax(scores[:-1])
-        stats, mode_states, count = state.stats, state.mode_states, state.n_tables_posterior
+        stats, mode_states, count, ids = state.stats, state.mode_states, state.n_tables_posterior, state.ids
 
     responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
     r = responsibilities[:, None]
@@ -217,9 +252,42 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         mode_states=mode_states + r.astype(np.complex128),
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
+        ids=ids,
+        n_opened=state.n_opened + len(ids) - len(state.ids),
     )
     label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
-    return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds)
+    closed = np.zeros(0, dtype=np.int64)
+    if rules.closes:
+        closed = closing(after, label if len(ids) == len(state.ids) else len(ids) - 1, model)
+        after = close(after, closed)
+    return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds, closed)
+
+
+def closing(state: State, latest: int, model: Model) -> Int:
+    """Return the places of the tables that must close: those below ``prune_below``, then the least if too many.
+
+    latest: the table that the observation opened or joined, which stays. Of tables that tie, the oldest goes.
+    """
+    rules = model.rules
+    value = occupancy(state, model.modes)
+    value[latest] = np.inf
+    stays = value >= rules.prune_below * (1.0 - TIE)
+    if rules.max_tables is not None and np.sum(stays) > rules.max_tables:
+        least = np.min(value[stays])
+        stays[np.argmax(stays & (value <= least * (1.0 + TIE)))] = False
+    return np.flatnonzero(~stays)
+
+
+def close(state: State, closed: Int) -> State:
+    """Return the state without the tables in these places; their ids are never used again."""
+    K = len(state.ids) - len(closed)
+    return replace(
+        state,
+        stats=np.delete(state.stats, closed, axis=0),
+        mode_states=np.delete(state.mode_states, closed, axis=0),
+        n_tables_posterior=np.append(np.zeros(K), 1.0),
+        ids=np.delete(state.ids, closed),
+    )
 
 
 def coordinate_ascent(stats: Float, X: Float, log_weights: Float, model: Model) -> tuple[Float, Float]:
@@ -284,14 +352,25 @@ def run(state: State, X: Float, times: Float, model: Model) -> tuple[State, Trac
     """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
     labels = np.empty(len(X), dtype=np.int64)
     log_evidence = np.empty(len(X))
-    rows = []
+    rows, columns, closed = [], [], []
     for i in range(len(X)):
-        state, done = step(state, X[i], float(times[i]), model)
-        labels[i], log_evidence[i] = done.label, done.log_evidence
+        before = state
+        state, done = step(before, X[i], float(times[i]), model)
+        ids = np.append(before.ids, before.n_opened)[: len(done.responsibilities)]
+        labels[i], log_evidence[i] = ids[done.label], done.log_evidence
         rows.append(done.responsibilities)
+        columns.append(ids)
+        closed.append(ids[done.closed])
     indptr = np.cumsum([0, *map(len, rows)])
-    indices = np.concatenate([np.arange(len(row)) for row in rows])
-    return state, Trace(labels, log_evidence, indptr, indices, np.concatenate(rows), len(state.stats))
+    return state, Trace(
+        labels,
+        log_evidence,
+        indptr,
+        np.concatenate(columns),
+        np.concatenate(rows),
+        state.n_opened,
+        np.concatenate(closed),
+    )
 
 
 def shares(state: State, x: Float, t: float, model: Model) -> Float:
@@ -323,6 +402,16 @@ class ReferenceEngine:
         return len(self.state.stats)
 
     @property
+    def n_opened(self) -> int:
+        """Number of tables ever opened."""
+        return self.state.n_opened
+
+    @property
+    def ids(self) -> Int:
+        """Ids of the open tables, (K,)."""
+        return self.state.ids
+
+    @property
     def time(self) -> float:
         """Time of the latest observation."""
         return self.state.time
@@ -340,10 +429,8 @@ class ReferenceEngine:
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence."""
-        self.state, done = step(self.state, x, t, self.model)
-        self.n_observations += 1
-        self.log_evidence += done.log_evidence
-        return done.label, done.log_evidence
+        trace = self.run(x[None, :], np.array([t]))
+        return int(trace.labels[0]), float(trace.log_evidence[0])
 
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
@@ -351,7 +438,7 @@ class ReferenceEngine:
         return np.array([shares(self.state, x, float(t), self.model) for x, t in cases])
 
     def labels(self, X: Float, times: Float) -> NDArray[np.int64]:
-        """Return the label that each row by itself would get, (n,), K if that were a new table's; changes nothing."""
+        """Return the place of the table that each row by itself would join, (n,), K for a new one; changes nothing."""
         cases = zip(X, times, strict=True)
         return np.array([step(self.state, x, float(t), self.model)[1].label for x, t in cases])
 
@@ -368,6 +455,8 @@ class ReferenceEngine:
             "mode_states": state.mode_states,
             "n_tables_posterior": state.n_tables_posterior,
             "time": np.array(state.time),
+            "ids": state.ids,
+            "n_opened": np.array(state.n_opened),
             "n_observations": np.array(self.n_observations),
             "log_evidence": np.array(self.log_evidence),
         }
@@ -382,12 +471,22 @@ class ReferenceEngine:
                 "mode_states": (K, len(self.model.modes.rates)),
                 "n_tables_posterior": (K + 1,),
                 "time": (),
+                "ids": (K,),
+                "n_opened": (),
                 "n_observations": (),
                 "log_evidence": (),
             },
         )
+        check_ids(arrays["ids"], int(arrays["n_opened"]))
         self.n_observations, self.log_evidence = int(arrays["n_observations"]), float(arrays["log_evidence"])
-        self.state = State(arrays["stats"], arrays["mode_states"], float(arrays["time"]), arrays["n_tables_posterior"])
+        self.state = State(
+            arrays["stats"],
+            arrays["mode_states"],
+            float(arrays["time"]),
+            arrays["n_tables_posterior"],
+            arrays["ids"],
+            int(arrays["n_opened"]),
+        )
 
     def widened(self, n_features: int) -> ReferenceEngine:
         """Return an engine of more features, as if every observation so far had had 0 in the new ones.
@@ -411,6 +510,12 @@ def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, .
             raise ValueError(f"its array {name!r} has shape {array.shape}, expected {shape}")
         if array.dtype not in (np.float64, np.complex128, np.int64) or not np.all(np.isfinite(array)):
             raise ValueError(f"its array {name!r} must hold finite numbers")
+
+
+def check_ids(ids: Int, n_opened: int) -> None:
+    """Raise ``ValueError`` unless the ids count up and stay below the number of tables ever opened."""
+    if ids.dtype != np.int64 or ids[0] < 0 or np.any(np.diff(ids) <= 0) or ids[-1] >= n_opened:
+        raise ValueError(f"its ids must be whole numbers that count up and stay below {n_opened}")
 
 
 def _softmax(scores: Float) -> Float:

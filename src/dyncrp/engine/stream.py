@@ -46,7 +46,8 @@ class Seats(NamedTuple):
 
     real, imag: (capacity, M) mode states in the frame. total: (2, M) their sums over tables.
     posterior: (capacity + 1,) q(C = k). clock: [frame origin, latest time, log evidence so far].
-    n: [K, label of the latest observation, observations so far].
+    ids: (capacity,) of the tables. n: [K, place of the latest observation's table, observations so far, tables ever
+    opened].
     """
 
     real: Float
@@ -54,6 +55,7 @@ class Seats(NamedTuple):
     total: Float
     posterior: Float
     clock: Float
+    ids: Int
     n: Int
 
 
@@ -61,8 +63,8 @@ class Law(NamedTuple):
     """The model in arrays: modes as rows [a.real, a.imag, rate.real, rate.imag] (4, M); numbers; switches."""
 
     modes: Float
-    numbers: Float  # alpha, new_table_threshold
-    switches: Int  # variational, posterior, n_iter, clip, learn
+    numbers: Float  # alpha, new_table_threshold, prune_below
+    switches: Int  # variational, posterior, n_iter, clip, learn, max_tables (0: any number)
 
 
 class Work(NamedTuple):
@@ -81,10 +83,14 @@ class Work(NamedTuple):
     scores: Float  # (4, capacity + 1): log weight, log likelihood, aux, responsibility
     occupancy: Float
     blunt: Int  # [how many rows were screened with a slack beyond BLUNT]
+    closing: Int  # [how many, which …] tables that the caller must close before the next row
 
 
 class Record(NamedTuple):
-    """What happened, row by row: labels, log evidence, and responsibilities as CSR."""
+    """What happened, row by row: labels, log evidence, and responsibilities as CSR.
+
+    Tables go by their ids if rows are learnt, otherwise by their places.
+    """
 
     labels: Int
     log_evidence: Float
@@ -95,6 +101,10 @@ class Record(NamedTuple):
     def after(self, begin: int) -> Record:
         """Return the part from row ``begin`` on; it shares memory with the whole."""
         return Record(self.labels[begin:], self.log_evidence[begin:], self.indptr[begin:], self.indices, self.data)
+
+    def copy(self) -> Record:
+        """Return the same in memory of its own."""
+        return Record._make(array.copy() for array in self)
 
     def longer(self, size: int) -> Record:
         """Return the same with room for ``size`` responsibilities."""
@@ -212,6 +222,52 @@ def _update_count(K: int, n_kept: int, seats: Seats, work: Work) -> None:
         carried = q * (1.0 - share)
 
 
+@njit(forceinline=True)
+def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> float:
+    """List the tables that must close in work.closing, see ``reference.closing``; return the least occupancy of all."""
+    prune_below, max_tables = law.numbers[2] * (1.0 - TIE), law.switches[5]
+    closing = work.closing
+    closing[0] = 0
+    least = math.inf
+    for c in range(K):
+        work.occupancy[c] = _occupancy(c, seats, work)
+        if c == latest:
+            continue
+        if work.occupancy[c] < prune_below:
+            closing[0] += 1
+            closing[closing[0]] = c
+        else:
+            least = min(least, work.occupancy[c])
+    if 0 < max_tables < K - closing[0]:
+        for c in range(K):
+            if c != latest and prune_below <= work.occupancy[c] <= least * (1.0 + TIE):
+                # the list stays in order
+                j = closing[0]
+                while j > 0 and closing[j] > c:
+                    closing[j + 1] = closing[j]
+                    j -= 1
+                closing[j + 1] = c
+                closing[0] += 1
+                break
+    return min(least, work.occupancy[latest])
+
+
+@njit(forceinline=True)
+def _quiet_until(now: float, least: float, law: Law) -> float:
+    """Return the time before which no occupancy, the least of which is ``least``, can fall below ``prune_below``.
+
+    A sum of positive modes, none of which waves, falls no faster than its fastest mode.
+    """
+    fastest = 0.0
+    for m in range(law.modes.shape[1]):
+        if law.modes[0, m] < 0.0 or law.modes[1, m] != 0.0 or law.modes[3, m] != 0.0:
+            return now
+        fastest = max(fastest, law.modes[2, m])
+    if least <= law.numbers[2]:
+        return now
+    return now + 0.999 * math.log(least / law.numbers[2]) / fastest if fastest > 0.0 else math.inf
+
+
 @njit(forceinline=True)  # so that the six functions leave no pointers behind, which no cache can keep
 def run(
     prepare: Any,
@@ -226,14 +282,16 @@ def run(
 ) -> int:
     """Take in rows ``start`` … of a job, at most B to a block; return the first row not taken in.
 
-    Stops early when ``record`` could not hold another row, or the tables another block: the caller grows them and
-    calls again. With ``learn`` off, every row is scored under the present state and nothing is changed.
+    Stops early when ``record`` could not hold another row, or the tables another block, or when tables must close:
+    the caller grows or closes them and calls again. With ``learn`` off, every row is scored under the present state
+    and nothing is changed.
     """
     Y, t, offset, tables, seats, law, work, record = job
     N = Y.shape[0]
     alpha, threshold = law.numbers[0], law.numbers[1]
     variational, posterior, n_iter = law.switches[0], law.switches[1], law.switches[2]
-    clip, learn = law.switches[3], law.switches[4]
+    clip, learn, max_tables = law.switches[3], law.switches[4], law.switches[5]
+    prunes, quiet_until = law.numbers[2] > 0.0, -math.inf
     log_alpha = math.log(alpha)
     fastest = 0.0
     for m in range(law.modes.shape[1]):
@@ -249,10 +307,10 @@ def run(
         work.touched[0] = 0
         K0 = K
         prepare(Y, i, b, K, learn, tables, work)
-        full = False
+        stops = False
         for m in range(b):
             if nnz + K + 1 > record.data.shape[0]:
-                full = True
+                stops = True
                 break
             y = Y[i]
             now = t[i]
@@ -369,6 +427,8 @@ def run(
                     seats.real[K, j] = 0.0
                     seats.imag[K, j] = 0.0
                 seats.posterior[K + 1] = 0.0
+                seats.ids[K] = seats.n[3]
+                seats.n[3] += 1
             if opens or not learn:
                 work.candidates[n_kept] = K
                 work.scores[3, n_kept] = fresh_share * norm
@@ -395,7 +455,7 @@ def run(
                 work.candidates[kept] = c
                 work.scores[3, kept] = r
                 kept += 1
-                record.indices[nnz] = c
+                record.indices[nnz] = seats.ids[c] if learn else c
                 record.data[nnz] = r
                 nnz += 1
                 if learn:
@@ -414,12 +474,18 @@ def run(
                 seats.n[2] += 1
                 if posterior:
                     _update_count(K, kept, seats, work)
-            record.labels[i] = label
+            record.labels[i] = seats.ids[label] if learn else label
             i += 1
             record.indptr[i] = nnz
+            if learn and ((prunes and (opens or now >= quiet_until)) or 0 < max_tables < K):
+                least = _find_closing(K, K - 1 if opens else label, law, seats, work)
+                if work.closing[0] > 0:
+                    stops = True
+                    break
+                quiet_until = _quiet_until(now, least, law) if prunes else math.inf
             if learn and blind:
                 break  # a row or table that cannot be screened cannot correct the screening of the rows after it
-        if full:
+        if stops:
             break
     if learn:
         seats.n[0], seats.n[1] = K, label

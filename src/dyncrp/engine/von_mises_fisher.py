@@ -20,9 +20,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dyncrp.engine import stream
-from dyncrp.engine.jit import borrowed, cached
+from dyncrp.engine.jit import Box, borrowed, cached
 from dyncrp.engine.special import bessel_constants, bessel_excess, bessel_ratio
-from dyncrp.engine.stream import FAST, LARGEST_BLOCK, UNIT, Float, Job, Work, best_of_chunks
+from dyncrp.engine.stream import FAST, LARGEST_BLOCK, UNIT, Float, Work, best_of_chunks
 from dyncrp.families import VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 
@@ -209,6 +209,6 @@ def refresh_all(K: int, tables: Tables) -> None:
 
 
 @cached
-def run(job: Job, B: int, start: int) -> int:
+def run(job: Box, B: int, start: int) -> int:
     """See ``stream.run``."""
-    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job), B, start)
+    return stream.run(_prepare, _screen, _score, _rescore, _open_table, _touch, borrowed(job.content), B, start)
