@@ -13,14 +13,14 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 HERE = Path(__file__).parent
-SECTIONS = ("peers", "families", "dynamics", "methods", "rows", "growth", "tables", "startup")
+SECTIONS = ("peers", "families", "dynamics", "methods", "rows", "river", "growth", "tables", "startup")
 Rows = list[dict[str, Any]]
 Sections = Mapping[str, Callable[[Any], Iterator[tuple[str, Rows]]]]
 
 
 def sections() -> Sections:
     """Return the sections by name; imports numpy, so one thread must be settled before."""
-    from benchmarks import growth, peers, startup, variants
+    from benchmarks import dictionaries, growth, peers, startup, variants
 
     return dict(
         zip(
@@ -31,6 +31,7 @@ def sections() -> Sections:
                 variants.dynamics,
                 variants.methods,
                 variants.single_rows,
+                dictionaries.run,
                 growth.with_observations,
                 growth.with_tables,
                 startup.run,

@@ -10,6 +10,7 @@ pytest.importorskip("rich")
 from benchmarks import (
     chart,
     data,
+    dictionaries,
     growth,
     real,
     real_chart,
@@ -64,6 +65,14 @@ def test_river_learns_and_labels():
         system.learn(rows)
         assert len(system.label(rows[:2])) == 2
         assert system.count() > 0, system.name  # DenStream counts only once it was asked to label
+
+
+def test_rivers_adapter_beside_river_at_toy_size():
+    pytest.importorskip("river")
+    for _, rows in dictionaries.run(TOY):
+        assert [row["system"] for row in rows] == ["dyncrp.river", "river DBSTREAM"]
+        assert (rows[0]["ratio"], rows[0]["clusters"]) == (1.0, 10)
+        assert rows[0]["ami"] > 0.99
 
 
 def test_growth_and_variants_at_toy_size():

@@ -539,6 +539,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 "as input"
             )
 
+    def _widen(self, n_features: int) -> None:
+        """Let there be more features from now on, after those there are, in which all rows so far had 0."""
+        self._engine = self._engine.widened(n_features)
+        self.n_features_in_ = n_features
+
     def _fitted_engine(self) -> reference.ReferenceEngine | CompiledEngine:
         if "_engine" not in self.__dict__:
             check_is_fitted(self)  # raises, but takes its time

@@ -319,6 +319,21 @@ class CompiledEngine:
                 getattr(owner, name)[: len(arrays[name])] = arrays[name]
         self._kernel.refresh_all(K, self._tables)
 
+    def widened(self, n_features: int) -> CompiledEngine:
+        """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
+        wider, D = CompiledEngine(self.model, n_features), self.n_features
+        arrays = self.arrays()
+        n = arrays["counts"][:, None]
+        zero = (0.0 - wider._shift[D:]) / wider._scale[D:]  # in the kernel's coordinates
+        new = {"sums": n * zero, "misses": n * (1.0 - zero)}
+        if "scatter" in arrays:
+            p = np.asarray(self.model.family.variance / self.model.family.prior_variance)  # type: ignore[attr-defined]
+            new["scatter"] = n * (p / (p + n)) * zero**2
+        arrays |= {name: np.hstack([arrays[name], new[name]]) for name in new if name in arrays}
+        arrays["reference"] = np.append(arrays["reference"], zero)
+        wider.restore(arrays)
+        return wider
+
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "n_features": self.n_features, "arrays": self.arrays()}
 

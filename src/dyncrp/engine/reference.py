@@ -488,6 +488,19 @@ class ReferenceEngine:
             int(arrays["n_opened"]),
         )
 
+    def widened(self, n_features: int) -> ReferenceEngine:
+        """Return an engine of more features, as if every observation so far had had 0 in the new ones.
+
+        For families whose T(x) is a 1 and then as many numbers for each feature, such as (1, x) and (1, x, x²).
+        """
+        wider, stats = ReferenceEngine(self.model, n_features), self.state.stats
+        K, D = len(stats), self.n_features
+        T = self.model.family.statistics(np.zeros((1, n_features)))[:, 1:].reshape(1, -1, n_features)
+        features = stats[:, :1, None] * T
+        features[:, :, :D] = stats[:, 1:].reshape(K, -1, D)
+        wider.restore(self.arrays() | {"stats": np.hstack([stats[:, :1], features.reshape(K, -1)])})
+        return wider
+
 
 def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
     """Raise ``ValueError`` unless each array is there, of its shape, and made of finite numbers."""

@@ -1,0 +1,393 @@
+"""river: ``DynamicalMixture`` as a clusterer of dictionaries, one at a time. Needs the package river.
+
+The result does not depend on how a stream is cut into calls. So rows wait, as bytes, until there are many of them or
+until something is asked, and then go to ``dyncrp.DynamicalMixture`` together.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import struct
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from math import hypot, inf, isfinite
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from dyncrp.checks import LATEST, as_times, real
+from dyncrp.dynamics import Dynamics
+from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
+from dyncrp.families.von_mises_fisher import NORM_TOLERANCE
+from dyncrp.mixture import DATES, INDEX, NUMBERS
+from dyncrp.mixture import DynamicalMixture as Mixture
+
+Float = NDArray[np.float64]
+Names = tuple[Hashable, ...]
+
+NEW = -1  # what stands for a new table
+MOST_ROWS, MOST_BYTES = 1024, 1 << 20  # that wait
+FEW = 4  # rows that are quicker to learn one by one
+FAR = 1e30  # a row shorter than this is looked at no further, if the family allows
+GROWING = (Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher)  # an engine can be widened for these
+EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
+LATEST_DATE = 9e12  # seconds that int64 has the microseconds of
+
+
+class DynamicalMixture(base.Clusterer):
+    """Cluster a stream of dictionaries into a growing number of tables that time makes come and go.
+
+    ``dyncrp.DynamicalMixture`` with the interface of river: the same model, and the same result to the bit for the same
+    numbers. A table keeps its id for ever; ids count up from 0; −1 stands for a new table.
+
+    **Features** have names; their values are finite numbers. One that is absent is 0. If the family was given with
+    plain numbers, such as ``Gaussian(1.0, 100.0)``, one that appears later is taken in from then on, as if it had been
+    0 in all rows before. If the family was learnt, the features are those of the warm-up, and later ones are ignored,
+    with a warning the first time. With ``features``, they are those.
+
+    **Time** is the index of arrival, unless each call says otherwise by ``t`` or, with ``time_key``, by an entry of
+    x that is not a feature: numbers, or dates, which are taken to the microsecond. In a ``river.compose.Pipeline`` only
+    the latter works, since it hands no ``t`` to a clusterer's ``learn_one``.
+
+    **Unknown hyperparameters**, as for ``dyncrp.DynamicalMixture``, are learnt from the first ``warmup`` observations,
+    which are kept until then, and learnt in order afterwards. Meanwhile, as before the first observation, there are no
+    tables: ``predict_one`` gives −1, ``score_one`` 0. To end the warm-up early, call ``settle``.
+
+    Args:
+        family: how observations are distributed about a table; by default ``Gaussian()``, to be learnt.
+        dynamics: how tables are forgotten; "auto" and None as for ``dyncrp.DynamicalMixture``.
+        alpha: how readily new tables open; the same.
+        time_key: the key of the time in x.
+        features: the names of all features, in the order of hyperparameters with one entry for each.
+        warmup: how many observations to learn from what is unknown.
+        resolution: above 1, for more and narrower clusters; below 1, for fewer.
+        learn_alpha: whether alpha goes on learning.
+
+    >>> from dyncrp import Gaussian
+    >>> from dyncrp.river import DynamicalMixture
+    >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))
+    >>> for x in ({"a": 0.1, "b": 0.2}, {"a": 8.1, "b": 7.9}, {"a": 0.0, "b": -0.3}):
+    ...     model.learn_one(x)
+    >>> model.predict_one({"a": 7.7, "b": 8.1}), model.predict_one({"a": 50.0})
+    (1, -1)
+    >>> model.n_tables
+    2
+    """
+
+    _get: Callable[[Mapping[Any, Any]], tuple[Any, ...]]  # the values of the features
+    _pack: Callable[..., bytes]
+
+    def __init__(
+        self,
+        family: Family | None = None,
+        dynamics: Dynamics | Sequence[Dynamics] | str | None = "auto",
+        alpha: float | str | None = "auto",
+        *,
+        time_key: Hashable = None,
+        features: Sequence[Hashable] | None = None,
+        warmup: int = 1000,
+        resolution: float = 1.0,
+        learn_alpha: bool = False,
+    ) -> None:
+        self.family = family
+        self.dynamics = dynamics
+        self.alpha = alpha
+        self.time_key = time_key
+        self.features = features
+        self.warmup = warmup
+        self.resolution = resolution
+        self.learn_alpha = learn_alpha
+
+        self._model = Mixture(family, dynamics, alpha, warmup=warmup, resolution=resolution, learn_alpha=learn_alpha)
+        wanted = self._model._checked()
+        self._warming = wanted.settled is None
+        self._family = wanted.family  # as known now
+        self._scalar = wanted.family.known and type(wanted.family) in GROWING  # and without vectors, see below
+        self._warned = False
+        self._clock: str | None = None
+        self._last = -inf  # the latest time
+        self._rows: list[bytes] = []  # the values of each row that waits, as float64
+        self._times: list[float] = []  # theirs, unless that is the index of arrival; of dates, microseconds
+        self._lay_out(self._checked_features())
+
+    def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
+        """Learn from x, at time t. Bad values raise ``ValueError`` at once, and change nothing."""
+        if t is None and len(x) == self._size:
+            try:
+                values = self._get(x)
+                if self._shortest <= hypot(*values) <= self._longest:
+                    rows = self._rows
+                    rows.append(self._pack(*values))
+                    if len(rows) >= self._most:
+                        self._hand_over()
+                    return
+            except (KeyError, TypeError, OverflowError):
+                pass  # it will be told below what is wrong with x, if anything
+        self._learn(x, t)
+
+    def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
+        """Return the table that x would be seated at now (or at time t, not before the latest), −1 for a new one."""
+        model, row, times = self._judged(x, t)
+        return NEW if model is None else int(model.predict(row, times)[0])
+
+    def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
+        """Return the probability of each table for x, and of a new one under −1."""
+        model, row, times = self._judged(x, t)
+        if model is None:
+            return {NEW: 1.0}
+        return dict(zip([*model.table_ids_.tolist(), NEW], model.predict_proba(row, times)[0].tolist(), strict=True))
+
+    def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
+        """Return the novelty of x, −log p(x | everything so far): high means anomalous, as for river's detectors."""
+        model, row, times = self._judged(x, t)
+        return 0.0 if model is None else -float(model.score_samples(row, times)[0])
+
+    def settle(self) -> None:
+        """End the warm-up now: learn what is unknown from the observations so far, at least 2, then learn those."""
+        if not self._warming:
+            return
+        if len(self._rows) < 2:
+            raise ValueError(
+                f"there are hyperparameters to learn, and {len(self._rows)} observations cannot tell them: "
+                f"learn at least 2 before, better {self.warmup}"
+            )
+        self._hand_over()
+
+    @property
+    def mixture(self) -> Mixture:
+        """The model underneath, to look at and to save; it has learnt all rows but those of an unfinished warm-up."""
+        self._catch_up()
+        return self._model
+
+    @property
+    def feature_names(self) -> Names:
+        """The names of the features, in the order of the columns of ``mixture``."""
+        return self._names
+
+    @property
+    def n_tables(self) -> int:
+        """Number of open tables."""
+        return self.mixture.n_tables_ if self._fitted else 0
+
+    @property
+    def occupancies(self) -> dict[int, float]:
+        """The occupancy of each open table at the time of the latest observation."""
+        return self._by_table("occupancies_")
+
+    @property
+    def centers(self) -> dict[int, dict[Hashable, float]]:
+        """Where each open table lies, feature by feature."""
+        rows = self._by_table("centers_")
+        return {label: dict(zip(self._names, row, strict=True)) for label, row in rows.items()}
+
+    def _by_table(self, name: str) -> dict[int, Any]:
+        self._catch_up()
+        if not self._fitted:
+            return {}
+        return dict(zip(self._model.table_ids_.tolist(), getattr(self._model, name).tolist(), strict=True))
+
+    @property
+    def _fitted(self) -> bool:
+        """Whether an observation was learnt, or waits to be without anything else to wait for."""
+        return not self._warming and bool(self._rows or self._model.__sklearn_is_fitted__())
+
+    def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
+        """Check everything, and only then keep the row."""
+        x, t = self._split(x, t)
+        if t is None and self.time_key is not None:
+            raise ValueError(f"x must hold its time as {self.time_key!r}, got the keys {list(x)!r}")
+        clock, time = self._checked_time(t)
+        names, row = self._checked_row(x)
+        if names is not self._names or self._clock is None:
+            self._clock = clock
+            self._widen(names)
+        self._rows.append(row)
+        if clock != INDEX:
+            self._times.append(time)
+            self._last = time
+        if len(self._rows) >= self._most:
+            self._hand_over()
+
+    def _split(self, x: Mapping[Any, Any], t: Any) -> tuple[Mapping[Any, Any], Any]:
+        """Return the features of x apart from its time."""
+        if self.time_key is None:
+            return x, t
+        if t is not None:
+            raise ValueError(f"the time is x[{self.time_key!r}], so t must be left out, got {t!r}")
+        rest = dict(x)
+        return rest, rest.pop(self.time_key, None)
+
+    def _checked_time(self, t: Any) -> tuple[str, float]:
+        """Return what kind of time t is, and t as a number that is not before the latest."""
+        clock, time = INDEX, -inf
+        if isinstance(t, (date, np.datetime64)):
+            clock, time = DATES, _microseconds(t)
+        elif t is not None:
+            clock, number = NUMBERS, real(t)
+            if number is None or not abs(number) <= LATEST:
+                raise ValueError(f"the time must be a finite number, within ±{LATEST:g}, or a date, got {t!r}")
+            time = number
+        if self._clock is not None and clock != self._clock:
+            raise ValueError(f"this call's time is {clock}, earlier ones were {self._clock}: a stream has one clock")
+        if time < self._last:
+            latest = np.datetime64(int(self._last), "us") if clock == DATES else self._last
+            raise ValueError(
+                f"times must not run backwards: {t} is earlier than {latest}, the latest time of the stream"
+            )
+        return clock, time
+
+    def _checked_row(self, x: Mapping[Any, Any]) -> tuple[Names, bytes]:
+        """Return the features that there are with x, and its values there as bytes."""
+        names = self._names
+        if not self._positions.issuperset(x):
+            if self._grows:
+                names = (*names, *(name for name in x if name not in self._positions))
+            elif self.features is None:
+                self._warn(x)
+        if not names:
+            raise ValueError(f"x must hold at least one feature, got {dict(x)!r}")
+        values = [x.get(name, 0.0) for name in names]
+        try:
+            if names is self._names and self._shortest <= hypot(*values) <= self._longest:
+                return names, self._pack(*values)
+        except (TypeError, OverflowError):
+            pass
+        for name, value in zip(names, values, strict=True):
+            try:
+                legal = isfinite(value)
+            except (TypeError, OverflowError):
+                legal = False
+            if not legal:
+                raise ValueError(f"feature {name!r} must be a finite number, got {value!r}")
+        try:
+            self._family.check(np.array([values], dtype=np.float64))
+        except ValueError as error:
+            place = re.compile(r"row 0, column (\d+)")
+            text = place.sub(lambda match: f"feature {names[int(match[1])]!r}", str(error))
+            raise ValueError(text.replace(" at row 0", "")) from None
+        return names, struct.pack(f"{len(values)}d", *values)
+
+    def _judged(self, x: Mapping[Any, Any], t: Any) -> tuple[Mixture | None, Float, list[Any] | None]:
+        """Return a model to judge x by, x as a row for it, and its time; no model if nothing was learnt yet."""
+        x, t = self._split(x, t)
+        names, row = self._checked_row(x)
+        self._catch_up()
+        model = self._model if self._fitted else None
+        if model is not None and names is not self._names:
+            model = copy.copy(model)  # which the next observation with these features would find
+            model._widen(len(names))
+        return model, np.frombuffer(row).reshape(1, -1), None if t is None else [t]
+
+    def _catch_up(self) -> None:
+        """Learn the rows that wait, unless it is the end of the warm-up that they wait for."""
+        if self._rows and not self._warming:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let the model learn all rows that wait. Interrupted, those that it came to wait no longer."""
+        model, rows, times = self._model, self._rows, self._times
+        begun = model.__sklearn_is_fitted__()
+        before = model.n_observations_ if begun else 0
+        table = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
+        stamps = np.array(times, dtype="M8[us]") if self._clock == DATES else np.array(times)
+        try:
+            if begun and len(rows) <= FEW and self._clock != DATES:
+                for i, row in enumerate(table):
+                    model.learn_one(row, times[i] if times else None)
+            else:
+                model.partial_fit(table, times=stamps if times else None)
+        finally:
+            if model.__sklearn_is_fitted__():
+                done = model.n_observations_ - before
+                del rows[:done], times[:done]
+        if self._warming:
+            self._warming = False
+            self._family = model.family_
+            self._lay_out(self._names)
+
+    def _widen(self, names: Names) -> None:
+        """Take in new features, of which all rows so far had 0."""
+        self._catch_up()
+        if self._model.__sklearn_is_fitted__():
+            self._model._widen(len(names))
+        zeros = bytes(8 * (len(names) - len(self._names)))
+        self._rows = [row + zeros for row in self._rows]
+        self._lay_out(names)
+
+    def _lay_out(self, names: Names) -> None:
+        """Let these be the features: settle on what a row looks like, and how many may wait."""
+        self._names, self._positions = names, frozenset(names)
+        self._grows = self.features is None and (self._warming or self._scalar or not names)
+        self._size = len(names) if self._clock == INDEX else -1  # of an x that needs no closer look
+        self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
+        self._pack = struct.Struct(f"{len(names)}d").pack
+        self._shortest, self._longest = _span(self._family)
+        self._most = self.warmup if self._warming else min(MOST_ROWS, MOST_BYTES // (8 * len(names) or 1) + 1)
+
+    def _checked_features(self) -> Names:
+        """Return the names of the features as far as they are given."""
+        width = self._family.width
+        if self.features is None:
+            if width is not None:
+                raise ValueError(
+                    f"the family has hyperparameters for {width} features: give their names, in order, as features"
+                )
+            return ()
+        names = tuple(self.features)
+        if not names or len(set(names)) < len(names) or self.time_key in names:
+            raise ValueError(f"features must be different names, the time_key not among them, got {self.features!r}")
+        if width not in (None, len(names)):
+            raise ValueError(f"the family has hyperparameters for {width} features, and features names {len(names)}")
+        return names
+
+    def _warn(self, x: Mapping[Any, Any]) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        new = next(name for name in x if name not in self._positions)
+        warnings.warn(
+            f"feature {new!r} came after the family was learnt, and is ignored, as all other new ones will be",
+            stacklevel=5,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._catch_up()
+        return {name: value for name, value in self.__dict__.items() if name not in ("_get", "_pack")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lay_out(self._names)
+
+
+def _span(family: Family) -> tuple[float, float]:
+    """Return between which lengths no row needs to be looked at more closely; (inf, −inf) if every one does."""
+    if isinstance(family, VonMisesFisher):
+        return 1.0 - 0.9 * NORM_TOLERANCE, 1.0 + 0.9 * NORM_TOLERANCE
+    if isinstance(family, (Gaussian, GaussianUnknownVariance)):
+        corner = np.full((1, family.width or 1), FAR)
+        try:
+            family.check(corner)
+            family.check(-corner)
+            return 0.0, FAR
+        except ValueError:  # its prior mean lies further out still
+            pass
+    return inf, -inf
+
+
+def _microseconds(t: date | np.datetime64) -> int:
+    """Return a date as microseconds since 1970, like ``checks.as_times``."""
+    if type(t) is datetime:
+        return ((t if t.tzinfo is None else t.astimezone(UTC).replace(tzinfo=None)) - EPOCH) // MICROSECOND
+    seconds = as_times(np.array([t]))[0]
+    if abs(seconds) > LATEST_DATE:
+        raise ValueError(f"the time must lie within 285,000 years of 1970, got {t!r}")
+    if isinstance(t, np.datetime64):
+        return int(t.astype("M8[us]").astype(np.int64))
+    if isinstance(t, datetime):
+        return _microseconds(datetime.fromisoformat(t.isoformat(timespec="microseconds")))
+    return _microseconds(datetime(t.year, t.month, t.day))

@@ -1,0 +1,547 @@
+"""The river adapter: the same model as the estimator, behind dictionaries that come one at a time."""
+
+import copy
+import datetime as dt
+import pickle
+import random
+from functools import partial
+
+import numpy as np
+import pytest
+
+pytest.importorskip("river")
+
+from river import checks, compose, evaluate, metrics, preprocessing, stream
+from river.checks import common
+
+from dyncrp import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Stationary, VonMisesFisher
+from dyncrp import DynamicalMixture as Mixture
+from dyncrp.engine import compiled, reference
+from dyncrp.river import MOST_ROWS, DynamicalMixture
+
+PLAIN = Gaussian(variance=1.0, prior_variance=100.0)
+NAMES = ("a", "b", "c", "d")
+
+
+def blobs(n, D=4, seed=0, spread=10.0):
+    """Return rows (n, D) of four clusters that lie far apart, and which each is of."""
+    rng = np.random.default_rng(seed)
+    means = spread * rng.standard_normal((4, D))
+    truth = rng.integers(4, size=n)
+    return means[truth] + rng.standard_normal((n, D)), truth
+
+
+def dicts(X, names=NAMES):
+    return [dict(zip(names, row, strict=False)) for row in np.asarray(X).tolist()]
+
+
+def learnt(model, rows, **keywords):
+    for x in rows:
+        model.learn_one(x, **keywords)
+    return model
+
+
+def same(left, right):
+    """Whether two estimators are in the same state, to the bit."""
+    ours, theirs = left._engine.arrays(), right._engine.arrays()
+    assert set(ours) == set(theirs)
+    return all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+# river's checks
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    random.seed(0)  # river's checks shuffle
+
+
+MODELS = {
+    "known": DynamicalMixture(PLAIN, Exponential(50.0)),
+    "unknown": DynamicalMixture(dynamics=Stationary(), warmup=50),
+    "features": DynamicalMixture(Gaussian([1.0, 1.0, 2.0, 2.0], 100.0), features=list(NAMES)),
+}
+# river feeds none of its checks to clusterers that need data, for want of a data set: here is one.
+FED = (
+    common.check_learn_one,
+    common.check_pickling,
+    common.check_shuffle_features_no_impact,
+    common.check_emerging_features,
+    common.check_disappearing_features,
+    common.check_radically_disappearing_features,
+    common.check_no_state_aliasing_with_input,
+    common.check_clone_is_independent,
+    common.check_bounded_memory_growth,
+)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_river_finds_nothing_to_complain_of(model):
+    assert len(list(checks.yield_checks(model))) >= 14
+    checks.check_estimator(model)
+
+
+@pytest.mark.parametrize("check", FED, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_river_checks_that_need_a_stream(model, check):
+    X, truth = blobs(300)
+    check(model.clone(), dataset=list(zip(dicts(X), truth.tolist(), strict=True)))
+
+
+# The same as the estimator
+
+
+@pytest.mark.parametrize("family", [PLAIN, GaussianUnknownVariance(1.0, 100.0)], ids=lambda f: type(f).__name__)
+def test_learning_is_that_of_the_estimator_to_the_bit(family):
+    X, _ = blobs(2 * MOST_ROWS + 100)
+    model = learnt(DynamicalMixture(family, Exponential(50.0)), dicts(X))
+    expected = Mixture(family, Exponential(50.0)).partial_fit(X)
+    assert same(model.mixture, expected)
+    assert model.n_tables == expected.n_tables_
+    assert model.occupancies == dict(enumerate(expected.occupancies_))
+    assert model.centers == dict(enumerate(dicts(expected.centers_)))
+
+
+def test_asking_in_between_changes_nothing_and_gets_the_estimators_answers():
+    X, _ = blobs(60)
+    model, expected = DynamicalMixture(PLAIN), Mixture(PLAIN)
+    for i, x in enumerate(dicts(X)):
+        if i > 0 and i % 7 != 3:  # one row waits, sometimes two
+            assert model.predict_one(x) == expected.predict(X[i : i + 1])[0]
+            assert list(model.predict_proba_one(x)) == [*range(expected.n_tables_), -1]
+            assert list(model.predict_proba_one(x).values()) == expected.predict_proba(X[i : i + 1])[0].tolist()
+            assert model.score_one(x) == -expected.score_samples(X[i : i + 1])[0]
+        assert model.learn_one(x) is None
+        expected.partial_fit(X[i : i + 1])
+    assert same(model.mixture, expected)
+
+
+def test_alpha_goes_on_learning():
+    X, _ = blobs(250)
+    model = learnt(DynamicalMixture(PLAIN, learn_alpha=True), dicts(X))
+    assert model.mixture.alpha_ == Mixture(PLAIN, learn_alpha=True).fit(X).alpha_ != 1.0
+
+
+def test_before_anything_is_learnt_there_are_no_tables():
+    model = DynamicalMixture(PLAIN)
+    x = {"a": 1.0}
+    assert (model.predict_one(x), model.predict_proba_one(x), model.score_one(x)) == (-1, {-1: 1.0}, 0.0)
+    assert (model.n_tables, model.centers, model.occupancies, model.feature_names) == (0, {}, {}, ())
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_rows_that_an_interruption_kept_waiting_are_learnt_later(monkeypatch, n):
+    X, _ = blobs(200)
+    model = learnt(DynamicalMixture(PLAIN), dicts(X[:50]))
+    assert model.n_tables > 1
+    learnt(model, dicts(X[50 : 50 + n]))
+    plain = Mixture.partial_fit if n > 3 else Mixture.learn_one
+
+    def interrupted(self, rows, *arguments, **keywords):
+        plain(self, rows[:40] if n > 3 else rows, *arguments, **keywords)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Mixture, plain.__name__, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _ = model.n_tables
+    learnt(model, dicts(X[50 + n :]))
+    assert same(model.mixture, Mixture(PLAIN).fit(X))
+
+
+@pytest.mark.parametrize(("D", "most"), [(2, 1024), (30_000, 5)])
+def test_few_rows_wait(D, most):
+    model = learnt(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
+    assert model._model.n_observations_ == 3 * most
+
+
+# Features
+
+
+def test_an_absent_feature_is_zero_and_order_does_not_matter():
+    X, _ = blobs(40)
+    X[::3, 1] = 0.0
+    model = DynamicalMixture(PLAIN)
+    for i, x in enumerate(dicts(X)):
+        if i % 3 == 0 and i > 0:
+            del x["b"]
+        model.learn_one(dict(reversed(x.items())) if i % 2 else x)
+    assert model.feature_names == NAMES
+    assert same(model.mixture, Mixture(PLAIN).fit(X))
+    assert model.predict_one({}) == model.predict_one(dict.fromkeys(NAMES, 0.0))
+
+
+def far_apart(family, n, seed=0):
+    """Return rows of 3 features of clusters so far apart that each row is wholly its own table's, and one to append."""
+    rng = np.random.default_rng(seed)
+    truth = np.append([0, 1, 2, 3, 4], rng.integers(5, size=n - 5))
+    if isinstance(family, Bernoulli):
+        return np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]], dtype=float)[truth], 1.0
+    if isinstance(family, VonMisesFisher):
+        return np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0]], dtype=float)[truth], 0.0
+    return 1000.0 * rng.standard_normal((5, 3))[truth] + rng.standard_normal((n, 3)), 2.0
+
+
+FAMILIES = {
+    "Gaussian": Gaussian(1.0, 1e6),
+    "Gaussian about 3": Gaussian(4.0, 1e6, prior_mean=3.0),
+    "GaussianUnknownVariance": GaussianUnknownVariance(1.0, 1e6),
+    "GaussianUnknownVariance about 3": GaussianUnknownVariance(4.0, 1e6, prior_mean=3.0),
+    "Bernoulli": Bernoulli(1e-30, 1e-30),
+    "VonMisesFisher": VonMisesFisher(1e5),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_feature_that_comes_later_was_zero_before(name):
+    family = FAMILIES[name]
+    X, later = far_apart(family, 60)
+    padded = np.column_stack([X, np.zeros(60), np.zeros(60)])
+    after = padded[20:50].copy()
+    after[:, 3] = later
+    model = learnt(DynamicalMixture(family), dicts(X))
+    learnt(model, dicts(after, (*NAMES, "e")))
+    expected = Mixture(family).fit(padded)
+    ours, theirs = model.mixture._engine.arrays(), expected.partial_fit(after)._engine.arrays()
+    assert model.feature_names == (*NAMES, "e")
+    assert ours["n"].tolist() == theirs["n"].tolist()  # as many tables, the same latest label
+    close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)
+    compare = close if "about" in name else np.testing.assert_array_equal
+    for statistic in {"sums", "counts", "misses", "scatter"} & set(ours):
+        compare(ours[statistic], theirs[statistic], err_msg=statistic)
+    close(model.mixture.centers_, expected.centers_)
+    assert [model.predict_one(x) for x in dicts(after, (*NAMES, "e"))] == expected.predict(after).tolist()
+
+
+def test_rows_that_wait_are_learnt_with_the_features_of_their_time():
+    X, _ = blobs(60, spread=2.0)
+    waited, asked = DynamicalMixture(PLAIN), DynamicalMixture(PLAIN)
+    for model in (waited, asked):
+        learnt(model, dicts(X[:30, :3]))
+        if model is asked:
+            assert model.n_tables > 1
+        learnt(model, dicts(X[30:]))
+    assert same(waited.mixture, asked.mixture)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_widening_the_compiled_engine_is_widening_the_reference(name):
+    family = FAMILIES[name]
+    X, _ = far_apart(family, 40)
+    expected = Mixture(family).fit(X)
+    law = reference.ReferenceEngine(expected._engine.model, 3)
+    law.run(X, np.arange(40.0))
+    assert isinstance(expected._engine, compiled.CompiledEngine)
+    wide, law = expected._engine.widened(5), law.widened(5)
+    np.testing.assert_allclose(wide.state.stats, law.state.stats, rtol=1e-9, atol=1e-9)
+    more = np.column_stack([X, np.zeros((40, 2))])
+    times = np.arange(40.0, 80.0)
+    np.testing.assert_allclose(wide.log_density(more, times), law.log_density(more, times), rtol=1e-9)
+    np.testing.assert_array_equal(wide.run(more, times).labels, law.run(more, times).labels)
+    assert expected._engine.n_features == 3  # the old one is as it was
+
+
+def test_a_row_is_judged_by_the_features_it_brings_and_the_model_stays_as_it_was():
+    model = learnt(DynamicalMixture(PLAIN), [{"a": 0.0}, {"a": 20.0}, {"a": 0.5}])
+    before = pickle.dumps(model)
+    assert model.predict_one({"a": 0.0}) == 0
+    assert model.predict_one({"a": 0.0, "new": 0.1}) == 0
+    assert model.predict_one({"a": 0.0, "new": 30.0}) == -1
+    assert model.score_one({"a": 0.0, "new": 30.0}) > model.score_one({"a": 0.0, "new": 0.1}) + 8.0
+    assert pickle.dumps(model) == before
+    model.learn_one({"a": 0.0, "new": 30.0})
+    assert model.n_tables == 3
+
+
+def test_features_that_are_given_are_all_there_are():
+    family = Gaussian([1.0, 4.0], [100.0, 400.0])
+    X, _ = blobs(50, D=3)
+    model = learnt(DynamicalMixture(family, features=["b", "a"]), dicts(X, ("a", "b", "ignored")))
+    assert model.feature_names == ("b", "a")
+    assert same(model.mixture, Mixture(family).fit(X[:, [1, 0]]))
+
+
+def test_features_after_the_warm_up_are_ignored_with_one_warning():
+    X, _ = blobs(120)
+    model = DynamicalMixture(warmup=50)
+    learnt(model, dicts(X[:20, :2]))
+    learnt(model, dicts(X[20:50, :3]))
+    with pytest.warns(UserWarning, match="feature 'd' came after the family was learnt") as record:
+        model.learn_one(dicts(X)[50])
+    learnt(model, dicts(X[51:]))  # another warning would be an error
+    model.predict_one({"e": 1.0})
+    assert record[0].filename == __file__
+    assert model.feature_names == ("a", "b", "c")
+    X[:20, 2] = 0.0
+    assert same(model.mixture, Mixture().partial_fit(X[:50, :3]).partial_fit(X[50:, :3]))
+
+
+def test_a_family_of_ones_own_has_the_features_of_the_first_row():
+    class Mine(Gaussian):
+        pass
+
+    model = learnt(DynamicalMixture(Mine(1.0, 100.0)), [{"a": 0.0}, {"a": 9.0}])
+    with pytest.warns(UserWarning, match="'b'"):
+        model.learn_one({"a": 0.1, "b": 50.0})
+    assert model.n_tables == 2
+
+
+# Bad input
+
+
+BAD = {
+    "nan": ({"a": float("nan"), "b": 1.0}, "feature 'a' must be a finite number, got nan"),
+    "inf": ({"a": 1.0, "b": float("inf")}, "feature 'b' must be a finite number, got inf"),
+    "inf that cancels": ({"a": float("-inf"), "b": float("inf")}, "feature 'a'"),
+    "text": ({"a": "1.0", "b": 1.0}, "feature 'a' must be a finite number, got '1.0'"),
+    "nothing": ({"a": None, "b": 1.0}, "feature 'a'"),
+    "complex": ({"a": 1j, "b": 1.0}, "feature 'a'"),
+    "too large": ({"a": 0.0, "b": 10**400}, "feature 'b'"),
+    "too far": ({"a": 0.0, "b": 1e200}, r"X must lie within 1e\+140 of the prior mean, got 1e\+200 at feature 'b'"),
+    "too far, cancelling": ({"a": -1e200, "b": 1e200}, "feature 'a'"),
+    "bad and new": ({"a": 0.0, "b": 0.0, "c": float("nan")}, "feature 'c'"),
+    "bad and absent": ({"b": float("nan")}, "feature 'b'"),
+}
+
+
+@pytest.mark.parametrize(("x", "message"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("n", [0, 1, 3, MOST_ROWS - 1])
+def test_a_bad_value_is_refused_by_its_own_call_and_changes_nothing(x, message, n):
+    X, _ = blobs(MOST_ROWS + 10, D=2)
+    model = learnt(DynamicalMixture(PLAIN), dicts(X[:n]))
+    for method in (model.learn_one, model.predict_one, model.predict_proba_one, model.score_one):
+        with pytest.raises(ValueError, match=message):
+            method(x)
+    learnt(model, dicts(X[n:]))
+    assert same(model.mixture, Mixture(PLAIN).fit(X))
+    assert model.feature_names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("family", "x", "message"),
+    [
+        (Bernoulli(1.0, 1.0), {"a": 0, "b": 0.5}, "Bernoulli takes 0 and 1 only, got 0.5 at feature 'b'$"),
+        (VonMisesFisher(10.0), {"a": 0.9, "b": 0.0}, "takes unit vectors, got a row of length 0.9; divide"),
+        (VonMisesFisher(10.0), {"a": 1.0006, "b": 0.0}, "takes unit vectors"),
+    ],
+)
+def test_a_family_may_refuse_a_row(family, x, message):
+    model = learnt(DynamicalMixture(family), [{"a": 1, "b": 0}, {"a": True, "b": False}])
+    with pytest.raises(ValueError, match=message):
+        model.learn_one(x)
+    assert same(model.mixture, Mixture(family).fit([[1.0, 0.0], [1.0, 0.0]]))
+
+
+def test_a_lone_direction_and_an_empty_row_are_refused():
+    with pytest.raises(ValueError, match="at least 2 features"):
+        DynamicalMixture(VonMisesFisher(10.0)).learn_one({"a": 1.0})
+    with pytest.raises(ValueError, match="at least one feature"):
+        DynamicalMixture(PLAIN).learn_one({})
+
+
+def test_rows_near_the_edges_of_what_is_looked_at_quickly_are_learnt():
+    family = VonMisesFisher(10.0)
+    X = np.array([[1.0, 0.0], [1.00049, 0.0], [0.0, 0.99951]])
+    assert same(learnt(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
+    for family in (PLAIN, Gaussian(1.0, 100.0, prior_mean=1e200)):
+        X = np.array([[1e31, 0.0], [-1e100, 3.0]]) + family.prior_mean
+        assert same(learnt(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
+
+
+def test_a_row_of_zeros_may_lie_too_far_from_the_prior_mean():
+    model = learnt(DynamicalMixture(Gaussian(1.0, 100.0, prior_mean=1e200)), [{"a": 1e200}, {"a": 1e200}])
+    with pytest.raises(ValueError, match="got 0.0 at feature 'a'"):
+        model.learn_one({"a": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"family": Gaussian([1.0, 2.0], 9.0)}, "hyperparameters for 2 features: give their names"),
+        ({"family": Gaussian([1.0, 2.0], 9.0), "features": ["a"]}, "for 2 features, and features names 1"),
+        ({"features": []}, "features must be different names"),
+        ({"features": ["a", "a"]}, "features must be different names"),
+        ({"features": ["a", "t"], "time_key": "t"}, "time_key not among them"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"warmup": 1}, "warmup"),
+        ({"family": "Gaussian"}, "family must be a Family"),
+    ],
+)
+def test_bad_parameters_are_refused_at_once(keywords, message):
+    with pytest.raises(ValueError, match=message):
+        DynamicalMixture(**keywords)
+
+
+# Time
+
+HOURS = [dt.datetime(2024, 3, 1) + i * dt.timedelta(hours=i % 5, microseconds=i) for i in range(60)]
+HOURS.sort()
+
+
+def test_times_are_those_of_the_estimator():
+    X, _ = blobs(60)
+    times = np.sort(np.random.default_rng(1).uniform(0.0, 100.0, size=60))
+    kinds = (PLAIN, Exponential(5.0))
+    expected = Mixture(*kinds).fit(X, times=times)
+    by_key = DynamicalMixture(*kinds, time_key="t")
+    by_argument = DynamicalMixture(*kinds)
+    for x, t in zip(dicts(X), times, strict=True):
+        stamped = {"t": t, **x}
+        by_key.learn_one(stamped)
+        assert by_key.predict_one(stamped) >= 0
+        assert stamped == {"t": t, **x}
+        by_argument.learn_one(x, t=float(t))
+    assert same(by_key.mixture, expected)
+    assert same(by_argument.mixture, expected)
+    assert by_key.feature_names == NAMES
+    x = dicts(X)[0]
+    for model in (by_key, by_argument):
+        assert model.score_one(x) == -expected.score_samples(X[:1])[0]  # now
+    assert by_key.score_one(x | {"t": 150}) == -expected.score_samples(X[:1], [150])[0] > by_key.score_one(x)
+    assert by_argument.predict_proba_one(x, t=150)[-1] == expected.predict_proba(X[:1], [150])[0, -1]
+
+
+def _stamps(kind):
+    pandas = pytest.importorskip("pandas")
+    zone = dt.timezone(dt.timedelta(hours=5))
+    return {
+        "naive": HOURS,
+        "aware": [hour.replace(tzinfo=dt.UTC).astimezone(zone) for hour in HOURS],
+        "pandas": [pandas.Timestamp(hour) for hour in HOURS],
+        "pandas aware": [pandas.Timestamp(hour, tz="Europe/Berlin") for hour in HOURS],
+        "datetime64": [np.datetime64(hour) for hour in HOURS],
+        "days": [dt.date(2024, 1, 1) + dt.timedelta(days=i // 2) for i in range(60)],
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["naive", "aware", "pandas", "pandas aware", "datetime64", "days"])
+def test_dates_are_those_of_the_estimator(kind):
+    X, _ = blobs(60)
+    stamps = _stamps(kind)
+    kinds = (PLAIN, Exponential(dt.timedelta(hours=6)))
+    model = DynamicalMixture(*kinds, time_key="at")
+    for i, (x, stamp) in enumerate(zip(dicts(X), stamps, strict=True)):
+        model.learn_one(x | {"at": stamp})
+        if i % 10 == 0:
+            assert model.predict_one(x | {"at": stamp}) >= 0
+    assert same(model.mixture, Mixture(*kinds).fit(X, times=stamps))
+    with pytest.raises(ValueError, match=r"times must not run backwards: .* is earlier than .*2024"):
+        model.learn_one(dicts(X)[0] | {"at": stamps[3]})
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [
+        (1.0, 0.5, "times must not run backwards: 0.5 is earlier than 1.0, the latest time of the stream"),
+        (1.0, None, "this call's time is the index of arrival, earlier ones were numbers"),
+        (None, 1.0, "this call's time is numbers, earlier ones were the index of arrival"),
+        (1.0, HOURS[0], "this call's time is dates, earlier ones were numbers"),
+        (HOURS[0], 1.0, "this call's time is numbers, earlier ones were dates"),
+        (HOURS[0], None, "this call's time is the index of arrival, earlier ones were dates"),
+        (1.0, float("nan"), "time must be a finite number, within ±1e\\+150, or a date, got nan"),
+        (1.0, 1e200, "time must be a finite number"),
+        (1.0, "2024-03-01", "time must be a finite number"),
+        (HOURS[0], np.datetime64("NaT"), "NaT"),
+        (HOURS[0], np.datetime64(2**60, "s"), "30 million years"),
+        (HOURS[0], np.datetime64(10**13, "s"), "285,000 years"),
+    ],
+)
+@pytest.mark.parametrize("keywords", [{}, {"features": NAMES}], ids=["features found", "features given"])
+def test_a_bad_time_is_refused_and_changes_nothing(first, then, message, keywords):
+    x = dict.fromkeys(NAMES, 1.0)
+    model = learnt(DynamicalMixture(PLAIN, **keywords), [x, x], t=first)
+    before = pickle.dumps(model)
+    for row in (x, x | {"new": 1.0}):
+        with pytest.raises(ValueError, match=message):
+            model.learn_one(row, t=then)
+    assert pickle.dumps(model) == before
+    model.learn_one(x, t=first)
+    assert model.mixture.n_observations_ == 3
+
+
+def test_a_time_key_wants_its_time_in_x_and_nowhere_else():
+    model = DynamicalMixture(PLAIN, time_key="t")
+    with pytest.raises(ValueError, match="x must hold its time as 't', got the keys \\['a'\\]"):
+        model.learn_one({"a": 1.0})
+    with pytest.raises(ValueError, match="t must be left out, got 3"):
+        model.learn_one({"a": 1.0, "t": 3}, t=3)
+    with pytest.raises(ValueError, match="at least one feature"):
+        model.learn_one({"t": 3})
+
+
+# The warm-up
+
+
+def test_a_warm_up_ends_by_itself_and_is_learnt_in_order():
+    X, truth = blobs(400)
+    model = DynamicalMixture(warmup=150)
+    for x in dicts(X[:149]):
+        assert model.predict_one(x) == -1
+        model.learn_one(x)
+    assert (model.score_one(dicts(X)[0]), model.n_tables, model.centers) == (0.0, 0, {})
+    assert not model.mixture.__sklearn_is_fitted__()
+    model = pickle.loads(pickle.dumps(model))  # with the rows that wait
+    learnt(model, dicts(X[149:151]))
+    assert model.n_tables == len(set(truth))
+    learnt(model, dicts(X[151:]))
+    expected = Mixture(warmup=150).partial_fit(X[:150]).partial_fit(X[150:])
+    assert same(model.mixture, expected)
+    assert model.mixture.family_ == expected.family_
+
+
+def test_a_warm_up_can_be_ended_early():
+    X, _ = blobs(150)
+    model = learnt(DynamicalMixture(), dicts(X[:1]))
+    with pytest.raises(ValueError, match="1 observations cannot tell them: learn at least 2 before, better 1000"):
+        model.settle()
+    learnt(model, dicts(X[1:]))
+    model.settle()
+    model.settle()
+    assert same(model.mixture, Mixture().fit(X))
+
+
+def test_with_a_known_family_features_come_after_the_warm_up_too():
+    X, _ = blobs(150)
+    model = learnt(DynamicalMixture(PLAIN, alpha=None, warmup=100), dicts(X[:100, :3]))
+    learnt(model, dicts(X[100:]))
+    assert model.feature_names == NAMES
+
+
+# In river's company
+
+
+def test_copies_go_their_own_ways():
+    X, _ = blobs(80)
+    model = learnt(DynamicalMixture(PLAIN), dicts(X[:40]))
+    twins = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.clone(include_attributes=True)]
+    for twin in twins:
+        learnt(twin, dicts(X[40:]))
+        assert same(twin.mixture, Mixture(PLAIN).fit(X))
+    assert same(model.mixture, Mixture(PLAIN).fit(X[:40]))
+    assert model.clone().n_tables == 0
+
+
+def test_in_a_pipeline_with_rivers_evaluation():
+    X, truth = blobs(300)
+    model = preprocessing.StandardScaler() | DynamicalMixture(Gaussian(0.02, 1.0), alpha=0.1)
+    metric = evaluate.progressive_val_score(stream.iter_array(X, truth), model, metrics.AdjustedRand())
+    assert metric.get() > 0.8
+    assert model["DynamicalMixture"].mixture.n_observations_ == 300
+    assert model.score_one(dict.fromkeys(range(4), 100.0)) > 300.0
+
+
+def test_a_pipeline_hands_the_time_over_in_x():
+    X, _ = blobs(60)
+    scaled = compose.Discard("t") | preprocessing.StandardScaler()
+    pipeline = (scaled + compose.Select("t")) | DynamicalMixture(PLAIN, Exponential(5.0), time_key="t")
+    by_hand, model = preprocessing.StandardScaler(), DynamicalMixture(PLAIN, Exponential(5.0))
+    for i, x in enumerate(dicts(X)):
+        t = i**1.5
+        pipeline.learn_one({"t": t, **x})
+        by_hand.learn_one(x)
+        model.learn_one(by_hand.transform_one(x), t)
+    assert set(pipeline["DynamicalMixture"].feature_names) == set(NAMES)
+    order = [model.feature_names.index(name) for name in pipeline["DynamicalMixture"].feature_names]
+    np.testing.assert_allclose(
+        pipeline["DynamicalMixture"].mixture.centers_, model.mixture.centers_[:, order], rtol=1e-12
+    )
