@@ -67,6 +67,8 @@ class DynamicalMixture(base.Clusterer):
         warmup: how many observations to learn from what is unknown.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
         learn_alpha: whether alpha goes on learning.
+        max_tables: how many tables may be open; one more closes the one with the least occupancy.
+        prune_below: the occupancy below which a table closes.
 
     >>> from dyncrp import Gaussian
     >>> from dyncrp.river import DynamicalMixture
@@ -93,6 +95,8 @@ class DynamicalMixture(base.Clusterer):
         warmup: int = 1000,
         resolution: float = 1.0,
         learn_alpha: bool = False,
+        max_tables: int | None = None,
+        prune_below: float = 0.0,
     ) -> None:
         self.family = family
         self.dynamics = dynamics
@@ -102,8 +106,19 @@ class DynamicalMixture(base.Clusterer):
         self.warmup = warmup
         self.resolution = resolution
         self.learn_alpha = learn_alpha
+        self.max_tables = max_tables
+        self.prune_below = prune_below
 
-        self._model = Mixture(family, dynamics, alpha, warmup=warmup, resolution=resolution, learn_alpha=learn_alpha)
+        self._model = Mixture(
+            family,
+            dynamics,
+            alpha,
+            warmup=warmup,
+            resolution=resolution,
+            learn_alpha=learn_alpha,
+            max_tables=max_tables,
+            prune_below=prune_below,
+        )
         wanted = self._model._checked()
         self._warming = wanted.settled is None
         self._family = wanted.family  # as known now
