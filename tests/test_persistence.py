@@ -12,6 +12,7 @@ import tracemalloc
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -24,6 +25,7 @@ from dyncrp import (
     DynamicalMixture,
     Exponential,
     Gaussian,
+    GaussianUnknownVariance,
     Hyperbolic,
     LinearODE,
     Oscillatory,
@@ -176,6 +178,11 @@ def test_a_subclass_with_the_name_of_a_built_in_cannot_be_saved(tmp_path):
         DynamicalMixture(subclass(1.0, 100.0)).fit([[0.0]]).save(tmp_path / "model")
 
 
+@dataclass(frozen=True, eq=False)
+class Foreign(Gaussian):
+    """A family without compiled code."""
+
+
 @dataclass(frozen=True)
 class Slow(Exponential):
     """A dynamics of the user's own."""
@@ -210,6 +217,19 @@ def test_what_load_would_refuse_is_not_saved(bad):
         deep = deep * Stationary()
     with pytest.raises(ValueError, match="100 levels"):
         persistence.dumps({"dynamics": deep}, {})
+
+
+@pytest.mark.parametrize("options", [{}, {"learn_alpha": True}], ids=str)
+@pytest.mark.parametrize(
+    "family", [*FAMILIES.values(), GaussianUnknownVariance(1.0, 25.0), Foreign(1.0, 25.0)], ids=repr
+)
+def test_everything_in_a_file_is_documented(family, options, monkeypatch):
+    monkeypatch.setitem(families_module.FAMILIES, "Foreign", Foreign)
+    X, _ = stream(family)
+    with np.load(io.BytesIO(DynamicalMixture(family, Exponential(5.0), **options).fit(X).to_bytes())) as file:
+        names = [*file.files, *json.loads(file["header"].tobytes())["config"]]
+    page = (Path(__file__).parents[1] / "docs" / "files.md").read_text()
+    assert [name for name in names if f"`{name}`" not in page and f"`config.{name}`" not in page] == []
 
 
 # --- refusing -------------------------------------------------------------------------------------------------------

@@ -391,6 +391,7 @@ def test_numbers_of_any_kind_are_times(numbers):
         (pl.Series([DATES[0], None]), r"NaT at times\[1\]"),
         (pd.Series([1, None], dtype="Int64"), "times must be"),
         (pl.Series([1, None]), r"finite.*times\[1\]"),
+        (STAMPS[:1].as_unit("ns") + pd.to_timedelta([1, 0], "ns"), r"backwards: times\[1\]"),
         (STAMPS[[1, 0]], r"backwards: times\[1\] = 2024-03-31T00:00:00"),
         # 03:30 comes twice: the second one first is an hour too early
         ([datetime(2024, 10, 27, 3, 30, tzinfo=ATHENS, fold=fold) for fold in (1, 0)], "backwards"),
