@@ -332,7 +332,7 @@ def members_of(content):
 @given(
     st.sampled_from(FILES),
     st.dictionaries(st.sampled_from(sorted(members_of(FILES[0]))), st.sampled_from(FILES), max_size=4),
-    st.dictionaries(st.text(min_size=1, max_size=5), st.binary(max_size=20), max_size=2),
+    st.dictionaries(st.text("abé./", min_size=1, max_size=5), st.binary(max_size=20), max_size=2),
 )
 @settings(max_examples=150)
 def test_files_spliced_from_the_members_of_several(content, others, strangers):
