@@ -171,6 +171,20 @@ def test_rows_that_an_interruption_kept_waiting_are_learnt_later(monkeypatch, n)
     assert same(model.mixture, Mixture(PLAIN).fit(X))
 
 
+def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
+    X, _ = blobs(MOST_ROWS)
+    model = learnt(DynamicalMixture(PLAIN), dicts(X[:-1]))
+
+    def broken(*arguments, **keywords):
+        raise TypeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Mixture, "partial_fit", broken)
+        with pytest.raises(TypeError, match="broken"):
+            model.learn_one(dicts(X)[-1])
+    assert same(model.mixture, Mixture(PLAIN).fit(X))
+
+
 @pytest.mark.parametrize(("D", "most"), [(2, 1024), (30_000, 5)])
 def test_few_rows_wait(D, most):
     model = learnt(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
@@ -288,7 +302,7 @@ def test_features_after_the_warm_up_are_ignored_with_one_warning():
     model = DynamicalMixture(warmup=50)
     learnt(model, dicts(X[:20, :2]))
     learnt(model, dicts(X[20:50, :3]))
-    with pytest.warns(UserWarning, match="feature 'd' came after the family was learnt") as record:
+    with pytest.warns(UserWarning, match="feature 'd' came after the features were settled") as record:
         model.learn_one(dicts(X)[50])
     learnt(model, dicts(X[51:]))  # another warning would be an error
     model.predict_one({"e": 1.0})

@@ -25,7 +25,6 @@ from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance
 from dyncrp.families.von_mises_fisher import NORM_TOLERANCE
 from dyncrp.mixture import DATES, INDEX, NUMBERS
 from dyncrp.mixture import DynamicalMixture as Mixture
-from dyncrp.mixture import _sharpened as sharpened
 
 if TYPE_CHECKING:
     from dyncrp.engine.compiled import CompiledEngine
@@ -127,14 +126,16 @@ class DynamicalMixture(base.Clusterer):
         )
         wanted = self._model._checked()
         self._warming = wanted.settled is None
-        # As known now: it says what a row may be.
-        self._family = wanted.family if self._warming else sharpened(wanted.family, wanted.resolution)
+        self._family = wanted.family  # as known now: it says what a row may be
+        if not self._warming and wanted.resolution != 1.0:
+            self._family = wanted.family.sharpened(wanted.resolution)
         self._scalar = wanted.family.known and type(wanted.family) in GROWING  # and without vectors, see below
         self._warned = False
         self._clock: str | None = None
         self._last = -inf  # the latest time
-        self._rows: list[bytes] = []  # the values of each row that waits, as float64
-        self._times: list[float] = []  # theirs, unless that is the index of arrival; of dates, microseconds
+        # The values of each row that waits, as float64. Before them its time, unless that is the index of arrival: a
+        # float64, or the microseconds of a date as int64.
+        self._rows: list[bytes] = []
         self._lay_out(self._checked_features())
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
@@ -142,14 +143,15 @@ class DynamicalMixture(base.Clusterer):
         if t is None and len(x) == self._size:
             try:
                 values = self._get(x)
-                if self._shortest <= hypot(*values) <= self._longest:
-                    rows = self._rows
-                    rows.append(self._pack(*values))
-                    if len(rows) >= self._most:
-                        self._hand_over()
-                    return
+                plain = self._shortest <= hypot(*values) <= self._longest
             except (KeyError, TypeError, OverflowError):
-                pass  # it will be told below what is wrong with x, if anything
+                plain = False
+            if plain:
+                rows = self._rows
+                rows.append(self._pack(*values))
+                if len(rows) >= self._most:
+                    self._hand_over()
+                return
         self._learn(x, t)
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
@@ -232,10 +234,10 @@ class DynamicalMixture(base.Clusterer):
         if names is not self._names or self._clock is None:
             self._clock = clock
             self._widen(names)
-        self._rows.append(row)
         if clock != INDEX:
-            self._times.append(time)
             self._last = time
+            row = struct.pack("q" if clock == DATES else "d", time) + row
+        self._rows.append(row)
         if len(self._rows) >= self._most:
             self._hand_over()
 
@@ -323,21 +325,26 @@ class DynamicalMixture(base.Clusterer):
 
     def _hand_over(self) -> None:
         """Let the model learn all rows that wait. Interrupted, those that it came to wait no longer."""
-        model, rows, times = self._model, self._rows, self._times
+        model, rows, clock = self._model, self._rows, self._clock
         begun = model.__sklearn_is_fitted__()
         before = model._engine.n_observations if begun else 0
         try:
-            if begun and len(rows) <= FEW and self._clock != DATES:
-                for i, row in enumerate(rows):
-                    model.learn_one(np.frombuffer(row), times[i] if times else None)
+            if begun and len(rows) <= FEW and clock != DATES:
+                for row in map(np.frombuffer, rows):
+                    if clock == INDEX:
+                        model.learn_one(row)
+                    else:
+                        model.learn_one(row[1:], float(row[0]))
             else:
                 table = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
-                kind = "M8[us]" if self._clock == DATES else np.float64
-                model.partial_fit(table, times=np.array(times, dtype=kind) if times else None)
+                if clock == INDEX:
+                    model.partial_fit(table)
+                else:
+                    times = table[:, 0].view("M8[us]") if clock == DATES else table[:, 0]
+                    model.partial_fit(table[:, 1:], times=times)
         finally:
             if model.__sklearn_is_fitted__():
-                done = model._engine.n_observations - before
-                del rows[:done], times[:done]
+                del rows[: model._engine.n_observations - before]
         if self._warming:
             self._warming = False
             self._family = model.family_
@@ -384,7 +391,7 @@ class DynamicalMixture(base.Clusterer):
         self._warned = True
         new = next(name for name in x if name not in self._positions)
         warnings.warn(
-            f"feature {new!r} came after the family was learnt, and is ignored, as all other new ones will be",
+            f"feature {new!r} came after the features were settled; it is ignored, as all other new ones will be",
             stacklevel=5,
         )
 
