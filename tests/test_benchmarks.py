@@ -221,3 +221,20 @@ def test_the_chart_of_real_streams_is_drawn_from_what_was_saved(tmp_path):
     assert list(saved) == ["wine", "digits"]
     real_chart.draw(saved, tmp_path / "real.png")
     assert (tmp_path / "real.png").stat().st_size > 1000
+
+
+def test_the_soak_compares_the_engine_with_the_law(monkeypatch):
+    from benchmarks import soak
+
+    monkeypatch.setattr(soak, "LAW_FROM_STATE", 1000)
+    monkeypatch.setattr(soak, "LAW_FROM_NOTHING", 2000)
+    done = []
+    rows, drift = soak.run(20_000, 0, done.append)
+    assert sum(done) == 23_000
+    assert len(rows) == soak.TENTHS
+    assert rows[-1]["opened"] > soak.LIMITS["max_tables"] >= rows[-1]["clusters"]
+    differ, evidence, centre, ami = drift.values()
+    assert differ == 0
+    assert evidence < 1e-9
+    assert centre < 1e-9
+    assert ami > 0.9  # the law began too late to have forgotten the same

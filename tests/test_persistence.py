@@ -1,14 +1,23 @@
 """Models as files: exact, atomic, and refusing everything that ``save`` did not write."""
 
+import copy
+import errno
 import io
 import json
 import os
 import pickle
 import stat
+import threading
+import tracemalloc
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from dyncrp import (
     Bernoulli,
@@ -79,11 +88,15 @@ def saved(fitted, tmp_path):
 def contents(path):
     with np.load(path) as file:
         arrays = dict(file)
+    del arrays["sha256"]
     return json.loads(arrays.pop("header").tobytes()), arrays
 
 
 def rewrite(path, header, arrays):
-    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+    """Forge a file whose sha256 is right, whatever it holds."""
+    text = header if isinstance(header, str) else json.dumps(header)
+    members = {"header": np.frombuffer(text.encode(), dtype=np.uint8)} | arrays
+    np.savez(path, sha256=persistence._digest(members), **members)
 
 
 # --- exact ----------------------------------------------------------------------------------------------------------
@@ -224,18 +237,31 @@ def test_random_bytes_are_refused(seed, tmp_path):
         DynamicalMixture.load(path)
 
 
-def test_a_damaged_byte_is_refused_or_harmless(saved, fitted):
-    content = saved.read_bytes()
-    probe = [[1.0, 2.0]]
-    for position in range(0, len(content), 3):
+def test_any_damaged_byte_is_refused_or_harmless(fitted):
+    content = fitted.to_bytes()
+    harmless = 0
+    for position in range(len(content)):
         damaged = bytearray(content)
-        damaged[position] ^= 0xFF
-        saved.write_bytes(bytes(damaged))
+        damaged[position] ^= 1 + position % 255
         try:
-            loaded = DynamicalMixture.load(saved)
+            loaded = DynamicalMixture.from_bytes(bytes(damaged))
         except ValueError:
             continue
-        assert said(loaded, probe) == said(fitted, probe)
+        harmless += 1
+        assert loaded.to_bytes() == content
+    assert harmless < len(content) / 4  # dates, modes and such in the frame of the zip
+
+
+def test_a_changed_header_or_array_is_noticed(saved):
+    header, arrays = contents(saved)
+    text = np.frombuffer(json.dumps(header).replace("100.0", "101.0").encode(), dtype=np.uint8)
+    digest = np.load(saved)["sha256"]
+    arrays["sums"][0, 0] += 1e-9
+    for spoilt in ({"header": text}, arrays, {"sha256": digest[:-1]}):
+        genuine = dict(np.load(saved))
+        np.savez(saved.with_name("forged.npz"), **{**genuine, **spoilt})
+        with pytest.raises(ValueError, match=r"forged\.npz was changed after it was saved"):
+            DynamicalMixture.load(saved.with_name("forged.npz"))
 
 
 @pytest.mark.parametrize(
@@ -245,6 +271,14 @@ def test_another_format_or_version_is_refused(saved, bad):
     header, arrays = contents(saved)
     rewrite(saved, {**header, **bad}, arrays)
     with pytest.raises(ValueError, match=r"model\.npz"):
+        DynamicalMixture.load(saved)
+
+
+def test_a_newer_version_is_said_to_be_newer_even_if_its_digest_is_another(saved):
+    header, arrays = contents(saved)
+    text = np.frombuffer(json.dumps(header | {"version": 7}).encode(), dtype=np.uint8)
+    np.savez(saved, header=text, blake=np.zeros(3), **arrays)
+    with pytest.raises(ValueError, match=r"version 7; this dyncrp reads version 1 .*newer dyncrp wrote it"):
         DynamicalMixture.load(saved)
 
 
@@ -305,12 +339,126 @@ def test_wrong_arrays_are_refused(saved, name, spoil):
         DynamicalMixture.load(saved)
 
 
+def test_arrays_that_do_not_belong_are_refused(saved):
+    header, arrays = contents(saved)
+    rewrite(saved, header, arrays | {"more": np.zeros(3)})
+    with pytest.raises(ValueError, match=r"its arrays are .*'more'"):
+        DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i4", "<u8", "|b1", "<f2", "<M8[s]", "|V8", "<U2", "<c8"])
+@pytest.mark.parametrize("name", ["sums", "n"])
+def test_other_kinds_of_numbers_are_refused(saved, name, dtype):
+    header, arrays = contents(saved)
+    rewrite(saved, header, arrays | {name: np.zeros(arrays[name].shape, dtype=dtype)})
+    with pytest.raises(ValueError, match=f"'{name}' of .* is not what save writes"):
+        DynamicalMixture.load(saved)
+
+
+def test_arrays_by_columns_are_saved_by_rows_and_refused_otherwise(saved):
+    by_columns = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    _, arrays = persistence.loads(persistence.dumps({}, {"a": by_columns}))
+    np.testing.assert_array_equal(arrays["a"], by_columns)
+    header, arrays = contents(saved)
+    rewrite(saved, header, arrays | {"sums": np.asfortranarray(arrays["sums"])})
+    with pytest.raises(ValueError, match=r"'sums' of .* is not what save writes"):
+        DynamicalMixture.load(saved)
+
+
+def test_bytes_of_another_order_are_saved_in_ours():
+    _, arrays = persistence.loads(persistence.dumps({}, {"a": np.array([1.0, 2.0], dtype=">f8")}))
+    assert arrays["a"].dtype.isnative
+    assert arrays["a"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        ("family", {"kind": "Bernoulli", "a": 1.0, "b": 1.0}, "given as Gaussian.*and is Bernoulli"),
+        ("family", {"kind": "Gaussian", "variance": [1.0] * 3, "prior_variance": 9.0}, "for 3 features, and it has 2"),
+        ("alpha", "auto", "alpha"),
+        ("alpha", 0, "alpha"),
+    ],
+)
+def test_what_was_settled_must_suit_the_parameters(saved, where, value, message):
+    header, arrays = contents(saved)
+    header["config"]["settled"][where] = value
+    rewrite(saved, header, arrays)
+    with pytest.raises(ValueError, match=message):
+        DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("clock", "dawn"),
+        ("n_features", 3),
+        ("n_features", 2.0),
+        ("n_features", 10**12),
+        ("feature_names", ["a"]),
+        ("feature_names", "ab"),
+        ("feature_names", [1, 2]),
+        ("engine", "ReferenceEngine"),
+        ("params", []),
+        ("settled", None),
+    ],
+)
+def test_a_bad_entry_of_the_header_is_refused(saved, name, value):
+    header, arrays = contents(saved)
+    header["config"] |= {"feature_names": ["a", "b"], name: value}
+    rewrite(saved, header, arrays)
+    with pytest.raises(ValueError, match=r"model\.npz does not hold a DynamicalMixture"):
+        DynamicalMixture.load(saved)
+
+
+def test_a_learning_alpha_needs_a_kernel_that_is_never_negative_in_a_file_too(tmp_path):
+    path = tmp_path / "model.npz"
+    DynamicalMixture(Gaussian(1.0, 100.0), LinearODE([1.0, 20.0])).fit([[0.0], [9.0]]).save(path)
+    header, arrays = contents(path)
+    header["config"]["params"] |= {"learn_alpha": True, "dynamics": {"kind": "Exponential", "timescale": 20.0}}
+    header["config"]["prior_alpha"] = 1.0
+    alpha = {"alpha_log_posterior": np.zeros(181), "alpha_total": np.zeros(1, complex), "alpha_time": np.array(1.0)}
+    rewrite(path, header, arrays | alpha)
+    with pytest.raises(ValueError, match="never be negative"):
+        DynamicalMixture.load(path)
+
+
+def npy(shape, dtype="<f8", data=b""):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+@pytest.mark.parametrize("shape", ["(10**15,)", "(1000000000000000,)", "(3000000000, 3000000000)", "(-1,)", "(1,) * 9"])
+def test_an_array_that_promises_more_than_it_holds_is_refused_before_there_is_room_for_it(saved, shape):
+    with zipfile.ZipFile(saved, "a") as file:
+        file.writestr("more.npy", npy(shape, data=b"12345678"))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"model\.npz is not a readable dyncrp model"):
+        DynamicalMixture.load(saved)
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+
+
+def test_a_compressed_file_is_refused_unopened(saved):
+    with zipfile.ZipFile(saved, "a", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("more.npy", npy("(10000000,)", data=bytes(80_000_000)))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="larger than the file"):
+        DynamicalMixture.load(saved)
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+    _, arrays = contents(saved)
+    np.savez_compressed(saved, header=np.zeros(3), **arrays)
+    with pytest.raises(ValueError, match="compressed"):
+        DynamicalMixture.load(saved)
+
+
 @pytest.mark.parametrize("depth", [110, 900, 200_000])
 def test_a_hostile_depth_is_refused(saved, depth):
     header, arrays = contents(saved)
     nested = '{"kind": "Scaled", "weight": 1.0, "dynamics": ' * depth + '{"kind": "Stationary"}' + "}" * depth
-    text = json.dumps(header).replace('"alpha"', f'"deep": {nested}, "alpha"')
-    np.savez(saved, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+    rewrite(saved, json.dumps(header).replace('"alpha"', f'"deep": {nested}, "alpha"'), arrays)
     with pytest.raises(ValueError, match=r"model\.npz"):
         DynamicalMixture.load(saved)
 
@@ -360,19 +508,75 @@ def test_pickles_are_refused_unopened(saved, tmp_path):
 # --- atomic ---------------------------------------------------------------------------------------------------------
 
 
+def check_failure(saved, fitted, errno_):
+    old = saved.read_bytes()
+    fitted.partial_fit([[1.0, 1.0]])
+    with pytest.raises(OSError, match=rf"{os.strerror(errno_)}.*model\.npz") as info:
+        fitted.save(saved)
+    assert info.value.errno == errno_
+    assert saved.read_bytes() == old
+    assert os.listdir(saved.parent) == ["model.npz"]
+
+
 @pytest.mark.parametrize("call", ["replace", "fsync"])
 def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(saved, fitted, monkeypatch, call):
     def fail(*_):
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    old = saved.read_bytes()
-    fitted.partial_fit([[1.0, 1.0]])
-    with monkeypatch.context() as patch:
-        patch.setattr(os, call, fail)
-        with pytest.raises(OSError, match="disk full"):
-            fitted.save(saved)
-    assert saved.read_bytes() == old
-    assert os.listdir(saved.parent) == ["model.npz"]
+    monkeypatch.setattr(os, call, fail)
+    check_failure(saved, fitted, errno.ENOSPC)
+
+
+def test_a_disk_that_fills_up_half_way_leaves_the_old_file_and_nothing_else(saved, fitted, monkeypatch):
+    class Filling(io.FileIO):
+        def write(self, content):
+            super().write(bytes(content)[:100])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fdopen", Filling)
+    check_failure(saved, fitted, errno.ENOSPC)
+
+
+def test_a_limit_on_the_size_of_files_leaves_the_old_file_and_nothing_else(saved, fitted):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        check_failure(saved, fitted, errno.EFBIG)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_readers_see_one_save_or_another_while_a_writer_saves(tmp_path):
+    """Forty saves, three readers: every load is the whole of one of the models, and never of an earlier one."""
+    path = tmp_path / "model.npz"
+    model = DynamicalMixture(Gaussian(1e-6, 100.0), Exponential(20.0)).fit(np.arange(3.0)[:, None])
+    model.save(path)
+    versions = {model.n_observations_: model.to_bytes()}
+    done = threading.Event()
+
+    def write():
+        for k in range(1, 41):
+            model.partial_fit(np.arange(50.0)[:, None] + k / 50)  # each a good deal larger than the one before
+            versions[model.n_observations_] = model.to_bytes()
+            model.save(path)
+        done.set()
+
+    def read():
+        seen = []
+        while not seen or not done.is_set():
+            loaded = DynamicalMixture.load(path)
+            assert loaded.to_bytes() == versions[loaded.n_observations_]
+            seen.append(loaded.n_observations_)
+        return seen
+
+    with ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        pool.submit(write).result()
+        histories = [reader.result() for reader in readers]
+    assert all(history == sorted(history) for history in histories)
+    assert len(set().union(*histories)) > 2
+    assert os.listdir(tmp_path) == ["model.npz"]
 
 
 def test_saving_again_replaces_the_file(saved, fitted):
@@ -423,3 +627,73 @@ def test_bytes_are_what_save_writes(tmp_path):
     assert again.log_evidence_ == model.log_evidence_
     with pytest.raises(ValueError, match=r"this is not a readable dyncrp model"):
         DynamicalMixture.from_bytes(model.to_bytes()[:-30])
+
+
+# --- what a file leaves out, and what pickles keep --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["labels_", "responsibilities_", "novelty_", "evidence_"])
+def test_a_loaded_model_says_that_its_last_batch_was_not_kept(fitted, name):
+    loaded = DynamicalMixture.from_bytes(fitted.to_bytes())
+    with pytest.raises(AttributeError, match=f"comes from a file, .*no {name}"):
+        getattr(loaded, name)
+    if name != "evidence_":
+        assert len(getattr(loaded.partial_fit([[0.0, 0.0]]), name).shape) > 0
+
+
+def test_feature_names_are_kept(tmp_path):
+    frame = pd.DataFrame({"länge": [0.0, 9.0], "b": [0.0, 9.0]})
+    model = DynamicalMixture(Gaussian(1.0, 100.0)).fit(frame)
+    model.save(tmp_path / "model")
+    loaded = DynamicalMixture.load(tmp_path / "model").partial_fit(frame)
+    assert loaded.feature_names_in_.tolist() == ["länge", "b"]
+    assert loaded.feature_names_in_.dtype == object
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame[["b", "länge"]])
+    assert not hasattr(DynamicalMixture.from_bytes(model.fit(frame.to_numpy()).to_bytes()), "feature_names_in_")
+
+
+def joblibbed(model):
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+COPIES = {
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "deepcopy": copy.deepcopy,
+    "joblib": joblibbed,
+    "bytes": lambda model: DynamicalMixture.from_bytes(model.to_bytes()),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"learn_alpha": True}, {"table_count": "posterior"}], ids=str)
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_every_copy_goes_on_to_the_bit_by_itself(copied, options):
+    family = FAMILIES["gaussian"]
+    X, times = stream(family, 240)
+    model = DynamicalMixture(family, Exponential(5.0), alpha=0.5, **options).fit(X[:150], times=times[:150])
+    mine = copied(model)
+    mine.partial_fit(X[150:], times=times[150:])
+    assert model.n_observations_ == 150
+    model.partial_fit(X[150:], times=times[150:])
+    assert mine.labels_.tolist() == model.labels_.tolist()
+    assert mine.novelty_.tobytes() == model.novelty_.tobytes()
+    assert (mine.to_bytes(), mine.alpha_) == (model.to_bytes(), model.alpha_)
+
+
+@pytest.mark.parametrize("copied", [COPIES[name] for name in ("pickle", "deepcopy", "joblib")])
+def test_pickles_keep_what_is_set_and_the_last_batch(copied, fitted):
+    fresh = copied(DynamicalMixture(Gaussian(1.0, [2.0, 3.0]), alpha=3.0))
+    assert fresh.get_params() == DynamicalMixture(Gaussian(1.0, [2.0, 3.0]), alpha=3.0).get_params()
+    with pytest.raises(NotFittedError):
+        fresh.predict([[0.0, 0.0]])
+    mine = copied(fitted.set_params(family__variance=7.0, alpha=9.0))
+    assert (mine.family.variance, mine.alpha, mine.family_.variance, mine.alpha_) == (7.0, 9.0, 1.0, 1.0)
+    assert mine.labels_.tolist() == fitted.labels_.tolist()
+    assert mine.novelty_.tolist() == fitted.novelty_.tolist()
+    assert mine.evidence_ == fitted.evidence_
+    X = [[5.0, 5.0], [3.0, 1.0]]
+    assert said(mine.partial_fit(X), X) == said(fitted.partial_fit(X), X)
+    assert mine.fit(X).alpha_ == 9.0

@@ -590,3 +590,15 @@ def test_a_pipeline_hands_the_time_over_in_x():
     np.testing.assert_allclose(
         pipeline["DynamicalMixture"].mixture.centers_, model.mixture.centers_[:, order], rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("limits", [{"max_tables": 2}, {"prune_below": 0.05}])
+def test_tables_close_as_the_estimator_closes_them(limits):
+    X = np.repeat(100.0 * np.arange(30.0), 7)[:, None] + np.zeros(4)
+    model = learnt(DynamicalMixture(Gaussian(1.0, 1e6), Exponential(3.0), **limits), dicts(X))
+    inner = Mixture(Gaussian(1.0, 1e6), Exponential(3.0), **limits).fit(X)
+    assert same(model.mixture, inner)
+    assert list(model.centers) == list(model.occupancies) == inner.table_ids_.tolist()
+    assert 1 <= model.n_tables < 5
+    assert model.predict_one(dicts(X)[0]) == -1
+    assert model.predict_one(dicts(X)[-1]) == 29

@@ -20,7 +20,7 @@ FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
 class NotANumber(TypeError, ValueError):
-    """An entry is not a number: scikit-learn promises a TypeError for those, and we a ValueError for all bad input."""
+    """No number, or a sparse table: scikit-learn promises a TypeError for those, and we a ValueError for bad input."""
 
 
 def real(value: object) -> float | None:
@@ -98,8 +98,9 @@ def as_times(
 ) -> NDArray[np.float64]:
     """Return ``times`` as finite, non-decreasing float64 of shape (N,).
 
-    Dates (``datetime64``, or ``datetime`` objects, which are brought to UTC if they name a time zone) become seconds
-    since 1970, rounded to float64: today, to 0.24 µs. Order is checked before rounding, which keeps it.
+    Dates (``datetime64``, stamps of pandas or polars, ``datetime`` objects) become seconds since 1970, rounded to
+    float64: today, to 0.24 µs. Those that name a time zone are brought to UTC, others are taken to be in it. Order is
+    checked before rounding, which keeps it.
 
     n: how many are expected, if known. last: the time of the stream so far, before which none may lie. ordered:
     whether each must also not lie before the one in front of it.
@@ -111,7 +112,7 @@ def as_times(
         ...
     ValueError: times must not run backwards: times[2] = 1 is earlier than times[1] = 2
     """
-    array = np.asarray(times)
+    array = _readings(times)
     if array.ndim != 1:
         raise ValueError(
             f"times must be one-dimensional, one for each observation, got shape {array.shape}; "
@@ -121,8 +122,8 @@ def as_times(
         raise ValueError(f"times must have one entry per observation: got {len(array)} times for {n} rows")
     if np.ma.is_masked(times):
         raise ValueError(f"times must not be masked, but times[{np.argmax(np.ma.getmask(times))}] is")
-    if array.dtype.kind == "O" and len(array) and all(isinstance(value, date) for value in array):
-        array = np.array([_utc(value) for value in array], dtype="M8[us]")
+    if array.dtype.kind == "O":
+        array = _same_kind(array)
     if array.dtype.kind == "M":
         seconds = _seconds(array)
     elif array.dtype.kind in "iuf":
@@ -150,6 +151,38 @@ def as_times(
             f"times must not run backwards: times[{i + 1}] = {array[i + 1]} is earlier than times[{i}] = {array[i]}"
         )
     return seconds
+
+
+def are_dates(times: ArrayLike) -> bool:
+    """Tell whether ``times`` are dates rather than numbers, by the first of them.
+
+    >>> are_dates([datetime(2024, 1, 1)]), are_dates([1.5])
+    (True, False)
+    """
+    array = _readings(times)
+    return array.dtype.kind == "M" or (array.dtype.kind == "O" and array.size > 0 and isinstance(array.flat[0], date))
+
+
+def _readings(times: Any) -> NDArray[Any]:
+    """Return ``times`` as an array; pandas' stamps with a time zone as datetime64 in UTC, not as objects."""
+    dtype = getattr(times, "dtype", None)
+    zoned = getattr(dtype, "tz", None) is not None and hasattr(dtype, "unit")
+    return np.asarray(times, dtype=f"M8[{dtype.unit}]" if zoned else None)  # type: ignore[union-attr]
+
+
+def _same_kind(array: NDArray[Any]) -> NDArray[Any]:
+    """Turn objects that are all dates, or all numbers, into an array of such; others stay objects."""
+    if len(array) and all(isinstance(value, date) for value in array):
+        zones = {getattr(value, "tzinfo", None) is not None: i for i, value in enumerate(array) if value == value}
+        if len(zones) == 2:
+            raise ValueError(
+                f"times must all name a time zone or none of them: times[{zones[True]}] = {array[zones[True]]} does, "
+                f"times[{zones[False]}] = {array[zones[False]]} does not"
+            )
+        return np.array([_utc(value) for value in array], dtype="M8[us]")
+    if len(array) and all(real(value) is not None for value in array):
+        return np.array([real(value) for value in array])
+    return array
 
 
 def _utc(value: date) -> date | np.datetime64:
@@ -193,7 +226,7 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
     if plain and np.vdot(X, X) < np.inf:  # one quick pass; whatever fails it is looked at below
         return X
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
-        raise TypeError(f"{name} is sparse; dyncrp needs a dense array: pass {name}.toarray()")
+        raise NotANumber(f"{name} is sparse; dyncrp needs a dense array: pass {name}.toarray()")
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(

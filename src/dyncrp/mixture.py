@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyncrp import persistence
 from dyncrp.alpha import AlphaPosterior
-from dyncrp.checks import LATEST, as_observations, as_times, positive, whole
+from dyncrp.checks import LATEST, are_dates, as_observations, as_times, positive, real, whole
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine import make_engine, reference
 from dyncrp.families import Family, Gaussian
+from dyncrp.parameters import changed, nested
 from dyncrp.tuning import DYNAMICS_TO_TRY, MOST_UNKNOWN, Candidate, Settled, settle
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
+LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
 ALPHA_EVERY = 100  # observations from one change of a learning alpha to the next
 
 # What the times of a stream are; one stream keeps to one.
@@ -101,10 +103,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     _trace: reference.Trace
     _clock: str
     _alpha_posterior: AlphaPosterior | None
+    _evidence: list[Candidate]
     dynamics_: Dynamics
-    evidence_: list[Candidate]
     n_features_in_: int
-    labels_: NDArray[np.int64]
 
     def __init__(
         self,
@@ -136,6 +137,24 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.new_table_threshold = new_table_threshold
         self.max_tables = max_tables
         self.prune_below = prune_below
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; deep, also the fields of family and dynamics, as ``family__variance``."""
+        params = super().get_params(deep=False)
+        return params | nested(params) if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by the names that ``get_params`` lists, such as ``family__variance``; all of them, or none.
+
+        >>> from dyncrp import DynamicalMixture, Exponential, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(20.0))
+        >>> model.set_params(family__variance=2.0, dynamics__timescale=5.0)
+        DynamicalMixture(dynamics=Exponential(timescale=5.0),
+                         family=Gaussian(variance=2.0, prior_variance=100.0, prior_mean=0.0))
+        """
+        for name, value in changed(type(self).__name__, self.get_params(deep=False), params).items():
+            setattr(self, name, value)
+        return self
 
     def fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored."""
@@ -176,10 +195,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_one(self, row: Float, t: Any) -> int:
         """Learn from one row as ``partial_fit`` does, and leave what is of the last batch as it was."""
-        batch = {name: value for name, value in self.__dict__.items() if name in ("_trace", "labels_")}
+        batch = self.__dict__.get("_trace")
         self.partial_fit(row, times=None if t is None else [t])
-        label = int(self.labels_[0])
-        self.__dict__.update(batch)
+        label = int(self._trace.labels[0])
+        if batch is not None:
+            self._trace = batch
         return label
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -200,17 +220,43 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return log p(x | everything so far) for each row, (n,): low means novel."""
         return self._fitted_engine().log_density(*self._checked_rows(X, times))
 
+    def score(self, X: ArrayLike, y: object = None, times: ArrayLike | None = None) -> float:
+        """Return the mean of ``score_samples``, by which scikit-learn compares models; y is ignored."""
+        return float(np.mean(self.score_samples(X, times)))
+
+    @property
+    def labels_(self) -> NDArray[np.int64]:
+        """Table id of each row of the last batch, (n,)."""
+        return self._last_batch("labels_").labels
+
     @property
     def responsibilities_(self) -> csr_array:
         """Responsibilities of the tables for the rows of the last batch, a column for each id, scipy.sparse CSR."""
-        check_is_fitted(self)
-        return self._trace.responsibilities
+        return self._last_batch("responsibilities_").responsibilities
 
     @property
     def novelty_(self) -> Float:
         """How unexpected each row of the last batch was when it came, −log p(x_n | x_<n), (n,)."""
+        return -self._last_batch("novelty_").log_evidence
+
+    def _last_batch(self, name: str) -> reference.Trace:
         check_is_fitted(self)
-        return -self._trace.log_evidence
+        if not hasattr(self, "_trace"):
+            raise AttributeError(
+                f"this DynamicalMixture comes from a file, which does not keep the last batch, so it has no {name} "
+                "before the next call of fit or partial_fit"
+            )
+        return self._trace
+
+    @property
+    def evidence_(self) -> list[Candidate]:
+        """Every candidate that was tried to learn the unknown."""
+        check_is_fitted(self)
+        if not hasattr(self, "_evidence"):
+            raise AttributeError(
+                "this DynamicalMixture comes from a file, which does not keep the candidates, so it has no evidence_"
+            )
+        return self._evidence
 
     @property
     def family_(self) -> Family:
@@ -245,8 +291,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def closed_ids_(self) -> NDArray[np.int64]:
         """Ids of the tables that closed in the last batch."""
-        check_is_fitted(self)
-        return self._trace.closed
+        return self._last_batch("closed_ids_").closed
 
     @property
     def occupancies_(self) -> Float:
@@ -277,6 +322,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             "params": self._params,
             "settled": {"family": self.family_, "dynamics": self.dynamics_, "alpha": self.alpha_},
             "n_features": self.n_features_in_,
+            "feature_names": getattr(self, "feature_names_in_", None),
             "clock": self._clock,
         }
         arrays = engine.arrays()
@@ -300,10 +346,21 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             model._clock = config["clock"]
             if model._clock not in (INDEX, NUMBERS, DATES):
                 raise ValueError(f"its clock is {model._clock!r}")
-            settled = config["settled"]
+            names = config["feature_names"]
+            if names is not None:
+                strings = type(names) is list and all(type(entry) is str for entry in names)
+                if not strings or len(names) != model.n_features_in_:
+                    raise ValueError(f"its feature_names are {names!r}, for {model.n_features_in_} features")
+                model.feature_names_in_ = np.array(names, dtype=object)
+            settled, wanted = config["settled"], model._checked()
             model.dynamics_ = settled["dynamics"]
-            model.evidence_ = []
-            known = model._checked().model(settled["family"], settled["dynamics"], settled["alpha"])
+            known = wanted.model(settled["family"], settled["dynamics"], settled["alpha"])
+            if wanted.family.known and type(known.family) is not type(wanted.family):
+                raise ValueError(f"its family was given as {wanted.family!r}, and is {known.family!r}")
+            if known.family.width not in (None, model.n_features_in_):
+                raise ValueError(f"its family is for {known.family.width} features, and it has {model.n_features_in_}")
+            if model.learn_alpha and known.clip:
+                raise ValueError("its alpha goes on learning, for which its kernel must never be negative")
             model._alpha_posterior = None
             if model.learn_alpha:
                 model._alpha_posterior = AlphaPosterior(positive("prior alpha", config["prior_alpha"]), known.modes)
@@ -317,9 +374,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"it was written by a {config['engine']}, and this family has a {type(engine).__name__}"
                 )
+            if arrays.keys() != engine.arrays().keys():
+                raise ValueError(f"its arrays are {sorted(arrays)}, expected {sorted(engine.arrays())}")
             engine.restore(arrays)
             model._engine = engine
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{name} does not hold a DynamicalMixture: {error}") from error
         return model
 
@@ -357,13 +416,23 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("learn_alpha needs table_count='map', in which alpha is the weight of a new table")
         if self.learn_alpha and not all(kind.nonnegative for kind in dynamics):
             raise ValueError(f"learn_alpha needs a kernel that is never negative, got dynamics {self.dynamics!r}")
+        if self.n_jobs is not None and not (isinstance(self.n_jobs, (int, np.integer)) and real(self.n_jobs)):
+            raise ValueError(f"n_jobs must be None or a whole number other than 0, got {self.n_jobs!r}")
+        resolution = positive("resolution", self.resolution)
+        if not LOWEST_RESOLUTION <= resolution <= HIGHEST_RESOLUTION:
+            raise ValueError(
+                f"resolution must be a number from {LOWEST_RESOLUTION:g} to {HIGHEST_RESOLUTION:g}, "
+                f"got {self.resolution!r}"
+            )
+        if family.known:
+            _sharpened(family, resolution)
         return _Wanted(
             family,
             dynamics,
             None if alpha is None else positive("alpha", alpha),
             rules,
             whole("warmup", self.warmup, 2),
-            positive("resolution", self.resolution),
+            resolution,
         )
 
     def _settle(self, wanted: _Wanted, table: Float, t: Float) -> Settled:
@@ -386,6 +455,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         else:
             n_observations, last = self.n_observations_, self._engine.time
             family = self._engine.model.family
+            self._check_names(X)
             self._check_width(table)
             self._check_clock(clock)
         table = family.check(table)
@@ -395,7 +465,6 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             t = as_times(times, n=len(table), last=last)
         if not start:
             self._trace = self._run(self._engine, self._alpha_posterior, table, t)
-            self.labels_ = self._trace.labels
             return self
         settled = wanted.settled
         if settled is None:
@@ -408,9 +477,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._trace = self._run(engine, posterior, table, t)
         self._engine, self._clock, self._alpha_posterior = engine, clock, posterior
         self._params = self.get_params(deep=False)
-        self.dynamics_, self.evidence_ = settled.dynamics, settled.candidates
+        self.dynamics_, self._evidence = settled.dynamics, settled.candidates
         self.n_features_in_ = table.shape[1]
-        self.labels_ = self._trace.labels
+        self._check_names(X, reset=True)
         return self
 
     def _run(
@@ -444,6 +513,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Validate rows to be judged and give each its time."""
         engine = self._fitted_engine()
         table = as_observations(X)
+        self._check_names(X)
         self._check_width(table)
         table = engine.model.family.check(table)
         if times is None:
@@ -456,6 +526,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _check_clock(self, clock: str) -> None:
         if clock != self._clock:
             raise ValueError(f"this call's times are {clock}, earlier ones were {self._clock}: a stream has one clock")
+
+    def _check_names(self, X: ArrayLike, *, reset: bool = False) -> None:
+        """Remember the names of the features, or hold this call to them, as scikit-learn does."""
+        if type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _check_width(self, table: Float) -> None:
         if table.shape[1] != self.n_features_in_:
@@ -542,14 +617,17 @@ def tune(
 
 
 def _sharpened(family: Family, resolution: float) -> Family:
-    return family if resolution == 1.0 else family.sharpened(resolution)
+    try:
+        return family if resolution == 1.0 else family.sharpened(resolution)
+    except ValueError as error:
+        raise ValueError(f"resolution = {resolution!r} does not suit {family!r}: {error}") from None
 
 
 def _clock(times: ArrayLike | None) -> str:
     """Tell what kind of times a call came with."""
     if times is None:
         return INDEX
-    return DATES if np.asarray(times).dtype.kind in "MO" else NUMBERS
+    return DATES if are_dates(times) else NUMBERS
 
 
 def _whole(name: str, value: object) -> int:

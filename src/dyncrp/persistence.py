@@ -1,17 +1,20 @@
-"""Models as files: a ``.npz`` of plain arrays with a JSON header. Loading never executes code.
+"""Models as files: a ``.npz`` of plain arrays with a JSON header. Loading never executes code. See docs/files.md.
 
-The file holds one array ``header`` (UTF-8 JSON: ``format``, ``version``, and a ``config`` of plain values) and the
-numeric arrays that the caller gave. It is written beside its target, synced and renamed over it. A class is known by
-its name in ``DYNAMICS`` or ``FAMILIES``; add yours there to save it.
+The file holds an array ``header`` (UTF-8 JSON: ``format``, ``version``, and a ``config`` of plain values), the numeric
+arrays that the caller gave, and ``sha256`` of all that. It is written beside its target, synced and renamed over it. A
+class is known by its name in ``DYNAMICS`` or ``FAMILIES``; add yours there to save it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import math
 import os
 import secrets
 import stat
+import zipfile
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -24,17 +27,24 @@ from dyncrp.families import FAMILIES
 FORMAT = "dyncrp-model"
 VERSION = 1
 DEEPEST = 100  # how deeply values may nest, well before Python's recursion limit
+MOST_IN_HEADER = 100  # numbers of one hyperparameter; more of them make an array of their own
+DTYPES = ("<f8", "<c16", "<i8", "|u1")  # of the arrays in a file, whatever the machine
 
 
 def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
     """Return the content of a file that holds ``config`` (plain values, dynamics and families) and ``arrays``."""
-    for name, array in arrays.items():
-        if not np.all(np.isfinite(array)):
-            raise ValueError(f"the array {name!r} cannot be saved: it holds numbers that are not finite")
-    header = {"format": FORMAT, "version": VERSION, "config": _to_plain(config)}
-    buffer = io.BytesIO()
+    arrays = dict(arrays)
+    header = {"format": FORMAT, "version": VERSION, "config": _to_plain(config, arrays)}
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
-    np.savez(buffer, header=text, **arrays)  # type: ignore[arg-type]
+    members = {"header": text}
+    for name, array in arrays.items():
+        members[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+        if members[name].dtype.str not in DTYPES or not np.all(np.isfinite(array)):
+            raise ValueError(
+                f"the array {name!r} cannot be saved: it must hold finite numbers of float64, complex128 or int64"
+            )
+    buffer = io.BytesIO()
+    np.savez(buffer, sha256=_digest(members), **members)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
@@ -44,24 +54,64 @@ def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str,
     name: what the messages call it, such as a file's name.
     """
     try:
-        if not content.startswith(b"PK"):
-            raise ValueError("it is no .npz file")
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            if "header" not in file.files:
-                raise ValueError("it is an .npz file, but not one that save wrote: it has no header")
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes().decode())
+        members = _members(content)
+        if "header" not in members:
+            raise ValueError("it is an .npz file, but not one that save wrote: it has no header")
+        header = json.loads(members["header"].tobytes().decode())
         found = header["format"], header["version"]
     except Exception as error:  # damaged bytes make the readers of zip, npy and JSON raise almost anything
         raise ValueError(f"{name} is not a readable dyncrp model: {error}") from error
-    if found[0] != FORMAT or found[1] != VERSION:
+    if found[0] != FORMAT or type(found[1]) is not int or found[1] != VERSION:
+        newer = "; a newer dyncrp wrote it" if type(found[1]) is int and found[1] > VERSION else ""
         raise ValueError(
-            f"{name} is a {found[0]!r} file of version {found[1]!r}; this dyncrp reads version {VERSION} of {FORMAT!r}"
+            f"{name} is a {found[0]!r} file of version {found[1]!r}; "
+            f"this dyncrp reads version {VERSION} of {FORMAT!r}{newer}"
         )
+    if not np.array_equal(members.pop("sha256", None), _digest(members)):  # type: ignore[arg-type]
+        raise ValueError(f"{name} was changed after it was saved: its content does not match its sha256")
+    del members["header"]
     try:
-        return _from_plain(header["config"]), arrays
+        arrays = {key: array.astype(array.dtype.newbyteorder("=")) for key, array in members.items()}
+        return _from_plain(header["config"], arrays), arrays
     except Exception as error:  # a hostile header may make constructors raise almost anything
         raise ValueError(f"{name} has a damaged header: {error}") from error
+
+
+def _digest(members: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    """Return the SHA-256 of the members in order of their names: of each its name, dtype and shape, then its bytes."""
+    digest = hashlib.sha256()
+    for name, array in sorted(members.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
+
+
+def _members(content: bytes) -> dict[str, NDArray[Any]]:
+    """Read the arrays of an .npz without compression, none of them larger than the file says and is."""
+    if not content.startswith(b"PK"):
+        raise ValueError("it is no .npz file")
+    members = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        if sum(info.file_size for info in file.infolist()) > len(content):
+            raise ValueError("its members are larger than the file, and save does not compress")
+        for info in file.infolist():
+            name = info.filename.removesuffix(".npy")
+            if name in members or name == info.filename or info.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"its member {info.filename!r} is twice there, compressed or no .npy")
+            members[name] = _array(name, file.read(info))
+    return members
+
+
+def _array(name: str, raw: bytes) -> NDArray[Any]:
+    """Read an .npy, whose header must promise just as many bytes as follow."""
+    file = io.BytesIO(raw)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError(f"its array {name!r} is of an unknown version of .npy")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    start, size = file.tell(), math.prod(shape) * dtype.itemsize
+    if dtype.str not in DTYPES or by_columns or min(shape, default=0) < 0 or size != len(raw) - start:
+        raise ValueError(f"its array {name!r} of {dtype} and shape {shape} is not what save writes")
+    return np.ndarray(shape, dtype, raw, start)
 
 
 def _kinds() -> dict[str, type[Any]]:
@@ -69,19 +119,28 @@ def _kinds() -> dict[str, type[Any]]:
     return {**DYNAMICS, **FAMILIES}
 
 
-def _to_plain(value: Any, depth: int = 0) -> Any:
-    """Turn a configuration into JSON values; a dynamics or family becomes {"kind": name, field: value …}."""
+def _to_plain(value: Any, arrays: dict[str, NDArray[Any]], depth: int = 0) -> Any:
+    """Turn a configuration into JSON values; a dynamics or family becomes {"kind": name, field: value …}.
+
+    A long vector or a matrix joins the arrays and becomes {"array": its name there}.
+    """
     _check_depth(depth)
     if is_dataclass(value):
         for name, kind in _kinds().items():
             if type(value) is kind:
-                return {"kind": name} | {f.name: _to_plain(getattr(value, f.name), depth + 1) for f in fields(value)}
+                return {"kind": name} | {
+                    f.name: _to_plain(getattr(value, f.name), arrays, depth + 1) for f in fields(value)
+                }
     if isinstance(value, dict):
-        return {key: _to_plain(entry, depth + 1) for key, entry in value.items()}
+        return {key: _to_plain(entry, arrays, depth + 1) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
+        if value.dtype == np.float64 and value.size > MOST_IN_HEADER:
+            name = f"config_{len(arrays)}"
+            arrays[name] = value
+            return {"array": name}
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_to_plain(entry, depth + 1) for entry in value]
+        return [_to_plain(entry, arrays, depth + 1) for entry in value]
     if isinstance(value, np.generic):
         value = float(value) if isinstance(value, np.floating) else value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -91,12 +150,15 @@ def _to_plain(value: Any, depth: int = 0) -> Any:
     )
 
 
-def _from_plain(value: Any, depth: int = 0) -> Any:
+def _from_plain(value: Any, arrays: dict[str, NDArray[Any]], depth: int = 0) -> Any:
+    """Turn back what ``_to_plain`` returned, and take out of the arrays what it had put there."""
     _check_depth(depth)
     if isinstance(value, list):
-        return [_from_plain(entry, depth + 1) for entry in value]
+        return [_from_plain(entry, arrays, depth + 1) for entry in value]
     if isinstance(value, dict):
-        entries = {key: _from_plain(entry, depth + 1) for key, entry in value.items()}
+        if value.keys() == {"array"}:
+            return arrays.pop(value["array"])
+        entries = {key: _from_plain(entry, arrays, depth + 1) for key, entry in value.items()}
         if "kind" not in entries:
             return entries
         kind, kinds = entries.pop("kind"), _kinds()
@@ -115,12 +177,17 @@ def _check_depth(depth: int) -> None:
 
 def write(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a new file beside the one that ``path`` names, links followed, sync it and rename it over that one."""
-    target = os.path.realpath(path)
-    temporary = os.path.join(os.path.dirname(target), f".dyncrp-{secrets.token_hex(8)}")
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    except OSError as error:  # in terms of the file that the user named
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        _write(os.path.realpath(path), content)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # names the file that the user named
+
+
+def _write(target: str, content: bytes) -> None:
+    temporary = os.path.join(os.path.dirname(target), f".dyncrp-{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

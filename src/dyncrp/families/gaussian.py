@@ -351,17 +351,21 @@ class Gaussian(Family):
             return [Gaussian(max(share * round_, SMALLEST), (1.0 - share) * round_, mean) for share in SHARES]
         if np.max(labels) + 1 >= len(X):
             return []
-        within = _pooled(about, labels)
-        total = about.T @ about / len(X)
-        total[np.diag_indices_from(total)] = whole
-        n_clusters = len(np.unique(labels))
+        gaps, freedom = _gaps(about, labels)
+        full = X.shape[1] > 1 and len(X) >= ROWS_A_DIRECTION * X.shape[1]
+        if full:
+            within = _shrunk(gaps.T @ gaps / freedom, about, freedom)
+            total = about.T @ about / len(X)
+            total[np.diag_indices_from(total)] = whole
+        # Of very many features, only the variances fit into memory.
+        spread = np.diag(within) if full else _shrunk(np.sum(gaps**2, axis=0) / freedom, about, freedom)
         found: list[Family] = []
         for scale in scales:
-            variance = np.maximum(np.minimum(scale * np.diag(within), 0.999 * whole), SMALLEST)
+            variance = np.maximum(np.minimum(scale * spread, 0.999 * whole), SMALLEST)
             rest = np.maximum(np.maximum(whole - variance, LEAST_RATIO * variance), SMALLEST)
             found.append(Gaussian(variance, rest, mean))
-            if X.shape[1] > 1 and len(X) >= ROWS_A_DIRECTION * X.shape[1]:
-                found += _full(scale * within, total, mean, n_clusters)
+            if full:
+                found += _full(scale * within, total, mean, len(X) - freedom)
         return found
 
     def frames(self, X: Float) -> list[Frame]:
@@ -430,19 +434,23 @@ def _spread(about: Float, X: Float) -> Float | None:
     return np.where(varies, variance, np.mean(variance[varies])) if np.any(varies) else None
 
 
-def _pooled(about: Float, labels: NDArray[np.int64]) -> Float:
-    """Return the covariance within clusters, (D, D), shrunk towards a sphere."""
-    n, D = about.shape
+def _gaps(about: Float, labels: NDArray[np.int64]) -> tuple[Float, int]:
+    """Return how far each row lies from its cluster's mean, (n, D), and the degrees of freedom that are left."""
     _, labels = np.unique(labels, return_inverse=True)
     counts = np.bincount(labels).astype(np.float64)
-    sums = np.zeros((len(counts), D))
+    sums = np.zeros((len(counts), about.shape[1]))
     np.add.at(sums, labels, about)
-    gaps = about - (sums / counts[:, None])[labels]
-    freedom = n - len(counts)
-    within = gaps.T @ gaps / freedom
-    roundness = max(float(np.trace(within)) / D, 1e-6 * float(np.mean(about**2)), SMALLEST)
+    return about - (sums / counts[:, None])[labels], len(about) - len(counts)
+
+
+def _shrunk(within: Float, about: Float, freedom: int) -> Float:
+    """Return a covariance (D, D) within clusters, or its diagonal (D,), shrunk towards a sphere."""
+    D = len(within)
+    variances = np.diag(within) if within.ndim == 2 else within
+    roundness = max(float(np.mean(variances)), 1e-6 * float(np.mean(about**2)), SMALLEST)
     weight = ROUNDNESS * D / (freedom + ROUNDNESS * D)
-    return (1.0 - weight) * within + weight * roundness * np.eye(D)
+    sphere = np.eye(D) if within.ndim == 2 else np.ones(D)
+    return (1.0 - weight) * within + weight * roundness * sphere
 
 
 def _full(within: Float, total: Float, mean: Float, n_clusters: int) -> list[Gaussian]:

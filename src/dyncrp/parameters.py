@@ -1,0 +1,56 @@
+"""Parameters of parameters: the fields of families and dynamics by names such as ``family__variance``.
+
+Families and dynamics are frozen, and scikit-learn's own way to such names would change them in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+def nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of those values that are dataclasses, and theirs in turn; arrays as lists, which ``==`` takes.
+
+    >>> from dyncrp import Exponential
+    >>> nested({"alpha": 1.0, "dynamics": 0.5 * Exponential(3.0)})
+    {'dynamics__weight': 0.5, 'dynamics__dynamics': Exponential(timescale=3.0), 'dynamics__dynamics__timescale': 3.0}
+    """
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        entries = _entries(value)
+        for key, entry in (entries | nested(entries)).items():
+            found[f"{name}__{key}"] = entry.tolist() if isinstance(entry, np.ndarray) else entry
+    return found
+
+
+def changed(owner: str, values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return those values that changes such as {"family__variance": 2.0} make new; an error names their owner.
+
+    >>> from dyncrp import Gaussian
+    >>> changed("model", {"alpha": 1.0, "family": Gaussian(1.0, 9.0)}, {"family__variance": 2.0})
+    {'family': Gaussian(variance=2.0, prior_variance=9.0, prior_mean=0.0)}
+    """
+    result = {name: value for name, value in changes.items() if "__" not in name}
+    deeper: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        first, separator, rest = name.partition("__")
+        if first not in values:
+            raise ValueError(
+                f"Invalid parameter {first!r} for {owner}. Valid parameters are: {sorted(values) or 'none'}"
+            )
+        if separator:
+            deeper.setdefault(first, {})[rest] = value
+    for name, inner in deeper.items():
+        part = result.get(name, values[name])
+        result[name] = replace(part, **changed(f"{name} = {part!r}", _entries(part), inner))
+    return result
+
+
+def _entries(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass; nothing for anything else."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return {}
+    return {field.name: getattr(value, field.name) for field in fields(value)}
