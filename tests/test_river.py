@@ -122,6 +122,28 @@ def test_alpha_goes_on_learning():
     assert model.mixture.alpha_ == Mixture(PLAIN, learn_alpha=True).fit(X).alpha_ != 1.0
 
 
+def test_tables_close_and_keep_their_ids():
+    X, _ = blobs(200)
+    limits = {"max_tables": 3, "prune_below": 1e-3}
+    model = learnt(DynamicalMixture(PLAIN, Exponential(20.0), **limits), dicts(X))
+    expected = Mixture(PLAIN, Exponential(20.0), **limits).fit(X)
+    assert model.n_tables == 3
+    assert list(model.centers) == expected.table_ids_.tolist() != [0, 1, 2]
+    assert list(model.predict_proba_one(dicts(X)[0])) == [*expected.table_ids_, -1]
+    assert [model.predict_one(x) for x in dicts(X)] == expected.predict(X).tolist()
+    learnt(model, dicts(np.column_stack([X, X[:, 0]]), (*NAMES, "e")))  # a wider engine knows the ids too
+    assert model.n_tables == 3
+    assert min(model.centers) > max(expected.table_ids_)
+
+
+def test_the_resolution_is_that_of_the_estimator():
+    X, _ = blobs(100, spread=2.0)
+    model = learnt(DynamicalMixture(PLAIN, resolution=4.0), dicts(X))
+    assert same(model.mixture, Mixture(PLAIN, resolution=4.0).fit(X))
+    with pytest.raises(ValueError, match="concentration must be at most"):
+        DynamicalMixture(VonMisesFisher(1e9), resolution=2.0)
+
+
 def test_before_anything_is_learnt_there_are_no_tables():
     model = DynamicalMixture(PLAIN)
     x = {"a": 1.0}
@@ -146,6 +168,20 @@ def test_rows_that_an_interruption_kept_waiting_are_learnt_later(monkeypatch, n)
         with pytest.raises(KeyboardInterrupt):
             _ = model.n_tables
     learnt(model, dicts(X[50 + n :]))
+    assert same(model.mixture, Mixture(PLAIN).fit(X))
+
+
+def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
+    X, _ = blobs(MOST_ROWS)
+    model = learnt(DynamicalMixture(PLAIN), dicts(X[:-1]))
+
+    def broken(*arguments, **keywords):
+        raise TypeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Mixture, "partial_fit", broken)
+        with pytest.raises(TypeError, match="broken"):
+            model.learn_one(dicts(X)[-1])
     assert same(model.mixture, Mixture(PLAIN).fit(X))
 
 
@@ -266,7 +302,7 @@ def test_features_after_the_warm_up_are_ignored_with_one_warning():
     model = DynamicalMixture(warmup=50)
     learnt(model, dicts(X[:20, :2]))
     learnt(model, dicts(X[20:50, :3]))
-    with pytest.warns(UserWarning, match="feature 'd' came after the family was learnt") as record:
+    with pytest.warns(UserWarning, match="feature 'd' came after the features were settled") as record:
         model.learn_one(dicts(X)[50])
     learnt(model, dicts(X[51:]))  # another warning would be an error
     model.predict_one({"e": 1.0})
@@ -283,7 +319,10 @@ def test_a_family_of_ones_own_has_the_features_of_the_first_row():
     model = learnt(DynamicalMixture(Mine(1.0, 100.0)), [{"a": 0.0}, {"a": 9.0}])
     with pytest.warns(UserWarning, match="'b'"):
         model.learn_one({"a": 0.1, "b": 50.0})
-    assert model.n_tables == 2
+    expected = Mixture(Mine(1.0, 100.0)).fit([[0.0], [9.0], [0.1]])
+    for a in (0.2, 8.8, 90.0):
+        assert model.predict_one({"a": a}) == expected.predict([[a]])[0]
+        assert model.score_one({"a": a}) == -expected.score_samples([[a]])[0]
 
 
 # Bad input
@@ -350,7 +389,7 @@ def test_rows_near_the_edges_of_what_is_looked_at_quickly_are_learnt():
 
 def test_a_row_of_zeros_may_lie_too_far_from_the_prior_mean():
     model = learnt(DynamicalMixture(Gaussian(1.0, 100.0, prior_mean=1e200)), [{"a": 1e200}, {"a": 1e200}])
-    with pytest.raises(ValueError, match="got 0.0 at feature 'a'"):
+    with pytest.raises(ValueError, match=r"got 0\.0 at feature 'a'"):
         model.learn_one({"a": 0.0})
 
 
@@ -399,6 +438,9 @@ def test_times_are_those_of_the_estimator():
         assert model.score_one(x) == -expected.score_samples(X[:1])[0]  # now
     assert by_key.score_one(x | {"t": 150}) == -expected.score_samples(X[:1], [150])[0] > by_key.score_one(x)
     assert by_argument.predict_proba_one(x, t=150)[-1] == expected.predict_proba(X[:1], [150])[0, -1]
+    assert by_argument.predict_one(x, t=1e9) == expected.predict(X[:1], [1e9])[0] == -1
+    with pytest.raises(ValueError, match="times must not run backwards: 3 is earlier"):
+        by_argument.predict_one(x, t=3)
 
 
 def _stamps(kind):
@@ -454,6 +496,9 @@ def test_a_bad_time_is_refused_and_changes_nothing(first, then, message, keyword
     for row in (x, x | {"new": 1.0}):
         with pytest.raises(ValueError, match=message):
             model.learn_one(row, t=then)
+        if then is not None:  # without a time, a question is about now
+            with pytest.raises(ValueError, match=message):
+                model.score_one(row, t=then)
     assert pickle.dumps(model) == before
     model.learn_one(x, t=first)
     assert model.mixture.n_observations_ == 3

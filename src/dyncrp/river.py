@@ -6,7 +6,6 @@ until something is asked, and then go to ``dyncrp.DynamicalMixture`` together.
 
 from __future__ import annotations
 
-import copy
 import re
 import struct
 import warnings
@@ -14,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from math import hypot, inf, isfinite
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,12 @@ from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance
 from dyncrp.families.von_mises_fisher import NORM_TOLERANCE
 from dyncrp.mixture import DATES, INDEX, NUMBERS
 from dyncrp.mixture import DynamicalMixture as Mixture
+
+if TYPE_CHECKING:
+    from dyncrp.engine.compiled import CompiledEngine
+    from dyncrp.engine.reference import ReferenceEngine
+
+    Engine = ReferenceEngine | CompiledEngine
 
 Float = NDArray[np.float64]
 Names = tuple[Hashable, ...]
@@ -67,7 +72,7 @@ class DynamicalMixture(base.Clusterer):
         warmup: how many observations to learn from what is unknown.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
         learn_alpha: whether alpha goes on learning.
-        max_tables: how many tables may be open; one more closes the one with the least occupancy.
+        max_tables: how many tables may be open; when one more opens, the one with the least occupancy closes.
         prune_below: the occupancy below which a table closes.
 
     >>> from dyncrp import Gaussian
@@ -121,13 +126,16 @@ class DynamicalMixture(base.Clusterer):
         )
         wanted = self._model._checked()
         self._warming = wanted.settled is None
-        self._family = wanted.family  # as known now
+        self._family = wanted.family  # as known now: it says what a row may be
+        if not self._warming and wanted.resolution != 1.0:
+            self._family = wanted.family.sharpened(wanted.resolution)
         self._scalar = wanted.family.known and type(wanted.family) in GROWING  # and without vectors, see below
         self._warned = False
         self._clock: str | None = None
         self._last = -inf  # the latest time
-        self._rows: list[bytes] = []  # the values of each row that waits, as float64
-        self._times: list[float] = []  # theirs, unless that is the index of arrival; of dates, microseconds
+        # The values of each row that waits, as float64. Before them its time, unless that is the index of arrival: a
+        # float64, or the microseconds of a date as int64.
+        self._rows: list[bytes] = []
         self._lay_out(self._checked_features())
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
@@ -135,32 +143,37 @@ class DynamicalMixture(base.Clusterer):
         if t is None and len(x) == self._size:
             try:
                 values = self._get(x)
-                if self._shortest <= hypot(*values) <= self._longest:
-                    rows = self._rows
-                    rows.append(self._pack(*values))
-                    if len(rows) >= self._most:
-                        self._hand_over()
-                    return
+                plain = self._shortest <= hypot(*values) <= self._longest
             except (KeyError, TypeError, OverflowError):
-                pass  # it will be told below what is wrong with x, if anything
+                plain = False
+            if plain:
+                rows = self._rows
+                rows.append(self._pack(*values))
+                if len(rows) >= self._most:
+                    self._hand_over()
+                return
         self._learn(x, t)
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
         """Return the table that x would be seated at now (or at time t, not before the latest), −1 for a new one."""
-        model, row, times = self._judged(x, t)
-        return NEW if model is None else int(model.predict(row, times)[0])
+        engine, row, time = self._judged(x, t)
+        if engine is None:
+            return NEW
+        place = engine.judge_one(row, time)[0]
+        return int(engine.ids[place]) if place < engine.n_tables else NEW
 
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""
-        model, row, times = self._judged(x, t)
-        if model is None:
+        engine, row, time = self._judged(x, t)
+        if engine is None:
             return {NEW: 1.0}
-        return dict(zip([*model.table_ids_.tolist(), NEW], model.predict_proba(row, times)[0].tolist(), strict=True))
+        shares = engine.shares(row[None, :], np.array([time]))[0]
+        return dict(zip([*engine.ids.tolist(), NEW], shares.tolist(), strict=True))
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return the novelty of x, −log p(x | everything so far): high means anomalous, as for river's detectors."""
-        model, row, times = self._judged(x, t)
-        return 0.0 if model is None else -float(model.score_samples(row, times)[0])
+        engine, row, time = self._judged(x, t)
+        return 0.0 if engine is None else -engine.judge_one(row, time)[1]
 
     def settle(self) -> None:
         """End the warm-up now: learn what is unknown from the observations so far, at least 2, then learn those."""
@@ -221,10 +234,10 @@ class DynamicalMixture(base.Clusterer):
         if names is not self._names or self._clock is None:
             self._clock = clock
             self._widen(names)
-        self._rows.append(row)
         if clock != INDEX:
-            self._times.append(time)
             self._last = time
+            row = struct.pack("q" if clock == DATES else "d", time) + row
+        self._rows.append(row)
         if len(self._rows) >= self._most:
             self._hand_over()
 
@@ -287,16 +300,23 @@ class DynamicalMixture(base.Clusterer):
             raise ValueError(text.replace(" at row 0", "")) from None
         return names, struct.pack(f"{len(values)}d", *values)
 
-    def _judged(self, x: Mapping[Any, Any], t: Any) -> tuple[Mixture | None, Float, list[Any] | None]:
-        """Return a model to judge x by, x as a row for it, and its time; no model if nothing was learnt yet."""
+    def _judged(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Float, float]:
+        """Return an engine to judge x by, x as a row for it, and when; no engine if nothing was learnt yet."""
         x, t = self._split(x, t)
         names, row = self._checked_row(x)
+        clock, time = (self._clock, 0.0) if t is None else self._checked_time(t)
         self._catch_up()
-        model = self._model if self._fitted else None
-        if model is not None and names is not self._names:
-            model = copy.copy(model)  # which the next observation with these features would find
-            model._widen(len(names))
-        return model, np.frombuffer(row).reshape(1, -1), None if t is None else [t]
+        X = np.frombuffer(row).reshape(1, -1)
+        if not self._fitted:
+            return None, X[0], time
+        engine = self._model._engine
+        if t is None:
+            time = engine.n_observations if clock == INDEX else engine.time
+        elif clock == DATES:
+            time /= 1e6
+        if names is not self._names:
+            engine = engine.widened(len(names))  # as the model will be once it has learnt x
+        return engine, self._family.check(X)[0], time
 
     def _catch_up(self) -> None:
         """Learn the rows that wait, unless it is the end of the warm-up that they wait for."""
@@ -305,21 +325,26 @@ class DynamicalMixture(base.Clusterer):
 
     def _hand_over(self) -> None:
         """Let the model learn all rows that wait. Interrupted, those that it came to wait no longer."""
-        model, rows, times = self._model, self._rows, self._times
+        model, rows, clock = self._model, self._rows, self._clock
         begun = model.__sklearn_is_fitted__()
-        before = model.n_observations_ if begun else 0
-        table = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
-        stamps = np.array(times, dtype="M8[us]") if self._clock == DATES else np.array(times)
+        before = model._engine.n_observations if begun else 0
         try:
-            if begun and len(rows) <= FEW and self._clock != DATES:
-                for i, row in enumerate(table):
-                    model.learn_one(row, times[i] if times else None)
+            if begun and len(rows) <= FEW and clock != DATES:
+                for row in map(np.frombuffer, rows):
+                    if clock == INDEX:
+                        model.learn_one(row)
+                    else:
+                        model.learn_one(row[1:], float(row[0]))
             else:
-                model.partial_fit(table, times=stamps if times else None)
+                table = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
+                if clock == INDEX:
+                    model.partial_fit(table)
+                else:
+                    times = table[:, 0].view("M8[us]") if clock == DATES else table[:, 0]
+                    model.partial_fit(table[:, 1:], times=times)
         finally:
             if model.__sklearn_is_fitted__():
-                done = model.n_observations_ - before
-                del rows[:done], times[:done]
+                del rows[: model._engine.n_observations - before]
         if self._warming:
             self._warming = False
             self._family = model.family_
@@ -366,7 +391,7 @@ class DynamicalMixture(base.Clusterer):
         self._warned = True
         new = next(name for name in x if name not in self._positions)
         warnings.warn(
-            f"feature {new!r} came after the family was learnt, and is ignored, as all other new ones will be",
+            f"feature {new!r} came after the features were settled; it is ignored, as all other new ones will be",
             stacklevel=5,
         )
 

@@ -122,6 +122,18 @@ class CompiledEngine:
         record = done[0]
         return record.labels.item(0), record.log_evidence.item(0)
 
+    def judge_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Return the place of the table that a valid x (D,) would join at time t, K for a new one, and log evidence.
+
+        Changes nothing. For loops.
+        """
+        done = self._run_single(x, t, False)
+        if done is None:
+            trace = self._stretch(x[None, :], np.array([t]), self._judging)
+            return int(trace.labels[0]), float(trace.log_evidence[0])
+        record = done[0]
+        return record.labels.item(0), record.log_evidence.item(0)
+
     def _run_single(self, x: Float, t: float, learn: bool) -> tuple[Record, NDArray[np.int64]] | None:
         """Hand one row to the kernel in a job that is kept for the purpose.
 

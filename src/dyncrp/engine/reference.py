@@ -432,6 +432,14 @@ class ReferenceEngine:
         trace = self.run(x[None, :], np.array([t]))
         return int(trace.labels[0]), float(trace.log_evidence[0])
 
+    def judge_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Return the place of the table that a valid x (D,) would join at time t, K for a new one, and log evidence.
+
+        Changes nothing.
+        """
+        done = step(self.state, x, t, self.model)[1]
+        return done.label, done.log_evidence
+
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
         cases = zip(X, times, strict=True)
