@@ -30,7 +30,8 @@ TINY, HUGE, LARGEST = 1e-300, 1e300, np.finfo(float).max
 KNOWN = {
     "gaussian": Gaussian(1.0, 100.0),
     "tiny gaussian": Gaussian(1e-100, 1e100),
-    "huge gaussian": Gaussian(1e100, 1.0),
+    "huge gaussian": Gaussian(1e100, 1e-100),
+    "narrow gaussian": Gaussian(1.0, 1e-100),
     "uneven gaussian": Gaussian([1e-100, 1e100], [1.0, 1e-50], [0.0, -1e30]),
     "full gaussian": Gaussian.from_covariances([[1.0, 0.5], [0.5, 1.0]], [[9.0, 0.0], [0.0, 9.0]]),
     "unknown variance": GaussianUnknownVariance(1.0, 100.0),
