@@ -315,7 +315,7 @@ class _Display:
         seconds = now - self.begin
         rate = (work.rows - self.first[0]) / seconds if seconds else 0.0
         tables = f"{work.model.n_tables_:,} tables" if work.rows else "no tables"
-        status = f"{work.rows:,} rows, {rate:,.0f} a second, {tables}"
+        status = f"{work.rows:,} rows" + (f", {rate:,.0f} a second" if rate else "") + f", {tables}"
         left = ""
         if share is not None and share > self.first[1]:
             left = f"{seconds * (1.0 - share) / (share - self.first[1]):.0f} s left"

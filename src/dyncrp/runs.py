@@ -24,7 +24,7 @@ from dyncrp.mixture import DynamicalMixture
 from dyncrp.tables import Chunk, Output, Place, Table
 from dyncrp.timeline import Timeline
 
-MOST_ROWS = 8192  # in a chunk
+MOST_ROWS = 1 << 16  # in a chunk, which is also bounded in bytes
 FINGERPRINT = 1000  # rows by which an input is known again
 FAULTS = 5  # bad rows that are named
 AT_ROW = re.compile(r",? at row (\d+)(?:, column (\d+))?")

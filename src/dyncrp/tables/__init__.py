@@ -6,7 +6,6 @@ One file for each kind of input, ``output.py`` for what is written. An error nam
 from __future__ import annotations
 
 import sys
-from typing import BinaryIO
 
 from dyncrp.tables.base import NUMBERS, Chunk, Place, Selection, Table, TableError
 from dyncrp.tables.csv import CsvTable
@@ -60,10 +59,11 @@ def open_table(path: str, format: str, selection: Selection, most_rows: int) -> 
     ...         table.columns, next(table.chunks()).X.tolist()
     (('x', 'y'), [[0.5, 2.0], [0.25, 4.0]])
     """
-    file: BinaryIO = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115 - the table closes it
+    if path == "-":
+        return TABLES[format](sys.stdin.buffer, "standard input", selection, most_rows)
+    file = open(path, "rb")  # noqa: SIM115 - the table closes it
     try:
-        return TABLES[format](file, "standard input" if path == "-" else path, selection, most_rows)
+        return TABLES[format](file, path, selection, most_rows)
     except BaseException:
-        if path != "-":
-            file.close()
+        file.close()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,7 +100,8 @@ class Table(ABC):
         self.file, self.name, self.selection, self.most_rows = file, name, selection, most_rows
         self.clock: str | None = None
         self.last: Any = None
-        self.seekable = file.seekable()
+        # Standard input may be a file, but then it need not begin where we do.
+        self.seekable = file is not sys.stdin.buffer and file.seekable()
 
     @abstractmethod
     def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:

@@ -84,16 +84,19 @@ class CsvTable(LinesTable):
             return None
         types = {str(self._at[name]): pa.float64() for name in self.columns}
         types |= {str(self._at[name]): pa.string() for name in self.kept}
+        names = [str(at) for at in range(width)]
         options = {
-            "read_options": reader.ReadOptions(
-                use_threads=False, column_names=[str(at) for at in range(width)], block_size=1 << 30
-            ),
             "parse_options": reader.ParseOptions(delimiter=self.selection.delimiter, newlines_in_values=True),
             "convert_options": reader.ConvertOptions(
                 column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
             ),
         }
-        return lambda content: reader.read_csv(pa.BufferReader(content), **options)
+
+        def read(content: bytes) -> Any:
+            whole = reader.ReadOptions(use_threads=False, column_names=names, block_size=len(content) + 1)
+            return reader.read_csv(pa.BufferReader(content), read_options=whole, **options)
+
+        return read
 
     def _arrow_rows(self, piece: Piece) -> Rows | None:
         """Return the rows as Arrow reads them, None if it finds anything that Python's reader should look at."""

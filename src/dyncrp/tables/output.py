@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -20,6 +18,7 @@ from dyncrp.tables.base import Column, Table, TableError
 
 ROW_GROUP = 1 << 16  # rows, in Parquet
 TAIL = 1 << 16  # bytes of what was written that are compared when going on
+QUOTED = frozenset(',"\r\n')  # what a cell of CSV needs quotes for
 OWN = ("row", "table", "probability", "novelty")
 
 
@@ -37,6 +36,7 @@ class Output(ABC):
         self.names = ("row", *table.kept, "table", "probability", "novelty")
         self.length = 0
         self._file: BinaryIO | None = None
+        self._named = False  # whether the disk knows the file by its name
 
     @abstractmethod
     def _head(self) -> bytes:
@@ -76,7 +76,9 @@ class Output(ABC):
         """Have all on the disk."""
         assert self._file is not None
         os.fsync(self._file.fileno())
-        sync_folder(self.growing)
+        if not self._named:
+            sync_folder(self.growing)
+            self._named = True
 
     def tail(self) -> str:
         """Return a digest of the last bytes."""
@@ -117,11 +119,10 @@ class CsvOutput(Output):
     """CSV with a header."""
 
     def _head(self) -> bytes:
-        return _csv([self.names])
+        return _encode(",".join(map(_cell, self.names)) + "\n")
 
     def _encoded(self, columns: list[Column]) -> bytes:
-        cells = (map(_cell, _plain(column)) if _mixed(column) else _plain(column) for column in columns)
-        return _csv(zip(*cells, strict=True))
+        return _lines(",".join(["%s"] * len(columns)) + "\n", columns, _cell)
 
 
 class JsonLinesOutput(Output):
@@ -131,9 +132,8 @@ class JsonLinesOutput(Output):
         return b""
 
     def _encoded(self, columns: list[Column]) -> bytes:
-        template = "{" + ", ".join(json.dumps(name).replace("%", "%%") + ": %s" for name in self.names) + "}\n"
-        texts = [map(json.dumps if _mixed(column) else repr, _plain(column)) for column in columns]
-        return "".join([template % values for values in zip(*texts, strict=True)]).encode()
+        entries = ", ".join(json.dumps(name).replace("%", "%%") + ": %s" for name in self.names)
+        return _lines("{" + entries + "}\n", columns, json.dumps)
 
 
 class ParquetOutput(Output):
@@ -220,9 +220,11 @@ class ParquetOutput(Output):
 OUTPUTS: dict[str, type[Output]] = {"csv": CsvOutput, "jsonl": JsonLinesOutput, "parquet": ParquetOutput}
 
 
-def _mixed(column: Column) -> bool:
-    """Tell whether a column may hold anything but numbers."""
-    return not (isinstance(column, np.ndarray) and column.dtype.kind in "iuf")
+def _lines(template: str, columns: list[Column], written: Callable[[Any], str]) -> bytes:
+    """Return a line for each row; numbers as Python writes them, the rest as ``written`` does."""
+    numeric = [isinstance(column, np.ndarray) and column.dtype.kind in "iuf" for column in columns]
+    texts = [map(repr if plain else written, _plain(column)) for column, plain in zip(columns, numeric, strict=True)]
+    return _encode("".join([template % values for values in zip(*texts, strict=True)]))
 
 
 def _plain(column: Column) -> list[Any]:
@@ -252,11 +254,13 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _cell(value: Any) -> Any:
-    """Return a value as a cell of CSV."""
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return value
-    return "" if value is None else json.dumps(value)
+def _cell(value: Any) -> str:
+    """Return a value as a cell of CSV, in quotes if it needs them."""
+    if not isinstance(value, str):
+        value = "" if value is None else json.dumps(value)
+    if not QUOTED.isdisjoint(value):
+        return '"' + value.replace('"', '""') + '"'
+    return value
 
 
 def _texts(column: Column) -> list[str | None]:
@@ -265,10 +269,8 @@ def _texts(column: Column) -> list[str | None]:
     return [None if cell is None else cell.encode("utf-8", "replace").decode() for cell in cells]
 
 
-def _csv(rows: Iterable[Iterable[Any]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+def _encode(text: str) -> bytes:
     try:
-        return text.getvalue().encode("utf-8", "surrogateescape")  # bytes that were no UTF-8, as they were
+        return text.encode("utf-8", "surrogateescape")  # bytes that were no UTF-8, as they were
     except UnicodeEncodeError:  # half a character, which JSON can say
-        return text.getvalue().encode("utf-8", "replace")
+        return text.encode("utf-8", "replace")
