@@ -17,7 +17,7 @@ import numpy as np
 
 from dyncrp.cli import app
 
-ROWS = 3000
+ROWS = 1500
 MODEL = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=100", "--alpha", "1"]
 MODEL += ["--dynamics", "0.99*exponential(50s) + 0.01*stationary()", "--time-column", "when", "--keep", "name"]
 MOST_IN_A_ROW = 60  # kills without an end: then nothing is gained between them
@@ -55,17 +55,18 @@ def kill_until(n_kills, folder, seed=0):
     wanted = {}
     for suffix in ("csv", "jsonl", "parquet"):
         undisturbed = folder / f"undisturbed.{suffix}"
-        app(command(source, undisturbed, ROWS), standalone_mode=False)
+        for _ in range(2):  # a second time, so that what going on needs is ready, too
+            app(command(source, undisturbed, ROWS), standalone_mode=False)
         wanted[suffix] = undisturbed.read_bytes()
     begin = time.monotonic()
-    os.waitpid(fork(command(source, folder / "timed.csv", 200)), 0)
+    os.waitpid(fork(command(source, folder / "timed.csv", 100)), 0)
     longest = time.monotonic() - begin
     kills = done = 0
     while kills < n_kills:
         suffix = ("csv", "jsonl", "parquet")[done % 3]
         output = folder / f"killed.{suffix}"
         for _ in range(MOST_IN_A_ROW):
-            child = fork(command(source, output, every=random.choice([50, 200, 1000])))
+            child = fork(command(source, output, every=random.choice([50, 100, 500])))
             time.sleep(random.uniform(0.0, longest))
             os.kill(child, signal.SIGKILL)  # a child that has ended waits for us, so its id is still its own
             _, status = os.waitpid(child, 0)

@@ -274,6 +274,9 @@ class _Parser:
         return parameters[position], self._value()
 
     def _value(self) -> Any:
+        if self._next.text == "None":  # as Python writes what is unknown
+            self.at += 1
+            return None
         end = {"[": "]", "(": ")"}.get(self._next.kind)
         if end is not None:
             self.at += 1

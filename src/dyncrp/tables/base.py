@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -145,12 +146,13 @@ class Table(ABC):
         self.columns = tuple(rest) if wanted.columns is None else wanted.columns
         kept = rest if wanted.keep is None else [name for name in wanted.keep if name != wanted.time_column]
         self.kept = (() if wanted.time_column is None else (wanted.time_column,)) + tuple(kept)
-        for name in {**dict.fromkeys(self.columns), **dict.fromkeys(self.kept)}:
-            if name not in names:
+        counts = Counter(names)
+        for name in self._needed:
+            if not counts[name]:
                 shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
                 raise self.error(f" has no column {name!r}; it has {shown}")
-            if list(names).count(name) > 1:
-                raise self.error(f" has {list(names).count(name)} columns called {name!r}")
+            if counts[name] > 1:
+                raise self.error(f" has {counts[name]} columns called {name!r}")
         if not self.columns:
             raise self.error(" has no columns to cluster")
 

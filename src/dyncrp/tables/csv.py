@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from dyncrp.tables.base import Rows, Selection, as_numbers
 from dyncrp.tables.lines import LinesTable, Piece
+
+MOST_FOR_ARROW = 1000  # columns, of which each costs it some time
 
 
 class CsvTable(LinesTable):
@@ -41,7 +45,8 @@ class CsvTable(LinesTable):
             names = [str(at) for at in range(len(header))]
         self.width = len(names)
         self._resolve(names)
-        self._at = {name: names.index(name) for name in self._needed}
+        places = {name: at for at, name in enumerate(names)}
+        self._at = {name: places[name] for name in self._needed}
         self._first = chain([piece], pieces)
         self._fast: Any = self._arrow(len(names))
 
@@ -77,6 +82,8 @@ class CsvTable(LinesTable):
 
     def _arrow(self, width: int) -> Any:
         """Return what Arrow reads a piece with, None without Arrow."""
+        if width > MOST_FOR_ARROW:
+            return None
         try:
             import pyarrow as pa
             from pyarrow import csv as reader
@@ -86,7 +93,7 @@ class CsvTable(LinesTable):
         types |= {str(self._at[name]): pa.string() for name in self.kept}
         names = [str(at) for at in range(width)]
         options = {
-            "parse_options": reader.ParseOptions(delimiter=self.selection.delimiter, newlines_in_values=True),
+            "parse_options": reader.ParseOptions(delimiter=self.selection.delimiter, quote_char=False),
             "convert_options": reader.ConvertOptions(
                 column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
             ),
@@ -99,13 +106,18 @@ class CsvTable(LinesTable):
         return read
 
     def _arrow_rows(self, piece: Piece) -> Rows | None:
-        """Return the rows as Arrow reads them, None if it finds anything that Python's reader should look at."""
-        if piece.content.count(b"\r") != piece.content.count(b"\r\n"):
+        """Return the rows as Arrow reads them, None if there is anything that Python's reader should look at.
+
+        Arrow is not as strict about quotes and line ends.
+        """
+        if b'"' in piece.content or piece.content.count(b"\r") != piece.content.count(b"\r\n"):
             return None
         try:
             table = self._fast(piece.content)
             features = {name: table.column(str(self._at[name])).cast("double").to_numpy() for name in self.columns}
         except ValueError:
+            return None
+        if not all(np.all(np.isfinite(column)) for column in features.values()):
             return None
         kept = {name: table.column(str(self._at[name])).to_pylist() for name in self.kept}
         rows = self._rows_of(kept, table.num_rows, lambda i: self._plain_rows(piece).where(i), {})

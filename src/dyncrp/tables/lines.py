@@ -63,9 +63,10 @@ class LinesTable(Table):
 
     def _pieces(self, place: Place | None = None) -> Iterator[Piece]:
         """Yield pieces of at most ``most_rows`` lines, or a row more, from the place on."""
-        offset, line = (0, 1) if place is None else (place["offset"], place["line"])
+        offset, line = 0, 1
         if place is not None:
-            offset += self._seek(place)
+            passed = self._seek(place)
+            offset, line = place["offset"] + passed, place["line"] + bool(passed)
         rest = b""
         while True:
             block = self.file.read1(BLOCK)  # type: ignore[attr-defined]
@@ -126,7 +127,6 @@ class LinesTable(Table):
         if rest and not end:
             raise self.error(f", line {place['line']}: the line has been continued since it was read")
         self.file.seek(place["offset"] + end)
-        place["line"] += bool(end)
         return end
 
 

@@ -75,6 +75,9 @@ class ParquetTable(Table):
                 batch = next(batches, None)
                 if batch is None:
                     return
+                if at + batch.num_rows <= begin:
+                    at += batch.num_rows
+                    continue
                 batch = batch.slice(max(begin - at, 0))
                 features = {name: _numbers(batch.column(name)) for name in self.columns}
                 kept = {name: batch.column(name) for name in self.kept}
