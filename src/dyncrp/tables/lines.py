@@ -63,9 +63,9 @@ class LinesTable(Table):
 
     def _pieces(self, place: Place | None = None) -> Iterator[Piece]:
         """Yield pieces of at most ``most_rows`` lines, or a row more, from the place on."""
-        offset, line = 0, 1
+        offset, line, tail = 0, 1, b""
         if place is not None:
-            passed = self._seek(place)
+            tail, passed = self._seek(place)
             offset, line = place["offset"] + passed, place["line"] + bool(passed)
         rest = b""
         while True:
@@ -84,7 +84,7 @@ class LinesTable(Table):
             for content in self._split(data[:end]):
                 offset += len(content)
                 n_lines = content.count(b"\n")
-                tail = content[-TAIL:]
+                tail = (tail[-TAIL:] + content)[-TAIL:]
                 after: Place = {"offset": offset, "line": line + n_lines, "tail": [len(tail), _digest(tail)]}
                 yield Piece(content.removeprefix(BOM) if offset == len(content) else content, line, after)
                 line += n_lines
@@ -112,8 +112,11 @@ class LinesTable(Table):
         if lines:
             yield b"".join(lines)
 
-    def _seek(self, place: Place) -> int:
-        """Go to a place if the bytes before it are those of then; return how many bytes of a line end to pass over."""
+    def _seek(self, place: Place) -> tuple[bytes, int]:
+        """Go to a place if the bytes before it are those of then; return them.
+
+        The last line may have had no end then. If it has one now, it is passed over; how many bytes is returned, too.
+        """
         length, digest = place["tail"]
         changed = self.error(f" is not the same as before: it differs before byte {place['offset']}")
         self.file.seek(place["offset"] - length)
@@ -121,13 +124,13 @@ class LinesTable(Table):
         if len(tail) < length or _digest(tail) != digest:
             raise changed
         if tail.endswith(b"\n"):
-            return 0
-        rest = self.file.read(2)  # the last line had no end
+            return tail, 0
+        rest = self.file.read(2)
         end = 2 if rest == b"\r\n" else 1 if rest[:1] == b"\n" else 0
         if rest and not end:
             raise self.error(f", line {place['line']}: the line has been continued since it was read")
         self.file.seek(place["offset"] + end)
-        return end
+        return tail + rest[:end], end
 
 
 def _digest(content: bytes) -> str:

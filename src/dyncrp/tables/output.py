@@ -64,6 +64,7 @@ class Output(ABC):
             raise TableError(f"{self.growing} is missing: the checkpoint goes on from it") from None
         self.length = length
         if os.fstat(self._file.fileno()).st_size < length or self.tail() != tail:
+            self.close()
             raise TableError(f"{self.growing} has changed since the checkpoint, and cannot be gone on from")
         self._file.truncate(length)
         self._file.seek(length)
@@ -145,7 +146,7 @@ class ParquetOutput(Output):
 
         kinds = {"row": pa.int64(), "table": pa.int64(), "probability": pa.float64(), "novelty": pa.float64()}
         kinds |= {name: table.kept_type(name) or pa.string() for name in table.kept}
-        self.schema = pa.schema([(name, kinds[name]) for name in self.names])
+        self.schema = pa.schema([(_utf8(name), kinds[name]) for name in self.names])
 
     @property
     def growing(self) -> str:
@@ -266,7 +267,12 @@ def _cell(value: Any) -> str:
 def _texts(column: Column) -> list[str | None]:
     """Return a column for Arrow as text."""
     cells = (value if isinstance(value, str) or value is None else json.dumps(value) for value in _plain(column))
-    return [None if cell is None else cell.encode("utf-8", "replace").decode() for cell in cells]
+    return [None if cell is None else _utf8(cell) for cell in cells]
+
+
+def _utf8(text: str) -> str:
+    """Return text that Arrow takes: question marks for what is no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _encode(text: str) -> bytes:
