@@ -14,10 +14,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from typer.main import get_command
 
 from dyncrp.cli import app
 
-ROWS = 1500
+main = get_command(app)  # made once, not in every fork
+ROWS = 800
 MODEL = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=100", "--alpha", "1"]
 MODEL += ["--dynamics", "0.99*exponential(50s) + 0.01*stationary()", "--time-column", "when", "--keep", "name"]
 MOST_IN_A_ROW = 60  # kills without an end: then nothing is gained between them
@@ -42,7 +44,7 @@ def fork(arguments):
         return child
     code = 70
     try:
-        code = app(arguments, standalone_mode=False) or 0
+        code = main(arguments, standalone_mode=False) or 0
     finally:
         os._exit(code)
 
@@ -56,17 +58,17 @@ def kill_until(n_kills, folder, seed=0):
     for suffix in ("csv", "jsonl", "parquet"):
         undisturbed = folder / f"undisturbed.{suffix}"
         for _ in range(2):  # a second time, so that what going on needs is ready, too
-            app(command(source, undisturbed, ROWS), standalone_mode=False)
+            main(command(source, undisturbed, ROWS), standalone_mode=False)
         wanted[suffix] = undisturbed.read_bytes()
     begin = time.monotonic()
-    os.waitpid(fork(command(source, folder / "timed.csv", 100)), 0)
+    os.waitpid(fork(command(source, folder / "timed.csv", 50)), 0)
     longest = time.monotonic() - begin
     kills = done = 0
     while kills < n_kills:
         suffix = ("csv", "jsonl", "parquet")[done % 3]
         output = folder / f"killed.{suffix}"
         for _ in range(MOST_IN_A_ROW):
-            child = fork(command(source, output, every=random.choice([50, 100, 500])))
+            child = fork(command(source, output, every=random.choice([20, 50, 300])))
             time.sleep(random.uniform(0.0, longest))
             os.kill(child, signal.SIGKILL)  # a child that has ended waits for us, so its id is still its own
             _, status = os.waitpid(child, 0)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -403,7 +404,8 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(source):
         except BrokenPipeError:
             break
         time.sleep(0.05)
-    process.process.stdin = None
+    with suppress(BrokenPipeError):
+        process.process.stdin.close()
     process.process.wait(60)
     err = process.process.stderr.read()
     process.process.stderr.close()

@@ -110,7 +110,9 @@ def _check_writable(path: Path, option: str, *, figure: bool = False) -> None:
         raise typer.BadParameter(f"{path} cannot be written", param_hint=option)
 
 
-Input = Annotated[str, typer.Argument(help="A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input.")]
+Input = Annotated[
+    str, typer.Argument(metavar="INPUT", help="A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input.")
+]
 Format = Annotated[
     str | None, typer.Option("--format", help="csv, jsonl, parquet or npy; by default, the suffix says.")
 ]
@@ -397,7 +399,7 @@ def tune(
 
 @app.command()
 def info(
-    file: Annotated[Path, typer.Argument(help="A saved model or a checkpoint.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model or a checkpoint.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what a saved model or a checkpoint holds."""
