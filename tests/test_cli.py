@@ -197,3 +197,15 @@ def test_progress_on_a_terminal_and_elsewhere(rooms, monkeypatch):
     assert invoke("run", rooms, *TIMED, *known, "--quiet").stderr == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "━" in invoke("run", rooms, *TIMED, *known).stderr
+
+
+def test_parquet_without_arrow_is_named_and_csv_needs_none(rooms, tmp_path, monkeypatch):
+    known = ["--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    wanted = invoke("run", rooms, *TIMED, *known).stdout
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert invoke("run", rooms, *TIMED, *known).stdout == wanted
+    assert (
+        "pip install 'dyncrp[cli]'" in invoke("run", rooms, *TIMED, *known, "-o", tmp_path / "a.parquet", code=1).stderr
+    )
+    assert "pip install 'dyncrp[cli]'" in invoke("run", rooms, "--format", "parquet", code=1).stderr

@@ -1,11 +1,13 @@
 """Runs end with the same bytes, however they are cut, stopped, killed or short of disk."""
 
 import errno
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -389,6 +391,18 @@ def test_real_processes_interrupted_and_killed(source, tmp_path):
         assert "Traceback" not in err
     labelled(source, output, "--format", "csv", "--checkpoint", tmp_path / "state", "--resume")
     assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_a_pipe_that_brings_nothing_can_be_interrupted(tmp_path):
+    process = Process(*KNOWN)
+    process.feed("t,x")
+    deadline = time.monotonic() + 60
+    while any(fcntl.ioctl(process.process.stdin, termios.FIONREAD, bytes(4))):  # until it has read that
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.process.send_signal(signal.SIGINT)
+    code, _, err = process.end()
+    assert (code, err) == (130, "dyncrp: stopped\n")
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(source):

@@ -211,7 +211,9 @@ def run(
         else:
             start = parse_model(family, dynamics or [], alpha, settings or [], units=time_column is not None)
         before = _before(output, checkpoint, resume, force, quiet)
+        stop.waiting = input == "-"
         with tables.open_table(input, given_format, selection, min(every, runs.MOST_ROWS)) as table:
+            stop.waiting = False
             result = tables.OUTPUTS[result_format](output, table)
             work = runs.Run(
                 table,
@@ -246,15 +248,14 @@ def _go(work: runs.Run, stop: runs.Stop, quiet: bool) -> None:
     try:
         with _Display(quiet) as display:
             work.go(stop, display.report, display.starting)
-    except runs.Stopped:
-        seconds = monotonic() - begin
+    except runs.Stopped as stopped:
         _say(quiet, f"stopped after {work.rows:,} rows")
         if work.checkpoint is None:
             _say(quiet, "there is no --checkpoint to go on from")
         else:
             again = sys.argv[1:] + ([] if "--resume" in sys.argv else ["--resume"])
             _say(quiet, f"go on with: {shlex.join(['dyncrp', *again])}")
-        raise typer.Exit(128 + (stop.signal or 0)) from None
+        raise typer.Exit(128 + stopped.args[0]) from None
     finally:
         work.output.close()
     seconds = monotonic() - begin
@@ -547,6 +548,8 @@ def _errors() -> Iterator[None]:
         yield
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except runs.Stopped as stopped:
+        _fail("stopped", 128 + stopped.args[0])
     except tables.TableError as error:
         _fail(str(error), BAD_DATA)
     except ValueError as error:

@@ -31,7 +31,7 @@ AT_ROW = re.compile(r",? at row (\d+)(?:, column (\d+))?")
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked for the end."""
+    """A signal, whose number it is given, asked for the end."""
 
 
 class Stop:
@@ -55,7 +55,7 @@ class Stop:
     def _asked(self, number: int, frame: FrameType | None) -> None:
         twice, self.signal = self.signal is not None, number
         if twice or self.waiting:
-            raise Stopped
+            raise Stopped(number)
 
 
 class Checkpoint(NamedTuple):
@@ -150,7 +150,7 @@ class Run:
                 if sum(len(chunk.rows) for chunk in held) < max(least, 1) and stop.signal is None:
                     continue
             if stop.signal is not None and least:
-                raise Stopped
+                raise Stopped(stop.signal)
             if held or not finished:
                 self._begin()
                 if any(len(chunk.rows) for chunk in held):
@@ -163,7 +163,7 @@ class Run:
                 report(self)
             if stop.signal is not None:
                 self.save()
-                raise Stopped
+                raise Stopped(stop.signal)
             if chunk is None:
                 break
             if self._unsaved >= self.every:

@@ -60,6 +60,8 @@ def open_table(path: str, format: str, selection: Selection, most_rows: int) -> 
     (('x', 'y'), [[0.5, 2.0], [0.25, 4.0]])
     """
     if path == "-":
+        if sys.stdin is None:
+            raise TableError("standard input is closed")
         return TABLES[format](sys.stdin.buffer, "standard input", selection, most_rows)
     file = open(path, "rb")  # noqa: SIM115 - the table closes it
     try:

@@ -102,7 +102,7 @@ class Table(ABC):
         self.clock: str | None = None
         self.last: Any = None
         # Standard input may be a file, but then it need not begin where we do.
-        self.seekable = file is not sys.stdin.buffer and file.seekable()
+        self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
 
     @abstractmethod
     def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:

@@ -142,7 +142,10 @@ class ParquetOutput(Output):
 
     def __init__(self, path: str, table: Table) -> None:
         super().__init__(path, table)
-        import pyarrow as pa
+        try:
+            import pyarrow as pa
+        except ModuleNotFoundError:
+            raise TableError("Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
 
         kinds = {"row": pa.int64(), "table": pa.int64(), "probability": pa.float64(), "novelty": pa.float64()}
         kinds |= {name: table.kept_type(name) or pa.string() for name in table.kept}

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from dyncrp.tables.base import BLOCK, Place, Rows, Selection, Table
+from dyncrp.tables.base import BLOCK, Place, Rows, Selection, Table, TableError
 
 
 class ParquetTable(Table):
@@ -34,7 +34,7 @@ class ParquetTable(Table):
         try:
             from pyarrow import parquet
         except ModuleNotFoundError:
-            raise self.error(": Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
+            raise TableError("Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
         if not self.seekable:
             copy = tempfile.TemporaryFile()  # noqa: SIM115 - the table closes it
             shutil.copyfileobj(self.file, copy)
