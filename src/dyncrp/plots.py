@@ -183,15 +183,16 @@ def timeline(
     height = 0.2 * max(len(ids), 4)
     figure = Figure(figsize=(7.0, height + 2.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [height + 0.3, 1.4]})
+    width = float(np.clip(400.0 / len(x), 0.6, 2.5))
     for at, table in enumerate(ids):
         color = table_style(int(table))[0] if table >= 0 else (0.4, 0.4, 0.4)
-        above.vlines(x[line == at], at - 0.38, at + 0.38, color=color, linewidth=0.6, rasterized=True)
+        above.vlines(x[line == at], at - 0.38, at + 0.38, color=color, linewidth=width, rasterized=True)
     above.set_yticks(range(len(names)), names, fontsize="small")
     above.set_ylim(-0.6, len(names) - 0.4)
     above.set_ylabel("table")
     above.grid(axis="y", color="0.9", linewidth=0.5)
     above.set_axisbelow(True)
-    below.plot(x, surprise, linestyle="", marker=".", markersize=2.0, color="0.35", rasterized=True)
+    below.plot(x, surprise, linestyle="", marker=".", markersize=2.0 + width, color="0.35", rasterized=True)
     below.set_ylabel("novelty")
     below.set_xlabel(name + (f" (every {step:,}th row is drawn)" if step > 1 else ""))
     if dated:
