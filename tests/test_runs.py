@@ -151,7 +151,8 @@ def test_another_input_is_refused(source, tmp_path, piped):
     go()
     before = (tmp_path / "out.csv").read_bytes()
     lines = original.splitlines(keepends=True)
-    for changed in (lines[:1] + lines[2:], lines[:-1], lines[:50]):
+    other = ["0.0,5.0,5.0\n"]
+    for changed in (lines[:1] + lines[2:], lines[:1] + other + lines[2:], lines[:-1], lines[:50]):
         source.write_text("".join(changed))
         assert "not the same as before" in go(code=1).stderr
     assert (tmp_path / "out.csv").read_bytes() == before
@@ -193,7 +194,9 @@ def test_nothing_is_replaced_without_being_told(source, tmp_path):
     output.unlink()
     done = labelled(source, output, "--checkpoint", tmp_path / "state", code=2)
     assert "state exists: give --resume to go on from it, or --force to replace it" in done.stderr
-    labelled(source, output, "--checkpoint", tmp_path / "state", "--force")
+    source.write_text("t,x,y\n0,1,\n")
+    labelled(source, output, "--checkpoint", tmp_path / "state", "--force", code=1)
+    assert not (tmp_path / "state").exists()  # or --resume would go on with another run
 
 
 class FullDisk:
@@ -297,6 +300,12 @@ def test_a_model_goes_on(source, tmp_path):
     )
     assert a + b == whole
     assert (tmp_path / "model.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+    kept = ["--time-column", "t", "-o", tmp_path / "c.csv", "--checkpoint", tmp_path / "state"]
+    run(tmp_path / "b.csv", "--model", tmp_path / "whole.npz", *kept, code=1)  # whose time is later
+    (tmp_path / "c.csv").unlink(missing_ok=True)
+    labelled(tmp_path / "a.csv", tmp_path / "d.csv", "--save", tmp_path / "a.npz")
+    run(tmp_path / "b.csv", "--model", tmp_path / "a.npz", *kept)
+    assert "--model was" in run(tmp_path / "b.csv", *model, *kept, "--resume", code=2).stderr
     assert "brings its own family" in run(source, *model, "--alpha", "2", code=2).stderr
     assert "the model has 2 features, and" in run(source, *model, code=2).stderr
 

@@ -123,7 +123,7 @@ def test_an_output_goes_on_from_any_length_it_had(tmp_path, format):
     cut.sync()
     length, tail = cut.length, cut.tail()
     cut.write(chunk.kept, *results(2))
-    cut._append(b"half a ro")
+    cut._append(b"half a row, and much else" * 1000)
     cut.close()
     again, _ = made(tmp_path, format, "cut")
     again.resume(length, tail, finished=False)

@@ -167,6 +167,13 @@ def test_what_is_wrong_is_named(tmp_path, format, content, changes, message):
     assert "\n" not in str(error.value)
 
 
+def test_time_runs_on_from_chunk_to_chunk(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("t,x\n1,2\n3,4\n2,5\n")
+    with pytest.raises(TableError, match=r"line 4, column 't': time runs backwards: 2\.0 comes after 3\.0"):
+        read(path, most_rows=1, time_column="t")
+
+
 def test_bad_rows_are_left_out_and_named(tmp_path):
     path = tmp_path / "bad.csv"
     path.write_text("t,x\n1,1\n2,\n3,3,3\nlate,4\n5,5\n")
