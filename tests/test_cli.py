@@ -1,12 +1,16 @@
 """The command line as a user meets it: output, files, exit codes."""
 
+import json
+import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import dyncrp
+from dyncrp import DynamicalMixture
 from dyncrp.cli import app
 
 runner = CliRunner()
@@ -59,3 +63,149 @@ def test_a_missing_extra_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "pip install 'dyncrp[cli]'" in done.stderr
+
+
+@pytest.fixture
+def rooms(tmp_path):
+    """Three rooms that are visited in turn."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "rooms.csv"
+    X = np.array([[-9.0, 0.0], [9.0, 9.0], [0.0, -9.0]])[np.arange(240) // 20 % 3] + rng.normal(size=(240, 2))
+    stamps = np.datetime64("2024-01-01T00:00:00") + 30 * np.arange(240)
+    path.write_text("when,x,y\n" + "".join(f"{t},{x:.3f},{y:.3f}\n" for t, (x, y) in zip(stamps, X, strict=True)))
+    return path
+
+
+def invoke(*arguments, code=0):
+    done = runner.invoke(app, list(map(str, arguments)))
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done
+
+
+TIMED = ["--columns", "x,y", "--time-column", "when"]
+
+
+def test_what_tune_prints_can_be_pasted(rooms, tmp_path):
+    told = ["--set", "variance=1", "--dynamics", "exponential()", "--dynamics", "stationary()"]
+    done = invoke("tune", rooms, *TIMED, *told, "--plot", tmp_path / "evidence.png")
+    command, line = done.stdout.splitlines()
+    assert " tables in 240 rows" in done.stderr
+    assert (tmp_path / "evidence.png").read_bytes().startswith(b"\x89PNG")
+    program, *arguments = shlex.split(command)
+    assert program == "dyncrp"
+    pasted = invoke(*arguments).stdout
+    assert pasted == invoke("run", rooms, *TIMED, *told).stdout  # run learns the same
+    model = eval(line, vars(dyncrp))
+    table = np.genfromtxt(rooms, delimiter=",", skip_header=1, dtype=str)
+    model.fit(table[:, 1:].astype(float), times=table[:, 0].astype("M8[us]"))
+    assert [line.split(",")[2] for line in pasted.splitlines()[1:]] == [str(label) for label in model.labels_]
+
+
+def test_tune_looks_at_the_warmup_only(rooms):
+    with rooms.open("a") as file:
+        file.write("later,x,y\n" * 100_000)  # which would be an error
+    done = invoke(
+        "tune", rooms, *TIMED, "--set", "variance=1", "--set", "warmup=100", "--dynamics", "stationary()", code=1
+    )
+    assert "line 242" in done.stderr  # it lies in the same chunk
+    rooms.write_text("x\n1\n")
+    assert "has 1 rows, and two at least are needed" in invoke("tune", rooms, code=1).stderr
+
+
+def test_run_draws_a_timeline(rooms, tmp_path):
+    known = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=50", "--alpha", "0.01"]
+    known += ["--dynamics", "0.99*exponential(10m) + 0.01*stationary()"]
+    done = invoke("run", rooms, *TIMED, *known, "-o", tmp_path / "out.csv", "--plot", tmp_path / "timeline.png")
+    assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    assert "3 tables, log evidence" in done.stderr
+    assert "0.99 * Exponential(timescale=600.0) + 0.01 * Stationary(), alpha 0.01" in done.stderr
+
+
+def test_info_of_a_model(tmp_path):
+    model = DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Exponential(50.0), 1.5).fit([[0.0], [9.0], [0.1]])
+    model.save(tmp_path / "model.npz")
+    text = invoke("info", tmp_path / "model.npz").stdout
+    for line in ("holds:          a model", "observations:   3", "tables:         2", "alpha:          1.5"):
+        assert line in text.splitlines()
+    assert "--dynamics 'Exponential(timescale=50.0)'" in text
+    found = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)
+    assert found["log evidence"] == model.log_evidence_
+    assert [table["table"] for table in found["largest tables"]] == [0, 1]
+    (tmp_path / "model.npz").write_bytes(b"PK")
+    assert "is not a readable dyncrp model" in invoke("info", tmp_path / "model.npz", code=1).stderr
+    assert "No such file" in invoke("info", tmp_path / "none", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "-"], "standard input needs --format"),
+        (["run", "rows.xls"], "rows.xls has none of the suffixes .csv"),
+        (["run", "rooms.csv", "--format", "xls"], "--format must be one of csv, jsonl, parquet, npy"),
+        (["run", "rooms.csv", "-o", "out.xls"], "the output is one of csv, jsonl, parquet"),
+        (["run", "rooms.csv", "--output-format", "parquet"], "Parquet needs --output FILE"),
+        (["run", "rooms.csv", "--resume"], "--resume needs --checkpoint FILE"),
+        (["run", "rooms.csv", "--checkpoint", "state"], "--checkpoint needs --output FILE"),
+        (["run", "rooms.csv", "-o", "rooms.csv"], "--output and INPUT are the same file"),
+        (["run", "rooms.csv", "-o", "a.csv", "--checkpoint", "./a.csv"], "--checkpoint and --output are the same file"),
+        (["run", "rooms.csv", "-o", "missing/a.csv"], "there is no folder missing"),
+        (["run", "rooms.csv", "--plot", "a.txt"], "must end in .png"),
+        (["run", "rooms.csv", "--delimiter", "::"], "--delimiter must be one character"),
+        (["run", "rooms.csv", "--columns", "x,x"], "--columns must name each feature once"),
+        (["run", "rooms.csv", "--keep", "x,x"], "--keep must name each column once"),
+        (["run", "rooms.csv", "--dynamics", "exponential(2h)"], "there is no time column"),
+        (["run", "rooms.csv", "--dynamics", "exp(2)"], "there is no dynamics exp"),
+        (["run", "rooms.csv", "--alpha", "-1"], "alpha must be a positive finite number"),
+        (["run", "rooms.csv", "--family", "cauchy"], "there is no family cauchy"),
+        (["run", "rooms.csv", "--every", "0"], "--every"),
+        (["run", "rooms.csv", "--no-such-option"], "--no-such-option"),
+        (["run"], "INPUT"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_code_2_and_does_nothing(rooms, monkeypatch, arguments, message):
+    monkeypatch.chdir(rooms.parent)
+    done = invoke(*arguments, code=2)
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert [path.name for path in rooms.parent.iterdir()] == ["rooms.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "none.csv"], "dyncrp: none.csv: No such file or directory"),
+        (["run", "rooms.csv", "--columns", "z"], "dyncrp: rooms.csv has no column 'z'; it has 'when', 'x', 'y'"),
+        (["run", "rooms.csv"], "dyncrp: rooms.csv, line 2, column 'when': '2024-01-01T00:00:00' is not a number"),
+        (["run", "rooms.csv", "--columns", "x", "--set", "variance=1,2"], "dyncrp: rooms.csv: variance has 2 entries"),
+    ],
+)
+def test_bad_data_is_code_1_and_one_line(rooms, monkeypatch, arguments, message):
+    monkeypatch.chdir(rooms.parent)
+    done = invoke(*arguments, code=1)
+    assert done.stderr.splitlines()[-1].startswith(message)
+
+
+def test_progress_on_a_terminal_and_elsewhere(rooms, monkeypatch):
+    known = ["--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    monkeypatch.setattr("dyncrp.cli.PLAIN_EVERY", 0.0)
+    monkeypatch.setattr("dyncrp.runs.MOST_ROWS", 100)
+    done = invoke("run", rooms, *TIMED, *known)
+    assert "dyncrp: 199 rows, " in done.stderr
+    assert "3 tables, 0 s left" in done.stderr
+    assert invoke("run", rooms, *TIMED, *known, "--quiet").stderr == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "━" in invoke("run", rooms, *TIMED, *known).stderr
+
+
+def test_parquet_without_arrow_is_named_and_csv_needs_none(rooms, tmp_path, monkeypatch):
+    known = ["--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    wanted = invoke("run", rooms, *TIMED, *known).stdout
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert invoke("run", rooms, *TIMED, *known).stdout == wanted
+    assert (
+        "pip install 'dyncrp[cli]'" in invoke("run", rooms, *TIMED, *known, "-o", tmp_path / "a.parquet", code=1).stderr
+    )
+    assert "pip install 'dyncrp[cli]'" in invoke("run", rooms, "--format", "parquet", code=1).stderr

@@ -1,5 +1,7 @@
 """Figures hold what they should; whether they are beautiful, somebody has to look."""
 
+import io
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -115,3 +117,35 @@ def test_evidence_shows_every_family_and_rings_what_was_chosen(tmp_path):
 def test_evidence_of_nothing():
     with pytest.raises(ValueError, match="no candidates"):
         plots.evidence([])
+
+
+def test_timeline_has_a_line_for_each_table():
+    figure = plots.timeline(np.arange(6.0), [0, 2, 0, 5, 5, 0], np.linspace(1, 2, 6), name="hour")
+    above, below = figure.axes
+    assert [tick.get_text() for tick in above.get_yticklabels()] == ["0", "2", "5"]
+    drawn = [[segment[0][0] for segment in lines.get_segments()] for lines in above.collections]
+    assert drawn == [[0.0, 2.0, 5.0], [1.0], [3.0, 4.0]]
+    assert below.get_xlabel() == "hour"
+    np.testing.assert_array_equal(below.lines[0].get_ydata(), np.linspace(1, 2, 6))
+
+
+def test_timeline_of_many_tables_names_the_largest():
+    tables = np.concatenate([np.arange(100), np.repeat([70, 30], 5)])
+    figure = plots.timeline(np.arange(110.0), tables, np.zeros(110), step=4)
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert len(names) == plots.MOST_LINES
+    assert {"30", "70"} <= set(names)
+    assert names[-1] == "61 others"
+    assert figure.axes[1].get_xlabel() == "time (every 4th row is drawn)"
+
+
+def test_timeline_of_dates():
+    figure = plots.timeline([86_400.0 * 400, 86_400.0 * 402], [0, 0], [1.0, 1.0], dated=True)
+    figure.savefig(io.BytesIO())
+    assert "1971" in figure.axes[1].xaxis.get_offset_text().get_text()
+
+
+@pytest.mark.parametrize("bad", [([], [], []), ([0.0], [0], []), ([0.0], [-2], [1.0])], ids=str)
+def test_timeline_refuses(bad):
+    with pytest.raises(ValueError, match="must be one"):
+        plots.timeline(*bad)

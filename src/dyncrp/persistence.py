@@ -199,7 +199,12 @@ def _write(target: str, content: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-    folder = os.open(os.path.dirname(target), os.O_RDONLY)
+    sync_folder(target)
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Have the folder that a file is in on the disk, so that its name is."""
+    folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

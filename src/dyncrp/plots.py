@@ -26,6 +26,7 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4B
 MARKERS = "os^Dv<>P"
 NEW = (0.85, 0.85, 0.85)  # the label −1
 UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
+MOST_LINES = 40  # of a timeline
 FAINTEST = 1e-5  # occupancies below are not shown
 
 
@@ -153,6 +154,57 @@ def _draw_strips(axis: Axes, x: NDArray[np.float64], strips: dict[str, list[Colo
     axis.set_ylim(-0.5, len(strips) - 0.5)
     axis.spines[["left", "bottom"]].set_visible(False)
     axis.tick_params(left=False, bottom=False)
+
+
+def timeline(
+    times: ArrayLike, tables: ArrayLike, novelty: ArrayLike, *, step: int = 1, dated: bool = False, name: str = "time"
+) -> Figure:
+    """Draw which table each row joined, over time, and how novel it was.
+
+    times, tables, novelty: (n,) of every ``step``-th row of a stream; dated: whether times are seconds since 1970.
+    Tables are in the order of opening, the first lowest; of more than 40, the largest, and the rest on one line.
+    """
+    from matplotlib.figure import Figure
+
+    x = as_times(times, ordered=False)
+    labels = _labels("tables", tables, len(x))
+    surprise = np.asarray(novelty, dtype=np.float64)
+    if not len(x) or surprise.shape != x.shape:
+        raise ValueError(f"novelty must be one number for each of {len(x)} rows, at least one, got {surprise.shape}")
+    x = x / 86_400 if dated else x
+    ids, line, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    names = [str(table) for table in ids]
+    if len(ids) > MOST_LINES:
+        largest = np.sort(np.argsort(-counts, kind="stable")[: MOST_LINES - 1])
+        position = np.full(len(ids), MOST_LINES - 1)
+        position[largest] = np.arange(MOST_LINES - 1)
+        line, names = position[line], [*(names[i] for i in largest), f"{len(ids) - len(largest)} others"]
+        ids = np.append(ids[largest], -1)
+    height = 0.2 * max(len(ids), 4)
+    figure = Figure(figsize=(7.0, height + 2.6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [height + 0.3, 1.4]})
+    width = float(np.clip(400.0 / len(x), 0.6, 2.5))
+    for at, table in enumerate(ids):
+        color = table_style(int(table))[0] if table >= 0 else (0.4, 0.4, 0.4)
+        above.vlines(x[line == at], at - 0.38, at + 0.38, color=color, linewidth=width, rasterized=True)
+    above.set_yticks(range(len(names)), names, fontsize="small")
+    above.set_ylim(-0.6, len(names) - 0.4)
+    above.set_ylabel("table")
+    above.grid(axis="y", color="0.9", linewidth=0.5)
+    above.set_axisbelow(True)
+    below.plot(x, surprise, linestyle="", marker=".", markersize=2.0 + width, color="0.35", rasterized=True)
+    below.set_ylabel("novelty")
+    below.set_xlabel(name + (f" (every {step:,}th row is drawn)" if step > 1 else ""))
+    if dated:
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+        below.xaxis.set_major_locator(locator)
+        below.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    for axis in (above, below):
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.align_ylabels()
+    return figure
 
 
 def evidence(candidates: Sequence[Candidate]) -> Figure:

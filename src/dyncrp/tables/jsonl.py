@@ -1,0 +1,64 @@
+"""JSON lines: an object on each line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, BinaryIO
+
+from dyncrp.tables.base import Rows, Selection
+from dyncrp.tables.lines import LinesTable, Piece
+
+
+class JsonLinesTable(LinesTable):
+    """An object on each line, whose keys are the columns: those of the first one. Blank lines are passed over."""
+
+    def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
+        super().__init__(file, name, selection, most_rows)
+        pieces = self._pieces()
+        held = []
+        names: list[str] | None = None
+        for piece in pieces:
+            held.append(piece)
+            names = next((list(row) for _, row in _read(piece) if isinstance(row, dict)), None)
+            if names is not None or (piece.content.strip() and not selection.skip_bad):
+                break
+        if not any(piece.content.strip() for piece in held):
+            raise self.error(" is empty")
+        if names is None:
+            line, fault = next(row for piece in held for row in _read(piece))
+            raise self.error(f", line {line}: {fault}")
+        self._resolve(names)
+        self._first = chain(held, pieces)
+
+    def _beginning(self) -> Iterator[Piece]:
+        return iter(self._first)
+
+    def _parsed(self, piece: Piece) -> Rows:
+        lines, broken = [], {}
+        objects: list[dict[str, Any]] = []
+        for line, row in _read(piece):
+            if isinstance(row, str):
+                broken[len(objects)] = row
+                row = {}
+            lines.append(line)
+            objects.append(row)
+        columns = {name: [row.get(name) for row in objects] for name in self._needed}
+        return self._rows_of(columns, len(objects), lambda i: f"line {lines[i]}", broken)
+
+
+def _read(piece: Piece) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Yield the line and the object of each row, or what is wrong with it."""
+    for at, line in enumerate(io.StringIO(piece.text, newline="\n")):
+        if line.isspace():
+            continue
+        row: dict[str, Any] | str
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                row = 'a row must be an object, such as {"x": 1.5}'
+        except (ValueError, RecursionError) as error:
+            row = f"no JSON: {getattr(error, 'msg', error)}"
+        yield piece.line + at, row

@@ -1,0 +1,108 @@
+"""Parquet, through Arrow."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from dyncrp.tables.base import BLOCK, Place, Rows, Selection, Table, TableError
+
+
+class ParquetTable(Table):
+    """Columns of numbers in Parquet. A pipe is copied to a temporary file, since the end says what is where."""
+
+    unit = "row"
+
+    def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
+        super().__init__(file, name, selection, most_rows)
+        self.parquet = self._opened()
+        schema = self.parquet.schema_arrow
+        self._resolve(schema.names)
+        self.types = {column: schema.field(column).type for column in self._needed}
+        from pyarrow import types
+
+        for column in self.columns:
+            kind = self.types[column]
+            if not (
+                types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+            ):
+                raise self.error(f", column {column!r}: it holds {kind}, not numbers")
+
+    def _opened(self) -> Any:
+        try:
+            from pyarrow import parquet
+        except ModuleNotFoundError:
+            raise TableError("Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
+        if not self.seekable:
+            copy = tempfile.TemporaryFile()  # noqa: SIM115 - the table closes it
+            shutil.copyfileobj(self.file, copy)
+            self.file = copy
+            self.seekable = True
+        try:
+            return parquet.ParquetFile(self.file)
+        except Exception as error:  # damaged bytes make the reader raise almost anything
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> Exception:
+        return self.error(f" is not a readable Parquet file: {' '.join(str(error).split())}")
+
+    def progress(self, place: Place) -> float:
+        """Rows read, of all rows."""
+        return place["row"] / max(self.parquet.metadata.num_rows, 1)
+
+    def kept_type(self, name: str) -> Any:
+        """Return the type that the column has."""
+        return self.types[name]
+
+    def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
+        begin = 0 if place is None else place["row"]
+        metadata = self.parquet.metadata
+        if begin > metadata.num_rows:
+            raise self.error(f" is not the same as before: it has {metadata.num_rows} rows, and {begin} were read")
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        group = skipped = 0
+        while group < len(sizes) and skipped + sizes[group] <= begin:
+            skipped += sizes[group]
+            group += 1
+        groups = list(range(group, len(sizes)))
+        step = max(1, min(self.most_rows, BLOCK // (8 * len(self._needed))))
+        batches = self.parquet.iter_batches(step, row_groups=groups, columns=list(self._needed), use_threads=False)
+        at = skipped
+        while groups:
+            try:
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                if at + batch.num_rows <= begin:
+                    at += batch.num_rows
+                    continue
+                batch = batch.slice(max(begin - at, 0))
+                features = {name: _numbers(batch.column(name)) for name in self.columns}
+                kept = {name: batch.column(name) for name in self.kept}
+                times = None if self.selection.time_column is None else _times(kept[self.selection.time_column])
+            except Exception as error:  # damaged bytes make the reader raise almost anything
+                raise self._unreadable(error) from error
+            first = max(at, begin)
+            at = first + batch.num_rows
+            yield Rows(batch.num_rows, features, times, kept, lambda i, first=first: f"row {first + i}"), {}  # type: ignore[misc]
+
+
+def _numbers(column: Any) -> Any:
+    """Return numbers as float64, NaN for what is missing."""
+    return column.cast("double", safe=False).to_numpy(zero_copy_only=False)
+
+
+def _times(column: Any) -> Any:
+    """Return dates as datetime64, numbers as float64, and anything else as it is."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_timestamp(kind) or types.is_date(kind):
+        unit = kind.unit if types.is_timestamp(kind) else "ms"
+        return column.cast(pa.timestamp(unit)).to_numpy(zero_copy_only=False)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return _numbers(column)
+    return column.to_pylist()

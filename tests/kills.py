@@ -1,0 +1,93 @@
+"""Kill a checkpointed run again and again, at random moments, and compare what it finally wrote.
+
+``python tests/kills.py 200`` starts a run, kills it with SIGKILL after a random moment, goes on with ``--resume``, and
+so on; whenever a run gets to its end, its output must be, byte for byte, that of a run that nobody disturbed. The runs
+are forks of one process with the engine ready, or each would spend seconds on starting.
+"""
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from typer.main import get_command
+
+from dyncrp.cli import app
+
+main = get_command(app)  # made once, not in every fork
+ROWS = 800
+MODEL = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=100", "--alpha", "1"]
+MODEL += ["--dynamics", "0.99*exponential(50s) + 0.01*stationary()", "--time-column", "when", "--keep", "name"]
+MOST_IN_A_ROW = 60  # kills without an end: then nothing is gained between them
+
+
+def write_input(path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(rng.choice([-9.0, 0.0, 9.0], size=(ROWS, 1)), 1.0, size=(ROWS, 2)).tolist()
+    cells = (f'{t},"a ""name"", {t}",{x!r},{y!r}' for t, (x, y) in enumerate(X))
+    path.write_text("when,name,x,y\n" + "\n".join(cells) + "\n")
+
+
+def command(source, output, every):
+    kept = ["--checkpoint", f"{output}.checkpoint", "--every", str(every), "--resume", "--quiet"]
+    return ["run", str(source), "--columns", "x,y", "--output", str(output), *MODEL, *kept]
+
+
+def fork(arguments):
+    """Start a run in a process of its own."""
+    child = os.fork()
+    if child:
+        return child
+    code = 70
+    try:
+        code = main(arguments, standalone_mode=False) or 0
+    finally:
+        os._exit(code)
+
+
+def kill_until(n_kills, folder, seed=0):
+    """Return how many runs got to their end under this many kills, each with the right output."""
+    random.seed(seed)
+    source = folder / "in.csv"
+    write_input(source)
+    wanted = {}
+    for suffix in ("csv", "jsonl", "parquet"):
+        undisturbed = folder / f"undisturbed.{suffix}"
+        for _ in range(2):  # a second time, so that what going on needs is ready, too
+            main(command(source, undisturbed, ROWS), standalone_mode=False)
+        wanted[suffix] = undisturbed.read_bytes()
+    begin = time.monotonic()
+    os.waitpid(fork(command(source, folder / "timed.csv", 50)), 0)
+    longest = time.monotonic() - begin
+    kills = done = 0
+    while kills < n_kills:
+        suffix = ("csv", "jsonl", "parquet")[done % 3]
+        output = folder / f"killed.{suffix}"
+        for _ in range(MOST_IN_A_ROW):
+            child = fork(command(source, output, every=random.choice([20, 50, 300])))
+            time.sleep(random.uniform(0.0, longest))
+            os.kill(child, signal.SIGKILL)  # a child that has ended waits for us, so its id is still its own
+            _, status = os.waitpid(child, 0)
+            if not os.WIFSIGNALED(status):
+                break
+            kills += 1
+        if os.WIFSIGNALED(status):
+            sys.exit(f"run {done} was killed {MOST_IN_A_ROW} times and got nowhere")
+        if os.WEXITSTATUS(status) or output.read_bytes() != wanted[suffix]:
+            sys.exit(f"run {done} ended with code {os.WEXITSTATUS(status)} and another output, after {kills} kills")
+        left = [path.name for path in folder.iterdir() if path.name.startswith((".dyncrp", "killed"))]
+        done += 1
+        for name in left:
+            (folder / name).unlink()
+    return kills, done
+
+
+if __name__ == "__main__":
+    memory = Path("/dev/shm")  # a kill, unlike a power cut, needs no disk
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        kills, done = kill_until(int(sys.argv[1]), Path(folder))
+    print(f"{kills} kills, {done} runs to the end, all outputs the same")

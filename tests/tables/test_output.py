@@ -1,0 +1,179 @@
+"""What is written says all that was found, in every format, and can be cut back."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from dyncrp.tables import OUTPUTS, Selection, TableError, open_table
+
+CONTENT = (
+    '{"t": "2024-01-01", "x": 1, "note, %s": "a \\"b\\", c"}\n{"t": "2024-01-02", "x": 2.5, "note, %s": [1, null]}\n'
+)
+
+
+def results(n):
+    return np.arange(n), np.arange(n) % 2, np.full(n, 1 / 3), np.linspace(-1.0, 1e-300, n)
+
+
+def made(tmp_path, format, name="out"):
+    (tmp_path / "in.jsonl").write_text(CONTENT)
+    with open_table(str(tmp_path / "in.jsonl"), "jsonl", Selection(("x",), "t", ("note, %s", "x")), 10) as table:
+        return OUTPUTS[format](str(tmp_path / f"{name}.{format}"), table), next(table.chunks())
+
+
+def test_csv(tmp_path):
+    output, chunk = made(tmp_path, "csv")
+    output.start()
+    output.write(chunk.kept, *results(2))
+    output.close()
+    assert (tmp_path / "out.csv").read_text() == (
+        'row,t,"note, %s",x,table,probability,novelty\n'
+        '0,2024-01-01,"a ""b"", c",1,0,0.3333333333333333,-1.0\n'
+        '1,2024-01-02,"[1, null]",2.5,1,0.3333333333333333,1e-300\n'
+    )
+
+
+def test_json_lines(tmp_path):
+    output, chunk = made(tmp_path, "jsonl")
+    output.start()
+    output.write(chunk.kept, *results(2))
+    output.close()
+    first, second = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert list(first) == ["row", "t", "note, %s", "x", "table", "probability", "novelty"]
+    assert first["note, %s"] == 'a "b", c'
+    assert second == {
+        "row": 1,
+        "t": "2024-01-02",
+        "note, %s": [1, None],
+        "x": 2.5,
+        "table": 1,
+        "probability": 1 / 3,
+        "novelty": 1e-300,
+    }
+
+
+def test_parquet(tmp_path):
+    output, chunk = made(tmp_path, "parquet")
+    output.start()
+    output.write(chunk.kept, *results(2))
+    output.finish()
+    output.clean()
+    output.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
+    found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert found["note, %s"] == ['a "b", c', "[1, null]"]
+    assert found["novelty"] == [-1.0, 1e-300]
+    assert found["table"] == [0, 1]
+
+
+def test_columns_of_parquet_keep_their_type(tmp_path):
+    stamps = pa.array([1, None, 3_000_000_001], pa.timestamp("ns", "UTC"))
+    columns = {
+        "when": stamps,
+        "id": pa.array([1, 2, None], pa.int16()),
+        "x": [0.5, 1.0, 2.0],
+        "list": [[1], None, [2, 3]],
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
+    for format in OUTPUTS:
+        with open_table(str(tmp_path / "in.parquet"), "parquet", Selection(("x",), None, None), 10) as table:
+            output = OUTPUTS[format](str(tmp_path / f"out.{format}"), table)
+            output.start()
+            output.write(next(table.chunks()).kept, *results(3))
+            output.finish()
+            output.close()
+    assert parquet.read_table(tmp_path / "out.parquet").select(list(columns)).equals(pa.table(columns))
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert rows[1].startswith("0,1970-01-01T00:00:00.000000001Z,1,0.5,[1],")
+    assert rows[2].startswith("1,,2,1.0,,")
+    assert rows[3].startswith('2,1970-01-01T00:00:03.000000001Z,,2.0,"[2, 3]",')
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[2])["list"] == [2, 3]
+
+
+def test_bytes_that_are_no_text_are_copied_as_they_were(tmp_path):
+    (tmp_path / "in.csv").write_bytes(b"x,\xff\n1,\xe9\xfe\n")
+    with open_table(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, None), 10) as table:
+        chunk = next(table.chunks())
+        for format in OUTPUTS:
+            output = OUTPUTS[format](str(tmp_path / f"out.{format}"), table)
+            output.start()
+            output.write(chunk.kept, *results(1))
+            output.finish()
+            output.close()
+    assert parquet.read_table(tmp_path / "out.parquet").to_pydict()["?"] == ["??"]
+    assert (
+        tmp_path / "out.csv"
+    ).read_bytes() == b"row,x,\xff,table,probability,novelty\n0,1,\xe9\xfe,0,0.3333333333333333,-1.0\n"
+
+
+@pytest.mark.parametrize("format", OUTPUTS)
+def test_an_output_goes_on_from_any_length_it_had(tmp_path, format):
+    whole, chunk = made(tmp_path, format, "whole")
+    whole.start()
+    for _ in range(3):
+        whole.write(chunk.kept, *results(2))
+    whole.finish()
+    whole.close()
+    cut, _ = made(tmp_path, format, "cut")
+    cut.start()
+    cut.write(chunk.kept, *results(2))
+    cut.sync()
+    length, tail = cut.length, cut.tail()
+    cut.write(chunk.kept, *results(2))
+    cut._append(b"half a row, and much else" * 1000)
+    cut.close()
+    again, _ = made(tmp_path, format, "cut")
+    again.resume(length, tail, finished=False)
+    for _ in range(2):
+        again.write(chunk.kept, *results(2))
+    again.finish()
+    again.close()
+    assert (tmp_path / f"cut.{format}").read_bytes() == (tmp_path / f"whole.{format}").read_bytes()
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_an_output_that_changed_is_refused(tmp_path, format):
+    output, chunk = made(tmp_path, format)
+    output.start()
+    output.write(chunk.kept, *results(2))
+    length, tail = output.length, output.tail()
+    output.close()
+    path = tmp_path / f"out.{format}"
+    content = path.read_bytes()
+    for changed in (content[:-1], b"X" + content[1:]):
+        path.write_bytes(changed)
+        with pytest.raises(TableError, match="has changed since the checkpoint"):
+            made(tmp_path, format)[0].resume(length, tail, finished=False)
+        assert path.read_bytes() == changed
+    path.unlink()
+    with pytest.raises(TableError, match="is missing"):
+        made(tmp_path, format)[0].resume(length, tail, finished=False)
+
+
+def test_a_column_called_as_one_of_the_result_is_refused(tmp_path):
+    (tmp_path / "in.csv").write_text("x,table\n1,2\n")
+    with (
+        open_table(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, None), 10) as table,
+        pytest.raises(TableError, match="has a column 'table', which is also one of the result"),
+    ):
+        OUTPUTS["csv"](str(tmp_path / "out.csv"), table)
+
+
+def test_groups_of_rows_in_parquet_do_not_depend_on_how_they_came(tmp_path, monkeypatch):
+    monkeypatch.setattr("dyncrp.tables.output.ROW_GROUP", 10)
+    (tmp_path / "in.csv").write_text("x\n1\n")
+    files = []
+    for sizes in ([25], [3] * 8 + [1], [10, 10, 5]):
+        with open_table(str(tmp_path / "in.csv"), "csv", Selection(("x",)), 10) as table:
+            output = OUTPUTS["parquet"](str(tmp_path / "out.parquet"), table)
+            output.start()
+            for size in sizes:
+                output.write({}, np.arange(size), np.zeros(size, dtype=int), np.ones(size), np.ones(size))
+            output.finish()
+            output.close()
+        files.append(parquet.ParquetFile(tmp_path / "out.parquet").metadata)
+    groups = [[file.row_group(i).num_rows for i in range(file.num_row_groups)] for file in files]
+    assert groups == [[10, 10, 5]] * 3

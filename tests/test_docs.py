@@ -1,0 +1,73 @@
+"""The console blocks of the page on the command line are what a shell shows."""
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dyncrp
+from dyncrp.cli import app
+
+PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def commands(page):
+    """Return the commands of a page and what they should print."""
+    found = []
+    for block in BLOCK.findall(page):
+        for line in block.splitlines(keepends=True):
+            if line.startswith("$ "):
+                found.append([line[2:], ""])
+            elif line.startswith(">"):
+                found[-1][0] += line[2:]
+            else:
+                found[-1][1] += line
+    return found
+
+
+class Shell:
+    """Runs ``dyncrp`` without a pipe in this process, which is faster, and everything else in a shell."""
+
+    def __init__(self, folder):
+        program = folder / "bin" / "dyncrp"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m dyncrp "$@"\n')
+        program.chmod(0o755)
+        path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+        self.environment = os.environ | {"PATH": path, "PYTHONPATH": str(Path(dyncrp.__file__).parents[1])}
+        self.code = 0
+
+    def run(self, command):
+        if command.startswith("dyncrp ") and "|" not in command:
+            done = CliRunner().invoke(app, shlex.split(command)[1:])
+            self.code = done.exit_code
+            return done.output
+        done = subprocess.run(
+            ["bash", "-c", command.replace("$?", str(self.code))],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        self.code = done.returncode
+        return done.stdout
+
+
+def test_the_page_on_the_command_line(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    shell, checker = Shell(tmp_path), doctest.OutputChecker()
+    found = commands(PAGE.read_text())
+    assert len(found) > 10
+    for command, wanted in found:
+        got = shell.run(command)
+        if not checker.check_output(wanted, got, doctest.ELLIPSIS):
+            pytest.fail(f"$ {command}should print\n{wanted}but prints\n{got}")

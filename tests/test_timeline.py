@@ -1,0 +1,25 @@
+"""A timeline is bounded, and does not depend on cuts."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dyncrp.timeline import MOST, Timeline
+
+
+@given(st.lists(st.integers(0, 9000), max_size=8))
+def test_what_is_kept_does_not_depend_on_cuts(sizes):
+    n = sum(sizes)
+    times, tables, novelty = np.arange(n) * 0.5, np.arange(n) % 7, np.arange(n) * 2.0
+    cut = Timeline()
+    for begin, size in zip(np.cumsum([0, *sizes]), sizes, strict=False):
+        part = slice(begin, begin + size)
+        restored = Timeline()
+        restored.restore(cut.arrays())
+        cut = restored
+        cut.add(times[part], tables[part], novelty[part])
+    assert len(cut.times) <= MOST
+    assert cut.step == 1 or len(cut.times) > MOST // 2
+    np.testing.assert_array_equal(cut.times, times[:: cut.step])
+    np.testing.assert_array_equal(cut.tables, tables[:: cut.step])
+    np.testing.assert_array_equal(cut.novelty, novelty[:: cut.step])
