@@ -1,9 +1,10 @@
-"""The console blocks of the page on the command line are what a shell shows."""
+"""The console blocks of the page on the command line, and those of the README that cluster, are what a shell shows."""
 
 import doctest
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 import dyncrp
 from dyncrp.cli import app
 
-PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
+ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -62,11 +63,24 @@ class Shell:
 
 
 def test_the_page_on_the_command_line(tmp_path, monkeypatch):
-    (tmp_path / "work").mkdir()
+    check((ROOT / "docs" / "command-line.md").read_text(), 10, tmp_path, monkeypatch)
+
+
+def test_the_commands_of_the_readme(tmp_path, monkeypatch):
+    page = (ROOT / "README.md").read_text()
+    section = page[page.index("## A CSV and a shell") :].split("\n## ")[0]
+    (tmp_path / "work" / "docs").mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "rooms.csv", tmp_path / "work" / "docs")
+    check(section, 2, tmp_path, monkeypatch)
+
+
+def check(page, least, tmp_path, monkeypatch):
+    """Run every command of a page in an empty folder."""
+    (tmp_path / "work").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / "work")
     shell, checker = Shell(tmp_path), doctest.OutputChecker()
-    found = commands(PAGE.read_text())
-    assert len(found) > 10
+    found = commands(page)
+    assert len(found) >= least
     for command, wanted in found:
         got = shell.run(command)
         if not checker.check_output(wanted, got, doctest.ELLIPSIS):
