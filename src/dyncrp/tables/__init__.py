@@ -51,11 +51,11 @@ def open_table(path: str, format: str, selection: Selection, most_rows: int) -> 
 
     most_rows: how many rows a chunk may have.
 
-    >>> import tempfile, os
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "rooms.csv")
-    ...     _ = open(path, "w").write("t,x,y\\n1,0.5,2\\n2,0.25,4\\n")
-    ...     with open_table(path, "csv", Selection(time_column="t"), 100) as table:
+    ...     path = pathlib.Path(folder, "rooms.csv")
+    ...     _ = path.write_text("t,x,y\\n1,0.5,2\\n2,0.25,4\\n")
+    ...     with open_table(str(path), "csv", Selection(time_column="t"), 100) as table:
     ...         table.columns, next(table.chunks()).X.tolist()
     (('x', 'y'), [[0.5, 2.0], [0.25, 4.0]])
     """
