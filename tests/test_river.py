@@ -185,7 +185,7 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
     assert same(model.mixture, Mixture(PLAIN).fit(X))
 
 
-@pytest.mark.parametrize(("D", "most"), [(2, 1024), (30_000, 5)])
+@pytest.mark.parametrize(("D", "most"), [(2, 4096), (30_000, 5)])
 def test_few_rows_wait(D, most):
     model = learnt(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
     assert model._model.n_observations_ == 3 * most
