@@ -305,9 +305,9 @@ class DynamicalMixture(base.Clusterer):
         names, row = self._checked_row(x)
         clock, time = (self._clock, 0.0) if t is None else self._checked_time(t)
         self._catch_up()
-        X = np.frombuffer(row).reshape(1, -1)
+        values = np.frombuffer(row)
         if not self._fitted:
-            return None, X[0], time
+            return None, values, time
         engine = self._model._engine
         if t is None:
             time = engine.n_observations if clock == INDEX else engine.time
@@ -315,7 +315,11 @@ class DynamicalMixture(base.Clusterer):
             time /= 1e6
         if names is not self._names:
             engine = engine.widened(len(names))  # as the model will be once it has learnt x
-        return engine, self._family.check(X)[0], time
+        return engine, self._as_wanted(values), time
+
+    def _as_wanted(self, row: Float) -> Float:
+        """Return a checked row (D,) as the family wants it: as it is, if that family need not look at every one."""
+        return row if self._longest > 0 else self._family.check(row[None, :])[0]
 
     def _catch_up(self) -> None:
         """Learn the rows that wait, unless it is the end of the warm-up that they wait for."""
@@ -328,12 +332,13 @@ class DynamicalMixture(base.Clusterer):
         begun = model.__sklearn_is_fitted__()
         before = model._engine.n_observations if begun else 0
         try:
-            if begun and len(rows) <= FEW and clock != DATES:
+            if begun and len(rows) <= FEW and clock != DATES and not self.learn_alpha:
+                engine = model._engine
                 for row in map(np.frombuffer, rows):
                     if clock == INDEX:
-                        model.learn_one(row)
+                        engine.run_one(self._as_wanted(row), float(engine.n_observations))
                     else:
-                        model.learn_one(row[1:], float(row[0]))
+                        engine.run_one(self._as_wanted(row[1:]), row.item(0))
             else:
                 table = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
                 if clock == INDEX:
@@ -405,7 +410,7 @@ class DynamicalMixture(base.Clusterer):
 
 def _longest(family: Family) -> float:
     """Return up to which length a row needs no closer look; −1 if every one does."""
-    if isinstance(family, (Gaussian, GaussianUnknownVariance)):
+    if type(family) in (Gaussian, GaussianUnknownVariance):
         corner = np.full((1, family.width or 1), FAR)
         try:
             family.check(corner)
