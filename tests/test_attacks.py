@@ -30,7 +30,8 @@ TINY, HUGE, LARGEST = 1e-300, 1e300, np.finfo(float).max
 KNOWN = {
     "gaussian": Gaussian(1.0, 100.0),
     "tiny gaussian": Gaussian(1e-100, 1e100),
-    "huge gaussian": Gaussian(1e100, 1.0),
+    "huge gaussian": Gaussian(1e100, 1e-100),
+    "narrow gaussian": Gaussian(1.0, 1e-100),
     "uneven gaussian": Gaussian([1e-100, 1e100], [1.0, 1e-50], [0.0, -1e30]),
     "full gaussian": Gaussian.from_covariances([[1.0, 0.5], [0.5, 1.0]], [[9.0, 0.0], [0.0, 9.0]]),
     "unknown variance": GaussianUnknownVariance(1.0, 100.0),
@@ -332,7 +333,7 @@ def members_of(content):
 @given(
     st.sampled_from(FILES),
     st.dictionaries(st.sampled_from(sorted(members_of(FILES[0]))), st.sampled_from(FILES), max_size=4),
-    st.dictionaries(st.text(min_size=1, max_size=5), st.binary(max_size=20), max_size=2),
+    st.dictionaries(st.text("abé./", min_size=1, max_size=5), st.binary(max_size=20), max_size=2),
 )
 @settings(max_examples=150)
 def test_files_spliced_from_the_members_of_several(content, others, strangers):

@@ -9,9 +9,11 @@ import pickle
 import stat
 import threading
 import tracemalloc
+import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -24,6 +26,7 @@ from dyncrp import (
     DynamicalMixture,
     Exponential,
     Gaussian,
+    GaussianUnknownVariance,
     Hyperbolic,
     LinearODE,
     Oscillatory,
@@ -176,6 +179,11 @@ def test_a_subclass_with_the_name_of_a_built_in_cannot_be_saved(tmp_path):
         DynamicalMixture(subclass(1.0, 100.0)).fit([[0.0]]).save(tmp_path / "model")
 
 
+@dataclass(frozen=True, eq=False)
+class Foreign(Gaussian):
+    """A family without compiled code."""
+
+
 @dataclass(frozen=True)
 class Slow(Exponential):
     """A dynamics of the user's own."""
@@ -210,6 +218,19 @@ def test_what_load_would_refuse_is_not_saved(bad):
         deep = deep * Stationary()
     with pytest.raises(ValueError, match="100 levels"):
         persistence.dumps({"dynamics": deep}, {})
+
+
+@pytest.mark.parametrize("options", [{}, {"learn_alpha": True}], ids=str)
+@pytest.mark.parametrize(
+    "family", [*FAMILIES.values(), GaussianUnknownVariance(1.0, 25.0), Foreign(1.0, 25.0)], ids=repr
+)
+def test_everything_in_a_file_is_documented(family, options, monkeypatch):
+    monkeypatch.setitem(families_module.FAMILIES, "Foreign", Foreign)
+    X, _ = stream(family)
+    with np.load(io.BytesIO(DynamicalMixture(family, Exponential(5.0), **options).fit(X).to_bytes())) as file:
+        names = [*file.files, *json.loads(file["header"].tobytes())["config"]]
+    page = (Path(__file__).parents[1] / "docs" / "files.md").read_text()
+    assert [name for name in names if f"`{name}`" not in page and f"`config.{name}`" not in page] == []
 
 
 # --- refusing -------------------------------------------------------------------------------------------------------
@@ -368,6 +389,7 @@ def test_arrays_by_columns_are_saved_by_rows_and_refused_otherwise(saved):
 def test_bytes_of_another_order_are_saved_in_ours():
     _, arrays = persistence.loads(persistence.dumps({}, {"a": np.array([1.0, 2.0], dtype=">f8")}))
     assert arrays["a"].dtype.isnative
+    assert arrays["a"].flags.writeable
     assert arrays["a"].tolist() == [1.0, 2.0]
 
 
@@ -448,9 +470,28 @@ def test_a_compressed_file_is_refused_unopened(saved):
         DynamicalMixture.load(saved)
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
-    _, arrays = contents(saved)
-    np.savez_compressed(saved, header=np.zeros(3), **arrays)
-    with pytest.raises(ValueError, match="compressed"):
+
+
+def test_what_compression_does_not_make_smaller_is_refused_too(saved):
+    with zipfile.ZipFile(saved, "a", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("more.npy", npy("(1000,)", data=np.random.default_rng(0).bytes(8000)))
+    with pytest.raises(ValueError, match=r"'more\.npy' is twice there, compressed"):
+        DynamicalMixture.load(saved)
+
+
+@pytest.mark.parametrize("name", ["sums.npy", "sums", "sums.txt"])
+def test_a_member_that_is_twice_there_or_no_array_is_refused(saved, name):
+    with zipfile.ZipFile(saved, "a") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file.writestr(name, npy("(1,)", data=bytes(8)))
+    with pytest.raises(ValueError, match=rf"'{name}' is twice there"):
+        DynamicalMixture.load(saved)
+
+
+def test_bytes_after_an_array_are_refused(saved):
+    with zipfile.ZipFile(saved, "a") as file:
+        file.writestr("more.npy", npy("(1,)", data=bytes(9)))
+    with pytest.raises(ValueError, match=r"'more' of float64 and shape \(1,\) is not what save writes"):
         DynamicalMixture.load(saved)
 
 
@@ -697,3 +738,19 @@ def test_pickles_keep_what_is_set_and_the_last_batch(copied, fitted):
     X = [[5.0, 5.0], [3.0, 1.0]]
     assert said(mine.partial_fit(X), X) == said(fitted.partial_fit(X), X)
     assert mine.fit(X).alpha_ == 9.0
+
+
+def test_long_hyperparameters_are_arrays_of_their_own(tmp_path):
+    path = tmp_path / "model.npz"
+    family = Gaussian(1.0, np.linspace(9.0, 11.0, 101), np.linspace(-1.0, 1.0, 101))
+    model = DynamicalMixture(family).fit(np.zeros((2, 101)))
+    model.save(path)
+    header, arrays = contents(path)
+    assert len(json.dumps(header)) < 2000
+    name = header["config"]["settled"]["family"]["prior_mean"]["array"]
+    np.testing.assert_array_equal(arrays[name], family.prior_mean)
+    assert DynamicalMixture.load(path).family_ == family
+    del arrays[name]
+    rewrite(path, header, arrays)
+    with pytest.raises(ValueError, match=f"damaged header.*{name}"):
+        DynamicalMixture.load(path)

@@ -57,7 +57,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             always learnt.
         warmup: at most how many rows of the first call to learn from what is unknown.
         resolution: above 1, for more and narrower clusters than the family has, given or learnt; below 1, for fewer.
-            Variances are divided by it.
+            Variances are divided by it. From 1e-6 to 1e6.
         learn_alpha: whether alpha goes on learning, from the tables that open: every 100 observations it becomes its
             posterior mean (see ``dyncrp.alpha``), under a Gamma prior of shape 1 about what it was at first.
         n_jobs: processes to learn the unknown with, as for scikit-learn.
@@ -87,6 +87,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         log_evidence_: Σ log p(x_n | x_<n) so far, which compares models on the same stream. (For "variational" the
             paper's scores stand in for the density, and have seen x_n: do not compare those with others.)
         n_observations_, n_features_in_: how many rows and columns it has seen.
+        feature_names_in_: (D,) the names of the columns, if the first call's table has names.
 
     >>> from dyncrp import DynamicalMixture, Exponential, Gaussian
     >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0)

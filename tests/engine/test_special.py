@@ -19,6 +19,11 @@ def test_digamma_against_scipy():
     assert np.max(error) < 1e-14
 
 
+@pytest.mark.parametrize("x", [0.0, -0.5, -4.6e18, np.nan])
+def test_digamma_of_what_has_none(x):
+    assert np.isnan(digamma(x))
+
+
 def test_digamma_near_its_root():
     root = 1.4616321449683623
     assert abs(digamma(root)) < 1e-14

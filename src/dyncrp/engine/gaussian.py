@@ -42,7 +42,7 @@ class Tables(NamedTuple):
     constant: Float  # (capacity,) the same two for scoring, without the reference point
     half: Float
     reference: Float  # (D,)
-    hyper: Float  # p, log normaliser, variational, log normaliser of an empty table
+    hyper: Float  # p, log normaliser, variational, log normaliser of an empty table, ½ p/(p+1)
 
 
 def make_tables(family: Gaussian, D: int, capacity: int, variational: bool) -> Tables:
@@ -58,7 +58,15 @@ def make_tables(family: Gaussian, D: int, capacity: int, variational: bool) -> T
         constant=np.zeros(capacity),
         half=np.zeros(capacity),
         reference=np.zeros(D),
-        hyper=np.array([precision, log_normalizer, variational, log_normalizer - 0.5 * D * np.log1p(1.0 / precision)]),
+        hyper=np.array(
+            [
+                precision,
+                log_normalizer,
+                variational,
+                log_normalizer - 0.5 * D * np.log1p(1.0 / precision),
+                0.5 * precision / (precision + 1.0),
+            ]
+        ),
     )
 
 
@@ -176,7 +184,7 @@ def _score(y: Float, c: int, tables: Tables, fresh: bool) -> tuple[float, float]
     if fresh:
         for d in range(D):
             square += y[d] * y[d]
-        return tables.hyper[3] - 0.5 * p / (p + 1.0) * square, square
+        return tables.hyper[3] - tables.hyper[4] * square, square
     scale = 1.0 / (p + tables.counts[c])
     for d in range(D):
         gap = y[d] - scale * tables.sums[c, d]

@@ -90,7 +90,9 @@ def bessel_ratio(kappa: float, constants: Float) -> float:
 
 @cached
 def digamma(x: float) -> float:
-    """Return ψ(x) for x > 0: up by ψ(x) = ψ(x+1) − 1/x to x ≥ 10, then the asymptotic series."""
+    """Return ψ(x) for x > 0: up by ψ(x) = ψ(x+1) − 1/x to x ≥ 10, then the asymptotic series; NaN for others."""
+    if not x > 0.0:
+        return math.nan  # and no endless climb from a number far below 0
     shift = 0.0
     while x < 10.0:
         shift -= 1.0 / x
