@@ -44,7 +44,12 @@ def _contestants(K: int, D: int) -> list[tuple[str, Any, Callable[[], int]]]:
 
     ours = DynamicalMixture(Gaussian(1.0, data.SPREAD**2), Exponential(TIMESCALE), alpha=ALPHA)
     theirs = rivers(K, D)[0]
-    return [("dyncrp.river", ours, lambda: ours.n_tables), (theirs.name, theirs.model, theirs.count)]
+    tidy = theirs.model.clone({"cleanup_interval": 2})
+    return [
+        ("dyncrp.river", ours, lambda: ours.n_tables),
+        (theirs.name, theirs.model, theirs.count),
+        (f"{theirs.name}, clean-up every 2 rows", tidy, lambda: int(tidy.n_clusters)),
+    ]
 
 
 def _learn(model: Any) -> Callable[[Rows], object]:

@@ -70,7 +70,7 @@ def test_river_learns_and_labels():
 def test_rivers_adapter_beside_river_at_toy_size():
     pytest.importorskip("river")
     for _, rows in dictionaries.run(TOY):
-        assert [row["system"] for row in rows] == ["dyncrp.river", "river DBSTREAM"]
+        assert [row["system"] for row in rows][:2] == ["dyncrp.river", "river DBSTREAM"]
         assert (rows[0]["ratio"], rows[0]["clusters"]) == (1.0, 10)
         assert rows[0]["ami"] > 0.99
 

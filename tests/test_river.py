@@ -157,14 +157,15 @@ def test_rows_that_an_interruption_kept_waiting_are_learnt_later(monkeypatch, n)
     model = learnt(DynamicalMixture(PLAIN), dicts(X[:50]))
     assert model.n_tables > 1
     learnt(model, dicts(X[50 : 50 + n]))
-    plain = Mixture.partial_fit if n > 3 else Mixture.learn_one
+    owner = Mixture if n > 3 else compiled.CompiledEngine
+    plain = Mixture.partial_fit if n > 3 else compiled.CompiledEngine.run_one
 
     def interrupted(self, rows, *arguments, **keywords):
         plain(self, rows[:40] if n > 3 else rows, *arguments, **keywords)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Mixture, plain.__name__, interrupted)
+        patch.setattr(owner, plain.__name__, interrupted)
         with pytest.raises(KeyboardInterrupt):
             _ = model.n_tables
     learnt(model, dicts(X[50 + n :]))
@@ -185,7 +186,7 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
     assert same(model.mixture, Mixture(PLAIN).fit(X))
 
 
-@pytest.mark.parametrize(("D", "most"), [(2, 1024), (30_000, 5)])
+@pytest.mark.parametrize(("D", "most"), [(2, 4096), (30_000, 5)])
 def test_few_rows_wait(D, most):
     model = learnt(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
     assert model._model.n_observations_ == 3 * most
@@ -314,11 +315,16 @@ def test_features_after_the_warm_up_are_ignored_with_one_warning():
 
 def test_a_family_of_ones_own_has_the_features_of_the_first_row():
     class Mine(Gaussian):
-        pass
+        def check(self, X):
+            if np.any(X < 0):
+                raise ValueError(f"Mine wants none below 0, got {X[0, 0]} at row 0, column 0")
+            return X
 
     model = learnt(DynamicalMixture(Mine(1.0, 100.0)), [{"a": 0.0}, {"a": 9.0}])
     with pytest.warns(UserWarning, match="'b'"):
         model.learn_one({"a": 0.1, "b": 50.0})
+    with pytest.raises(ValueError, match=r"Mine wants none below 0, got .* at feature 'a'"):
+        model.learn_one({"a": -1.0})
     expected = Mixture(Mine(1.0, 100.0)).fit([[0.0], [9.0], [0.1]])
     for a in (0.2, 8.8, 90.0):
         assert model.predict_one({"a": a}) == expected.predict([[a]])[0]
@@ -382,6 +388,11 @@ def test_rows_near_the_edges_of_what_is_looked_at_quickly_are_learnt():
     family = VonMisesFisher(10.0)
     X = np.array([[1.0, 0.0], [1.00049, 0.0], [0.0, 0.99951]])
     assert same(learnt(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
+    asked = DynamicalMixture(family)
+    for x, row in zip(dicts(X), X, strict=True):
+        asked.learn_one(x)
+        assert asked.score_one(x) == -asked.mixture.score_samples([row])[0]
+    assert same(asked.mixture, Mixture(family).fit(X))
     for family in (PLAIN, Gaussian(1.0, 100.0, prior_mean=1e200)):
         X = np.array([[1e31, 0.0], [-1e100, 3.0]]) + family.prior_mean
         assert same(learnt(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))

@@ -22,7 +22,6 @@ from river import base
 from dyncrp.checks import LATEST, as_times, real
 from dyncrp.dynamics import Dynamics
 from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
-from dyncrp.families.von_mises_fisher import NORM_TOLERANCE
 from dyncrp.mixture import DATES, INDEX, NUMBERS
 from dyncrp.mixture import DynamicalMixture as Mixture
 
@@ -36,9 +35,9 @@ Float = NDArray[np.float64]
 Names = tuple[Hashable, ...]
 
 NEW = -1  # what stands for a new table
-MOST_ROWS, MOST_BYTES = 1024, 1 << 20  # that wait
+MOST_ROWS, MOST_BYTES = 4096, 1 << 20  # that wait
 FEW = 4  # rows that are quicker to learn one by one
-FAR = 1e30  # a row shorter than this is looked at no further, if the family allows
+FAR = 1e30  # a row that is not longer is looked at no further, if the family allows
 GROWING = (Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher)  # an engine can be widened for these
 EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 LATEST_DATE = 9e12  # seconds that int64 has the microseconds of
@@ -143,7 +142,7 @@ class DynamicalMixture(base.Clusterer):
         if t is None and len(x) == self._size:
             try:
                 values = self._get(x)
-                plain = self._shortest <= hypot(*values) <= self._longest
+                plain = hypot(*values) <= self._longest
             except (KeyError, TypeError, OverflowError):
                 plain = False
             if plain:
@@ -281,7 +280,7 @@ class DynamicalMixture(base.Clusterer):
             raise ValueError(f"x must hold at least one feature, got {dict(x)!r}")
         values = [x.get(name, 0.0) for name in names]
         try:
-            if names is self._names and self._shortest <= hypot(*values) <= self._longest:
+            if names is self._names and hypot(*values) <= self._longest:
                 return names, self._pack(*values)
         except (TypeError, OverflowError):
             pass
@@ -306,9 +305,9 @@ class DynamicalMixture(base.Clusterer):
         names, row = self._checked_row(x)
         clock, time = (self._clock, 0.0) if t is None else self._checked_time(t)
         self._catch_up()
-        X = np.frombuffer(row).reshape(1, -1)
+        values = np.frombuffer(row)
         if not self._fitted:
-            return None, X[0], time
+            return None, values, time
         engine = self._model._engine
         if t is None:
             time = engine.n_observations if clock == INDEX else engine.time
@@ -316,7 +315,11 @@ class DynamicalMixture(base.Clusterer):
             time /= 1e6
         if names is not self._names:
             engine = engine.widened(len(names))  # as the model will be once it has learnt x
-        return engine, self._family.check(X)[0], time
+        return engine, self._as_wanted(values), time
+
+    def _as_wanted(self, row: Float) -> Float:
+        """Return a checked row (D,) as the family wants it: as it is, if that family need not look at every one."""
+        return row if self._longest > 0 else self._family.check(row[None, :])[0]
 
     def _catch_up(self) -> None:
         """Learn the rows that wait, unless it is the end of the warm-up that they wait for."""
@@ -329,12 +332,13 @@ class DynamicalMixture(base.Clusterer):
         begun = model.__sklearn_is_fitted__()
         before = model._engine.n_observations if begun else 0
         try:
-            if begun and len(rows) <= FEW and clock != DATES:
+            if begun and len(rows) <= FEW and clock != DATES and not self.learn_alpha:
+                engine = model._engine
                 for row in map(np.frombuffer, rows):
                     if clock == INDEX:
-                        model.learn_one(row)
+                        engine.run_one(self._as_wanted(row), float(engine.n_observations))
                     else:
-                        model.learn_one(row[1:], float(row[0]))
+                        engine.run_one(self._as_wanted(row[1:]), row.item(0))
             else:
                 table = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
                 if clock == INDEX:
@@ -366,7 +370,7 @@ class DynamicalMixture(base.Clusterer):
         self._size = len(names) if self._clock == INDEX else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
-        self._shortest, self._longest = _span(self._family)
+        self._longest = _longest(self._family)
         self._most = self.warmup if self._warming else min(MOST_ROWS, MOST_BYTES // (8 * len(names) or 1) + 1)
 
     def _checked_features(self) -> Names:
@@ -404,19 +408,17 @@ class DynamicalMixture(base.Clusterer):
         self._lay_out(self._names)
 
 
-def _span(family: Family) -> tuple[float, float]:
-    """Return between which lengths no row needs to be looked at more closely; (inf, −inf) if every one does."""
-    if isinstance(family, VonMisesFisher):
-        return 1.0 - 0.9 * NORM_TOLERANCE, 1.0 + 0.9 * NORM_TOLERANCE
-    if isinstance(family, (Gaussian, GaussianUnknownVariance)):
+def _longest(family: Family) -> float:
+    """Return up to which length a row needs no closer look; −1 if every one does."""
+    if type(family) in (Gaussian, GaussianUnknownVariance):
         corner = np.full((1, family.width or 1), FAR)
         try:
             family.check(corner)
             family.check(-corner)
-            return 0.0, FAR
+            return FAR
         except ValueError:  # its prior mean lies further out still
             pass
-    return inf, -inf
+    return -1.0
 
 
 def _microseconds(t: date | np.datetime64) -> int:
