@@ -251,7 +251,7 @@ class Run:
         if fitted and chunk.X.shape[1] != self.model.n_features_in_:
             raise ValueError(
                 f"the model has {self.model.n_features_in_} features, and {self.table.name} has {chunk.X.shape[1]}: "
-                f"{', '.join(self.table.columns[:20])}"
+                f"{', '.join(self.table.features[:20])}"
             )
         family = self.model.family_ if fitted else self.model._checked().family
         try:
@@ -274,7 +274,7 @@ class Run:
     def _located(self, error: ValueError, chunk: Chunk, i: int) -> str:
         """Say in terms of the table what is wrong with a row."""
         found = AT_ROW.search(str(error))
-        column = f", column {self.table.columns[int(found[2])]!r}" if found and found[2] else ""
+        column = f", column {self.table.features[int(found[2])]!r}" if found and found[2] else ""
         return f"{chunk.where(int(chunk.rows[i]))}{column}: {AT_ROW.sub('', str(error))}"
 
     def _refuse(self, error: ValueError, chunks: list[Chunk]) -> NoReturn:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 
 import numpy as np
@@ -261,6 +262,67 @@ def test_parquet_with_nothing_in_a_cell(tmp_path):
     parquet.write_table(pa.table({"x": [1, 2, None]}), tmp_path / "a.parquet")
     with pytest.raises(TableError, match="row 2, column 'x': nan is not a finite number"):
         read(tmp_path / "a.parquet", "parquet")
+
+
+VECTORS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.5], [0.0, -1.0, 1e-300]]
+
+
+def write_lists(path, format, vectors, kind=None):
+    if format == "jsonl":
+        path.write_text("".join(json.dumps({"e": e, "x": i}) + "\n" for i, e in enumerate(vectors)))
+    else:
+        column = pa.array(vectors, kind or pa.list_(pa.float64()))
+        parquet.write_table(pa.table({"e": column, "x": np.arange(len(vectors))}), path, row_group_size=3)
+
+
+@pytest.mark.parametrize("most_rows", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("format", "kind"),
+    [
+        ("jsonl", None),
+        ("parquet", pa.list_(pa.float64())),
+        ("parquet", pa.large_list(pa.float64())),
+        ("parquet", pa.list_(pa.float64(), 3)),
+    ],
+)
+def test_a_column_of_lists_is_several_features(tmp_path, format, kind, most_rows):
+    path = tmp_path / "rows"
+    write_lists(path, format, VECTORS, kind)
+    with open_table(str(path), format, Selection(columns=("x", "e")), most_rows) as table:
+        X = np.concatenate([chunk.X for chunk in table.chunks()])
+        assert table.features == ("x", "e[0]", "e[1]", "e[2]")
+    np.testing.assert_array_equal(X, np.column_stack([range(4), VECTORS]))
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([1.0], "[1.0] is not a list of 3 numbers, as in the first row"),
+        (None, "None is not a list of 3 numbers, as in the first row"),
+        ([1.0, float("nan"), 2.0], "nan is not a finite number"),
+        ([1.0, float("inf"), 2.0], "inf is not a finite number"),
+    ],
+)
+def test_a_list_that_is_not_like_the_first_is_named(tmp_path, format, bad, message):
+    path = tmp_path / "rows"
+    write_lists(path, format, [*VECTORS, bad, VECTORS[0]])
+    where = "line 5" if format == "jsonl" else "row 4"
+    with (
+        open_table(str(path), format, Selection(columns=("e",)), 100) as table,
+        pytest.raises(TableError, match=re.escape(f"{where}, column 'e': {message}")),
+    ):
+        list(table.chunks())
+    with open_table(str(path), format, Selection(columns=("e",), skip_bad=True), 100) as table:
+        chunks = list(table.chunks())
+    assert np.concatenate([chunk.rows for chunk in chunks]).tolist() == [0, 1, 2, 3, 5]
+    assert [fault.endswith(message) for chunk in chunks for fault in chunk.bad] == [True]
+
+
+def test_parquet_lists_of_text_are_no_features(tmp_path):
+    write_lists(tmp_path / "rows", "parquet", [["a"]], pa.list_(pa.string()))
+    with pytest.raises(TableError, match="column 'e': it holds list<element: string>, not numbers"):
+        open_table(str(tmp_path / "rows"), "parquet", Selection(), 100)
 
 
 def test_a_place_is_only_gone_on_from_if_what_came_before_is_the_same(tmp_path):

@@ -88,12 +88,15 @@ class Rows(NamedTuple):
 
 
 class Table(ABC):
-    """A table in a file or a pipe; ``columns`` are the names of its features, ``kept`` of what is copied.
+    """A table in a file or a pipe; ``features`` are the names of its features, ``kept`` of what is copied.
+
+    ``columns`` are those that hold the features. One of lists, such as embeddings, holds several: e[0], e[1], …
 
     A reader resolves the selection with ``_resolve`` when it is made, and gives ``_rows``.
     """
 
     columns: tuple[str, ...]
+    features: tuple[str, ...]
     kept: tuple[str, ...]
     unit = "line"  # what its places are called
 
@@ -139,8 +142,11 @@ class Table(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _resolve(self, names: Sequence[str]) -> None:
-        """Find the columns that were asked for among the names that there are."""
+    def _resolve(self, names: Sequence[str], width: Callable[[str], int | None] = lambda name: None) -> None:
+        """Find the columns that were asked for among the names that there are.
+
+        width: tells how long the lists of a column are, None if it has none.
+        """
         wanted = self.selection
         rest = [name for name in names if name != wanted.time_column]
         self.columns = tuple(rest) if wanted.columns is None else wanted.columns
@@ -155,6 +161,12 @@ class Table(ABC):
                 raise self.error(f" has {counts[name]} columns called {name!r}")
         if not self.columns:
             raise self.error(" has no columns to cluster")
+        self.widths = {name: width(name) for name in self.columns}
+        self.features = tuple(
+            name if width is None else f"{name}[{at}]"
+            for name, width in self.widths.items()
+            for at in range(width or 1)
+        )
 
     @property
     def _needed(self) -> tuple[str, ...]:
@@ -165,9 +177,12 @@ class Table(ABC):
         """Turn cells into numbers and times; bad rows are left out or an error."""
         bad = np.zeros(rows.n, dtype=bool)
         bad[list(rows.broken)] = True
-        X = np.empty((rows.n, len(self.columns)))
-        for at, name in enumerate(self.columns):
-            X[:, at] = as_numbers(rows.features[name])
+        X = np.empty((rows.n, len(self.features)))
+        at = 0
+        for name, width in self.widths.items():
+            column = rows.features[name]
+            X[:, at : at + (width or 1)] = as_numbers(column)[:, None] if width is None else as_vectors(column, width)
+            at += width or 1
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(np.sum(X)):
                 bad |= ~np.all(np.isfinite(X), axis=1)
@@ -194,9 +209,11 @@ class Table(ABC):
         where = rows.where(i)
         if i in rows.broken:
             return f"{where}: {rows.broken[i]}"
-        for at, name in enumerate(self.columns):
-            if not np.isfinite(X[i, at]):
-                return f"{where}, column {name!r}: {_fault(rows.features[name][i])}"
+        at = 0
+        for name, width in self.widths.items():
+            if not np.all(np.isfinite(X[i, at : at + (width or 1)])):
+                return f"{where}, column {name!r}: {_fault(rows.features[name][i], width)}"
+            at += width or 1
         wanted = self.clock or "numbers or ISO 8601 dates"
         cell = "" if rows.times is None else _cell(rows.times[i])
         return f"{where}, column {self.selection.time_column!r}: {cell} is no time; times here are {wanted}"
@@ -256,6 +273,23 @@ def as_numbers(column: Column) -> NDArray[np.float64]:
     return np.fromiter(map(_number, column), np.float64, len(column))
 
 
+def as_vectors(column: Column, width: int) -> NDArray[np.float64]:
+    """Return a column of lists as float64 (n, width), NaN for what is no number and for lists of another length.
+
+    >>> as_vectors([[1, 2], [3], [4, None]], 2)
+    array([[ 1.,  2.],
+           [nan, nan],
+           [ 4., nan]])
+    """
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return column
+    vectors = np.full((len(column), width), np.nan)
+    for i, cell in enumerate(column):
+        if isinstance(cell, list) and len(cell) == width:
+            vectors[i] = as_numbers(cell)
+    return vectors
+
+
 def _number(cell: object) -> float:
     if isinstance(cell, (str, int, float)) and not isinstance(cell, bool):
         try:
@@ -266,7 +300,12 @@ def _number(cell: object) -> float:
     return np.nan
 
 
-def _fault(cell: object) -> str:
+def _fault(cell: object, width: int | None = None) -> str:
+    if width is not None:
+        listed = cell.tolist() if isinstance(cell, np.ndarray) else cell
+        if not isinstance(listed, list) or len(listed) != width:
+            return f"{_cell(listed)} is not a list of {width} numbers, as in the first row"
+        cell = next(entry for entry in listed if not np.isfinite(_number(entry)))
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return "the cell is empty"
     if _number(cell) == _number(cell) or str(cell).strip().lower().lstrip("+-") == "nan":

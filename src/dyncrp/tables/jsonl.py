@@ -13,24 +13,28 @@ from dyncrp.tables.lines import LinesTable, Piece
 
 
 class JsonLinesTable(LinesTable):
-    """An object on each line, whose keys are the columns: those of the first one. Blank lines are passed over."""
+    """An object on each line, whose keys are the columns: those of the first one, which also says how long lists are.
+
+    Blank lines are passed over.
+    """
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
         pieces = self._pieces()
         held = []
-        names: list[str] | None = None
+        first: dict[str, Any] | None = None
         for piece in pieces:
             held.append(piece)
-            names = next((list(row) for _, row in _read(piece) if isinstance(row, dict)), None)
-            if names is not None or (piece.content.strip() and not selection.skip_bad):
+            first = next((row for _, row in _read(piece) if isinstance(row, dict)), None)
+            if first is not None or (piece.content.strip() and not selection.skip_bad):
                 break
         if not any(piece.content.strip() for piece in held):
             raise self.error(" is empty")
-        if names is None:
+        if first is None:
             line, fault = next(row for piece in held for row in _read(piece))
             raise self.error(f", line {line}: {fault}")
-        self._resolve(names)
+        lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
+        self._resolve(list(first), lists.get)
         self._first = chain(held, pieces)
 
     def _beginning(self) -> Iterator[Piece]:

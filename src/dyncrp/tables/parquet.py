@@ -19,16 +19,18 @@ class ParquetTable(Table):
         super().__init__(file, name, selection, most_rows)
         self.parquet = self._opened()
         schema = self.parquet.schema_arrow
-        self._resolve(schema.names)
+        self._resolve(schema.names, self._width)
         self.types = {column: schema.field(column).type for column in self._needed}
         from pyarrow import types
 
         for column in self.columns:
             kind = self.types[column]
+            if self.widths[column] is not None:
+                kind = kind.value_type
             if not (
                 types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
             ):
-                raise self.error(f", column {column!r}: it holds {kind}, not numbers")
+                raise self.error(f", column {column!r}: it holds {self.types[column]}, not numbers")
 
     def _opened(self) -> Any:
         try:
@@ -44,6 +46,20 @@ class ParquetTable(Table):
             return parquet.ParquetFile(self.file)
         except Exception as error:  # damaged bytes make the reader raise almost anything
             raise self._unreadable(error) from error
+
+    def _width(self, name: str) -> int | None:
+        """Return how long the lists of a column are, by its type or by the first of them."""
+        kind = self.parquet.schema_arrow.field(name).type
+        if not hasattr(kind, "value_type") or not hasattr(kind, "value_field"):
+            return None
+        if hasattr(kind, "list_size"):
+            return int(kind.list_size)
+        try:
+            batch = next(self.parquet.iter_batches(1, columns=[name], use_threads=False), None)
+            first = None if batch is None else batch.column(0).to_pylist()[0]
+        except Exception as error:  # damaged bytes make the reader raise almost anything
+            raise self._unreadable(error) from error
+        return len(first) if first else 1
 
     def _unreadable(self, error: Exception) -> Exception:
         return self.error(f" is not a readable Parquet file: {' '.join(str(error).split())}")
@@ -67,7 +83,7 @@ class ParquetTable(Table):
             skipped += sizes[group]
             group += 1
         groups = list(range(group, len(sizes)))
-        step = max(1, min(self.most_rows, BLOCK // (8 * len(self._needed))))
+        step = max(1, min(self.most_rows, BLOCK // (8 * (len(self.features) + len(self.kept)))))
         batches = self.parquet.iter_batches(step, row_groups=groups, columns=list(self._needed), use_threads=False)
         at = skipped
         while groups:
@@ -79,7 +95,7 @@ class ParquetTable(Table):
                     at += batch.num_rows
                     continue
                 batch = batch.slice(max(begin - at, 0))
-                features = {name: _numbers(batch.column(name)) for name in self.columns}
+                features = {name: _features(batch.column(name), width) for name, width in self.widths.items()}
                 kept = {name: batch.column(name) for name in self.kept}
                 times = None if self.selection.time_column is None else _times(kept[self.selection.time_column])
             except Exception as error:  # damaged bytes make the reader raise almost anything
@@ -87,6 +103,15 @@ class ParquetTable(Table):
             first = max(at, begin)
             at = first + batch.num_rows
             yield Rows(batch.num_rows, features, times, kept, lambda i, first=first: f"row {first + i}"), {}  # type: ignore[misc]
+
+
+def _features(column: Any, width: int | None) -> Any:
+    """Return numbers as float64 (n,), lists of numbers as (n, width), or lists of several lengths as they are."""
+    if width is None:
+        return _numbers(column)
+    if column.null_count or not all(length == width for length in column.value_lengths().to_pylist()):
+        return column.to_pylist()
+    return _numbers(column.flatten()).reshape(len(column), width)
 
 
 def _numbers(column: Any) -> Any:
