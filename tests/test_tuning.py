@@ -17,6 +17,7 @@ from dyncrp import (
     VonMisesFisher,
 )
 from dyncrp.datasets import sample_mixture
+from dyncrp.tuning import _usual
 
 
 def blobs(n=600, D=3, K=5, spread=1.0, seed=0):
@@ -313,3 +314,27 @@ def test_a_long_pause_does_not_hide_short_timescales():
     times[300:] += 40_000.0
     model = DynamicalMixture(Gaussian(1.0, 900.0), Exponential()).fit(X, times=times)
     assert model.dynamics_.timescale < 30.0
+
+
+@pytest.mark.parametrize("stray", [[-9999.0, -9999.0], [0.0, 1e9], [1e30, 0.0]])
+def test_a_stray_row_does_not_widen_the_clusters(stray):
+    rng = np.random.default_rng(2)
+    truth = rng.integers(3, size=600)
+    X = 20.0 * truth[:, None] + rng.normal(size=(600, 2))
+    X[50] = stray
+    truth[50] = 3
+    model = DynamicalMixture().fit(X)
+    assert adjusted_mutual_info_score(truth, model.labels_) > 0.99
+    assert model.n_tables_ == 4
+
+
+def test_rows_far_out_count_if_they_are_many():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 2))
+    X[::50] += 1000.0
+    assert np.all(_usual(X))
+    X = rng.normal(size=(500, 1)) * [1.0, 0.0]  # a feature that hardly ever varies has no spread to measure by
+    X[3, 1] = 1e9
+    assert np.all(_usual(X))
+    X[3, 0] = 1e9
+    assert np.flatnonzero(~_usual(X)).tolist() == [3]

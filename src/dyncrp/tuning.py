@@ -36,6 +36,7 @@ DYNAMICS_TO_TRY = (
 )
 MOST_UNKNOWN = 2  # durations in one dynamics
 
+FAR_OUT = 30.0  # interquartile ranges; see _usual
 ALPHAS = (0.3, 3.0, 30.0)
 FINER = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # factors by which alpha and durations are then changed, up and down
 ROUNDS = 8  # of asking clusters for their spread
@@ -99,10 +100,13 @@ def settle(
     """Choose what is unknown by the evidence of X (n, D) at times (n,), which the family has checked.
 
     First the family and, along with it, a rough alpha: a coarse grid, then what the clusters found suggest. Then, with
-    that family, the dynamics and alpha: a coarse grid, then ever smaller steps from its best point.
+    that family, the dynamics and alpha: a coarse grid, then ever smaller steps from its best point. Rows that lie
+    absurdly far out have no say, if they are few.
     """
     from threadpoolctl import threadpool_limits
 
+    usual = _usual(X)
+    X, times = X[usual], times[usual]
     alphas = ALPHAS if alpha is None else (alpha,)
     with threadpool_limits(1, user_api="blas"):  # the same bits, however many cores there are
         searches = [_Search(frame, times, n_jobs) for frame in family.frames(X)]
@@ -125,6 +129,19 @@ def settle(
             best = search.best_dynamics(chosen, dynamics, alpha)
         candidates = [c for one in searches for c in one.table(best)]
         return Settled(search.frame.lift(best.family), best.dynamics, best.alpha, candidates)
+
+
+def _usual(X: Float) -> NDArray[np.bool_]:
+    """Return which rows are no outliers, (n,): −9999 for a number that is missing would widen all clusters to one.
+
+    An outlier lies further than FAR_OUT interquartile ranges from the median in some feature. If they are more than
+    one row in a hundred, there are none.
+    """
+    low, middle, high = np.quantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
+    with np.errstate(over="ignore"):
+        reach = np.where(high > low, FAR_OUT * (high - low), np.inf)
+        usual: NDArray[np.bool_] = np.all(np.abs(X - middle) <= reach, axis=1)
+    return usual if np.mean(usual) >= 0.99 else np.ones(len(X), dtype=bool)
 
 
 class _Search:
