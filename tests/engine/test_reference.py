@@ -617,9 +617,10 @@ def test_what_is_left_is_what_would_be_had_the_closed_tables_never_been():
     [
         ({"max_tables": 0}, "max_tables must be a whole number ≥ 1, got 0"),
         ({"max_tables": 2.0}, "max_tables must be a whole number ≥ 1, got 2.0"),
-        ({"prune_below": -0.1}, "prune_below must be a number ≥ 0, got -0.1"),
-        ({"prune_below": np.nan}, "prune_below must be a number ≥ 0, got nan"),
-        ({"prune_below": "0"}, "prune_below must be a number ≥ 0, got '0'"),
+        ({"prune_below": -0.1}, "prune_below must be 0 or a number ≥ 1e-300, got -0.1"),
+        ({"prune_below": np.nan}, "prune_below must be 0 or a number ≥ 1e-300, got nan"),
+        ({"prune_below": "0"}, "prune_below must be 0 or a number ≥ 1e-300, got '0'"),
+        ({"prune_below": 1e-310}, "prune_below must be 0 or a number ≥ 1e-300, got 1e-310"),
         ({"max_tables": 3, "table_count": "posterior"}, "need table_count='map'"),
         ({"prune_below": 0.1, "table_count": "posterior"}, "need table_count='map'"),
     ],

@@ -7,6 +7,7 @@ compare the two on generated streams. A family's arithmetic lives in a file of i
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import local
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ BLUNT_ROWS = 256  # after so many rows of dull screening, a new reference point 
 PIECE = 1 << 12  # rows turned into the family's coordinates at a time
 NO_OFFSET = np.zeros(PIECE)
 NONE = np.zeros(0, dtype=np.int64)
+MOST = 1 << 62
 SHARED = ("reference", "hyper", "bessel")  # what belongs to no table of its own
 
 
@@ -53,7 +55,7 @@ def block_size(K: int, capacity: int) -> int:
 class CompiledEngine:
     """Streaming inference for one model and one stream of D features."""
 
-    _single: dict[bool, _Single]  # for one row at a time, by whether it is learnt
+    _singles: local  # for one row at a time, by whether it is learnt: those who only judge may be several threads
 
     def __init__(self, model: Model, n_features: int) -> None:
         kernel = kernel_for(model)
@@ -111,7 +113,7 @@ class CompiledEngine:
         """Let alpha be this from the next observation on."""
         self.model = replace(self.model, alpha=alpha)
         self._learning, self._judging = _law(self.model, learn=True), _law(self.model, learn=False)
-        self._single = {}
+        self._singles = local()
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence. For loops."""
@@ -144,21 +146,26 @@ class CompiledEngine:
         late = self._fastest * (t - self._seats.clock.item(0)) > REBASE_AT
         if K == 0 or work.closing.item(0) or (late and not learn):
             return None
-        single = self._single.get(learn)
+        single: _Single | None = getattr(self._singles, "learning" if learn else "judging", None)
         if single is None or len(single.record.data) <= K:
             Y, t1, offset, record = np.empty((1, self._width)), np.empty(1), np.zeros(1), _record(1, 2 * K + 16)
             law = self._learning if learn else self._judging
             job = boxed(Job(Y, t1, offset, self._tables, self._seats, law, work, record))
-            single = self._single[learn] = _Single(Y, t1, offset, record, job)
+            single = _Single(Y, t1, offset, record, job)
+            setattr(self._singles, "learning" if learn else "judging", single)
         if self._project is not None:
             rows, offset = self._rows(x[None, :])
             single.Y[0], single.offset[0] = rows[0], offset[0]
         else:
             single.Y[0] = (x - self._shift) / self._scale if self._moved else x
         single.t[0] = t
-        if not self._kernel.run(single.job, 1, 0):
-            return None
-        closed = self._close() if learn and work.closing.item(0) else NONE
+        closed = NONE
+        try:
+            if not self._kernel.run(single.job, 1, 0):
+                return None
+        finally:  # also when an interruption, which waits for the kernel to end, comes before anything else
+            if learn and work.closing.item(0):
+                closed = self._close()
         if learn and work.blunt.item(0) >= BLUNT_ROWS:
             self._recentre(single.Y[0])
         return single.record, closed
@@ -254,9 +261,11 @@ class CompiledEngine:
                     live = self._tables if tables is None else tables
                     seats = self._seats if learn else self._seats_for(times)
                     job = boxed(Job(Y, t, offset, live, seats, law, self._work, piece))
-                done = self._kernel.run(job, block, done)
-                if learn and self._work.closing[0]:
-                    closed.append(self._close())
+                try:
+                    done = self._kernel.run(job, block, done)
+                finally:  # also when an interruption, which waits for the kernel to end, comes before anything else
+                    if learn and self._work.closing[0]:
+                        closed.append(self._close())
                 if learn and self._work.blunt[0] >= BLUNT_ROWS:
                     self._recentre(Y[done - 1])
                 if done == len(Y):
@@ -369,7 +378,7 @@ class CompiledEngine:
             n=np.array([0, -1, 0, 0], dtype=np.int64),
         )
         self._work = _work(capacity, self._kernel.screen_width(self._width), M)
-        self._single = {}
+        self._singles = local()
 
     def _grow(self) -> None:
         """Double the room for tables."""
@@ -384,7 +393,7 @@ class CompiledEngine:
             ids=_longer(self._seats.ids, capacity),
         )
         self._work = _work(capacity, self._work.rows.shape[1], self._seats.real.shape[1])
-        self._single = {}
+        self._singles = local()
 
 
 class _Single(NamedTuple):
@@ -405,7 +414,14 @@ def _law(model: Model, *, learn: bool, predictive: bool = False) -> Law:
         modes=np.array([amplitudes.real, amplitudes.imag, rates.real, rates.imag]),
         numbers=np.array([model.alpha, rules.new_table_threshold, rules.prune_below], dtype=np.float64),
         switches=np.array(
-            [variational, rules.table_count == "posterior", rules.n_iter, model.clip, learn, rules.max_tables or 0],
+            [
+                variational,
+                rules.table_count == "posterior",
+                min(rules.n_iter, MOST),
+                model.clip,
+                learn,
+                min(rules.max_tables or 0, MOST),
+            ],
             dtype=np.int64,
         ),
     )

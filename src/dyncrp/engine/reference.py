@@ -79,8 +79,8 @@ class Rules:
         if self.max_tables is not None:
             whole("max_tables", self.max_tables, 1)
         least = real(self.prune_below)
-        if least is None or not 0 <= least < np.inf:
-            raise ValueError(f"prune_below must be a number ≥ 0, got {self.prune_below!r}")
+        if least is None or not (least == 0 or NEGLIGIBLE <= least < np.inf):
+            raise ValueError(f"prune_below must be 0 or a number ≥ {NEGLIGIBLE:g}, got {self.prune_below!r}")
         if self.closes and self.table_count != "map":
             raise ValueError("max_tables and prune_below need table_count='map': q(C_n) counts every table ever opened")
 
@@ -266,15 +266,17 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
 def closing(state: State, latest: int, model: Model) -> Int:
     """Return the places of the tables that must close: those below ``prune_below``, then the least if too many.
 
-    latest: the table that the observation opened or joined, which stays. Of tables that tie, the oldest goes.
+    latest: the table that the observation opened or joined, which stays. Of tables that tie, the oldest goes. Where
+    the kernel can be negative, what is 0 on paper may be a rounding error, which must not decide.
     """
     rules = model.rules
     value = occupancy(state, model.modes)
+    slack = TIE * np.max(value) if model.clip else 0.0
     value[latest] = np.inf
     stays = value >= rules.prune_below * (1.0 - TIE)
-    if rules.max_tables is not None and np.sum(stays) > rules.max_tables:
+    while rules.max_tables is not None and np.sum(stays) > rules.max_tables:
         least = np.min(value[stays])
-        stays[np.argmax(stays & (value <= least * (1.0 + TIE)))] = False
+        stays[np.argmax(stays & (value <= least * (1.0 + TIE) + slack))] = False
     return np.flatnonzero(~stays)
 
 

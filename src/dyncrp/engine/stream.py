@@ -228,19 +228,26 @@ def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> fl
     prune_below, max_tables = law.numbers[2] * (1.0 - TIE), law.switches[5]
     closing = work.closing
     closing[0] = 0
-    least = math.inf
+    least_of_all, largest = math.inf, 0.0
     for c in range(K):
         work.occupancy[c] = _occupancy(c, seats, work)
-        if c == latest:
-            continue
+        least_of_all = min(least_of_all, work.occupancy[c])
+        largest = max(largest, work.occupancy[c])
+    slack = TIE * largest if law.switches[3] else 0.0
+    work.occupancy[latest] = math.inf
+    for c in range(K):
         if work.occupancy[c] < prune_below:
             closing[0] += 1
             closing[closing[0]] = c
-        else:
-            least = min(least, work.occupancy[c])
-    if 0 < max_tables < K - closing[0]:
+            work.occupancy[c] = -1.0
+    while 0 < max_tables < K - closing[0]:
+        least = math.inf
         for c in range(K):
-            if c != latest and prune_below <= work.occupancy[c] <= least * (1.0 + TIE):
+            if work.occupancy[c] >= 0.0:
+                least = min(least, work.occupancy[c])
+        for c in range(K):
+            if 0.0 <= work.occupancy[c] <= least * (1.0 + TIE) + slack:
+                work.occupancy[c] = -1.0
                 # the list stays in order
                 j = closing[0]
                 while j > 0 and closing[j] > c:
@@ -249,7 +256,7 @@ def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> fl
                 closing[j + 1] = c
                 closing[0] += 1
                 break
-    return min(least, work.occupancy[latest])
+    return least_of_all
 
 
 @njit(forceinline=True)
