@@ -1,6 +1,8 @@
 """DynamicalMixture by its public names only: whatever engine is underneath must keep these promises."""
 
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from dyncrp import (
     Oscillatory,
     Stationary,
     VonMisesFisher,
+    tune,
 )
 from dyncrp.datasets import sample_mixture
 from dyncrp.engine import compiled
@@ -850,3 +853,26 @@ def test_learn_one_leaves_the_last_batch_alone():
         assert model.learn_one([51.0, 49.0], t) == 1
         assert model.labels_.tolist() == [0, 1]
         assert model.responsibilities_.shape == (2, 2)
+
+
+def test_a_timescale_of_hours_needs_times():
+    hour = Exponential(timedelta(hours=1))
+    X = np.zeros((3, 2))
+    for dynamics in (hour, 0.9 * hour + 0.1 * Stationary(), [Stationary(), hour], replace(hour)):
+        with pytest.raises(ValueError, match="timedelta of 3600 seconds, and there are no times"):
+            DynamicalMixture(Gaussian(1.0, 9.0), dynamics).fit(X)
+        with pytest.raises(ValueError, match="there are no times"):
+            tune(X, dynamics=dynamics)
+    model = DynamicalMixture(Gaussian(1.0, 9.0), hour).fit(X, times=[0.0, 1.0, 2.0])  # numbers may be seconds
+    assert clone(model).fit(X, times=np.array([0, 1, 2], dtype="M8[s]")).n_tables_ == 1
+    assert DynamicalMixture(Gaussian(1.0, 9.0), Exponential(3600.0)).fit(X).n_tables_ == 1
+
+
+@pytest.mark.parametrize("t", [True, Decimal(5), "5", np.nan])
+def test_learn_one_takes_the_times_that_partial_fit_takes(t):
+    model = DynamicalMixture(Gaussian(1.0, 9.0)).fit([[0.0]], times=[1.0])
+    with pytest.raises(ValueError, match="times"):
+        model.partial_fit([[0.0]], times=[t])
+    with pytest.raises(ValueError, match="times"):
+        model.learn_one([0.0], t)
+    assert model.learn_one([0.0], 5) == model.learn_one([0.0], np.int8(5)) == 0

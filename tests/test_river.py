@@ -619,3 +619,11 @@ def test_tables_close_as_the_estimator_closes_them(limits):
     assert 1 <= model.n_tables < 5
     assert model.predict_one(dicts(X)[0]) == -1
     assert model.predict_one(dicts(X)[-1]) == 29
+
+
+def test_a_timescale_of_hours_needs_times():
+    model = DynamicalMixture(PLAIN, Exponential(dt.timedelta(hours=1)))
+    with pytest.raises(ValueError, match="there are no times"):
+        model.learn_one({"a": 1.0})
+    learnt(model, [{"a": 1.0}], t=dt.datetime(2026, 1, 1))
+    assert model.n_tables == 1

@@ -19,6 +19,10 @@ UNITS |= {"s": (1, 1), "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9)}
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
+class Seconds(float):
+    """A duration in seconds that was given as a timedelta: it means nothing to times that count observations."""
+
+
 class NotANumber(TypeError, ValueError):
     """No number, or a sparse table: scikit-learn promises a TypeError for those, and we a ValueError for bad input."""
 
@@ -72,7 +76,7 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
 
 
 def duration(name: str, value: object) -> float:
-    """Return a positive duration as a float: a number as it is, a ``timedelta`` in seconds.
+    """Return a positive duration as a float: a number as it is, a ``timedelta`` as ``Seconds``.
 
     >>> duration("timescale", timedelta(minutes=2))
     120.0
@@ -90,7 +94,7 @@ def duration(name: str, value: object) -> float:
         raise ValueError(f"{name} must be a positive finite number or timedelta, got {value!r}") from None
     if number < SHORTEST:
         raise ValueError(f"{name} must be at least {SHORTEST:g}, or its rate overflows, got {value!r}")
-    return number
+    return Seconds(number) if isinstance(value, (Seconds, timedelta, np.timedelta64)) else number
 
 
 def as_times(

@@ -465,9 +465,9 @@ def durations(dynamics: Dynamics) -> list[float]:
     [3.0]
     """
     if isinstance(dynamics, (Exponential, Hyperbolic)):
-        return [float(dynamics.timescale)] if dynamics.timescale is not None else []  # type: ignore[arg-type]
+        return [dynamics.timescale] if dynamics.timescale is not None else []  # type: ignore[list-item]
     if isinstance(dynamics, Oscillatory):
-        return [float(dynamics.period)] if dynamics.period is not None else []  # type: ignore[arg-type]
+        return [dynamics.period] if dynamics.period is not None else []  # type: ignore[list-item]
     parts: tuple[Dynamics, ...] = ()
     if isinstance(dynamics, Scaled):
         parts = (dynamics.dynamics,)

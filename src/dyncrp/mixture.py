@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -16,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyncrp import persistence
 from dyncrp.alpha import AlphaPosterior
-from dyncrp.checks import LATEST, are_dates, as_observations, as_times, positive, real, whole
-from dyncrp.dynamics import Dynamics, Stationary
+from dyncrp.checks import LATEST, Seconds, are_dates, as_observations, as_times, positive, real, whole
+from dyncrp.dynamics import Dynamics, Stationary, durations
 from dyncrp.engine import make_engine, reference
 from dyncrp.families import Family, Gaussian
 from dyncrp.parameters import changed, nested
@@ -177,10 +178,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         [0, 1, 0]
         """
         row = np.asarray(x)[None, ...]
-        if (
-            row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row))
-        ):  # or only its square is not
+        # Where the square is not finite, or something else is odd, a closer look is needed.
+        if row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row)):
             row = as_observations(row)
+        if t is not None and type(t) is not float and not isinstance(t, (date, np.datetime64)):
+            t = float(as_times([t], n=1)[0])
         clock = INDEX if t is None else NUMBERS if type(t) is float else _clock([t])
         started = hasattr(self, "_engine") and self._clock == clock
         if not started or clock == DATES or self._alpha_posterior is not None:
@@ -452,6 +454,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         clock = _clock(times)
         if start:
             wanted, n_observations, last = self._checked(), 0, -np.inf
+            wanted.check_clock(clock)
             family = wanted.family
         else:
             n_observations, last = self.n_observations_, self._engine.time
@@ -564,6 +567,16 @@ class _Wanted(NamedTuple):
     warmup: int
     resolution: float
 
+    def check_clock(self, clock: str) -> None:
+        """Refuse a duration of so many hours where times count observations: the times were forgotten."""
+        for kind in self.dynamics:
+            for length in durations(kind):
+                if clock == INDEX and isinstance(length, Seconds):
+                    raise ValueError(
+                        f"{kind!r} has a timedelta of {length:g} seconds, and there are no times: pass times, or give "
+                        "the duration as a number of observations"
+                    )
+
     @property
     def settled(self) -> Settled | None:
         """The hyperparameters, if none is unknown."""
@@ -610,6 +623,7 @@ def tune(
     """
     model = DynamicalMixture(family, dynamics, alpha, warmup=warmup, resolution=resolution, n_jobs=n_jobs)
     wanted = model._checked()
+    wanted.check_clock(_clock(times))
     table = wanted.family.check(as_observations(X))
     t = np.arange(len(table), dtype=np.float64) if times is None else as_times(times, n=len(table))
     settled = wanted.settled or model._settle(wanted, table, t)

@@ -231,6 +231,8 @@ class DynamicalMixture(base.Clusterer):
         clock, time = self._checked_time(t)
         names, row = self._checked_row(x)
         if names is not self._names or self._clock is None:
+            if self._clock is None:
+                self._model._checked().check_clock(clock)
             self._clock = clock
             self._widen(names)
         if clock != INDEX:
