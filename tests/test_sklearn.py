@@ -479,3 +479,8 @@ def test_labels_handed_to_bertopic_do_not_change_later():
     assert labels.tolist() == before
     assert isinstance(labels, np.ndarray)
     assert labels.dtype == MiniBatchKMeans(2, n_init=1).fit(X).predict(X).astype(np.int64).dtype
+
+
+def test_a_lazy_frame_is_told_to_collect():
+    with pytest.raises(ValueError, match=r"X is a LazyFrame, whose rows are not there yet: pass X.collect\(\)"):
+        DynamicalMixture(Gaussian(1.0, 9.0)).fit(pl.DataFrame({"a": [1.0]}).lazy())

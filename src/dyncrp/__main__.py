@@ -10,7 +10,7 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if missing.name not in ("matplotlib", "rich", "typer"):
             raise
-        sys.exit(f"dyncrp: the command line needs {missing.name}: pip install 'dyncrp[cli]'")
+        sys.exit(f"dyncrp: the command line needs {missing.name}: pip install 'dyncrp[cli]', or '.[cli]' in a clone")
     app()
 
 

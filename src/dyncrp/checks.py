@@ -232,6 +232,8 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
         raise NotANumber(f"{name} is sparse; dyncrp needs a dense array: pass {name}.toarray()")
     array = np.asarray(X)
+    if array.ndim == 0 and hasattr(X, "collect"):
+        raise ValueError(f"{name} is a {type(X).__name__}, whose rows are not there yet: pass {name}.collect()")
     if array.ndim != 2:
         raise ValueError(
             f"{name} must be two-dimensional (observations, features), got shape {array.shape}. Reshape your data: "

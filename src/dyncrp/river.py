@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
+
+try:
+    from river import base
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "dyncrp.river needs river: pip install 'dyncrp[river]', or '.[river]' in a clone"
+    ) from missing
 
 from dyncrp.checks import LATEST, as_times, real
 from dyncrp.dynamics import Dynamics
