@@ -7,8 +7,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/dyncrp demo
 
+# One process a core, and one thread each: threads that wait for each other's cores take most of the time.
 test: .venv/ready
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: .venv/ready
 	$(BIN)/ruff check .
