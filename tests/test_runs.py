@@ -199,6 +199,44 @@ def test_nothing_is_replaced_without_being_told(source, tmp_path):
     assert not (tmp_path / "state").exists()  # or --resume would go on with another run
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_resume_without_its_checkpoint_cuts_no_output(source, tmp_path, suffix):
+    output = tmp_path / f"out.{suffix}"
+    labelled(source, output, "--checkpoint", tmp_path / "state")
+    before = output.read_bytes()
+    done = labelled(source, output, "--checkpoint", tmp_path / "stat", "--resume", code=2)
+    assert f"there is no checkpoint {tmp_path / 'stat'}, but {output} exists: give --force" in done.stderr
+    assert output.read_bytes() == before
+    if suffix == "parquet":
+        output.rename(f"{output}.part")
+        assert "out.parquet.part exists" in labelled(source, output, "--checkpoint", "stat", "--resume", code=2).stderr
+    labelled(source, output, "--checkpoint", tmp_path / "stat", "--resume", "--force")
+    assert output.read_bytes() == before
+
+
+def test_a_kill_before_the_first_row_can_be_resumed(source, tmp_path, monkeypatch):
+    labelled(source, tmp_path / "whole.csv")
+    output, kept = tmp_path / "out.csv", ["--checkpoint", tmp_path / "state", "--resume"]
+
+    def killed(self, chunks):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Run, "_label", killed)
+        labelled(source, output, *kept, code=1)
+    assert output.exists()
+    told = runner.invoke(app, ["info", str(tmp_path / "state")])
+    assert told.exit_code == 0, told.output
+    assert "a checkpoint without a model" in told.stdout
+    assert json.loads(runner.invoke(app, ["info", str(tmp_path / "state"), "--json"]).stdout)["rows labelled"] == 0
+    other = tmp_path / "other.csv"
+    other.write_text("mine\n")
+    assert "--output was" in labelled(source, other, *kept, code=2).stderr
+    assert other.read_text() == "mine\n"
+    assert "has no rows yet: beginning at the beginning" in labelled(source, output, *kept).stderr
+    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
 class FullDisk:
     """Lets so many bytes be written to files that grow."""
 
@@ -302,7 +340,8 @@ def test_a_model_goes_on(source, tmp_path):
     assert (tmp_path / "model.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
     kept = ["--time-column", "t", "-o", tmp_path / "c.csv", "--checkpoint", tmp_path / "state"]
     run(tmp_path / "b.csv", "--model", tmp_path / "whole.npz", *kept, code=1)  # whose time is later
-    (tmp_path / "c.csv").unlink(missing_ok=True)
+    (tmp_path / "c.csv").unlink()
+    (tmp_path / "state").unlink()
     labelled(tmp_path / "a.csv", tmp_path / "d.csv", "--save", tmp_path / "a.npz")
     run(tmp_path / "b.csv", "--model", tmp_path / "a.npz", *kept)
     assert "--model was" in run(tmp_path / "b.csv", *model, *kept, "--resume", code=2).stderr

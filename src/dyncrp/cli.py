@@ -210,7 +210,7 @@ def run(
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         else:
             start = parse_model(family, dynamics or [], alpha, settings or [], units=time_column is not None)
-        before = _before(output, checkpoint, resume, force, quiet)
+        before = _before(output, result_format, checkpoint, resume, force, quiet)
         stop.waiting = input == "-"
         with tables.open_table(input, given_format, selection, min(every, runs.MOST_ROWS)) as table:
             stop.waiting = False
@@ -410,18 +410,20 @@ def info(
             model = dyncrp.DynamicalMixture.load(file) if checkpoint is None else checkpoint.model
         except ValueError as error:
             raise tables.TableError(str(error)) from error
-    order = np.argsort(-model.occupancies_, kind="stable")[:10]
-    facts: dict[str, Any] = {
-        "holds": "a model" if checkpoint is None else "a checkpoint",
-        "family": repr(model.family_),
-        "dynamics": repr(model.dynamics_),
-        "alpha": model.alpha_,
-        "features": model.n_features_in_,
-        "observations": model.n_observations_,
-        "times": model._clock,
-        "tables": model.n_tables_,
-        "log evidence": model.log_evidence_,
-    }
+    facts: dict[str, Any] = {"holds": "a model" if checkpoint is None else "a checkpoint"}
+    if model is None:
+        facts["holds"] = "a checkpoint without a model, from before the first row"
+    else:
+        facts |= {
+            "family": repr(model.family_),
+            "dynamics": repr(model.dynamics_),
+            "alpha": model.alpha_,
+            "features": model.n_features_in_,
+            "observations": model.n_observations_,
+            "times": model._clock,
+            "tables": model.n_tables_,
+            "log evidence": model.log_evidence_,
+        }
     if checkpoint is not None:
         state = checkpoint.run
         facts |= {
@@ -433,19 +435,22 @@ def info(
             "finished": state["finished"],
             "options": {name: value for name, value in state["options"].items() if value not in (None, [], False)},
         }
-    facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_)
-    largest = [{"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order]
+    if model is not None:
+        order = np.argsort(-model.occupancies_, kind="stable")[:10]
+        largest = [{"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order]
+        facts["largest tables"] = largest
+        facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_)
     if as_json:
-        print(json.dumps(facts | {"largest tables": largest}))
+        print(json.dumps(facts))
         return
-    options = shlex.join(facts.pop("options to paste"))
+    if model is not None:
+        facts["largest tables"] = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in largest)
+        options = shlex.join(facts.pop("options to paste"))
+        if len(options) <= 1000:
+            facts["to paste"] = options
     for name, value in facts.items():
         text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
         print(f"{name + ':':<15} {text}")
-    shown = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in largest)
-    print(f"{'largest tables:':<15} {shown}")
-    if len(options) <= 1000:
-        print(f"{'options:':<15} {options}")
 
 
 def _format(input: str, format: str | None) -> str:
@@ -518,18 +523,25 @@ def _check_files(
             _check_writable(Path(path), option)
 
 
-def _before(output: str, checkpoint: Path | None, resume: bool, force: bool, quiet: bool) -> runs.Checkpoint | None:
+def _before(
+    output: str, format: str, checkpoint: Path | None, resume: bool, force: bool, quiet: bool
+) -> runs.Checkpoint | None:
     """Return the checkpoint to go on from, if there is one; make sure that nothing is lost that should not be."""
     if resume and checkpoint is not None and checkpoint.exists():
         found = runs.read_checkpoint(str(checkpoint))
         if found is None:
             _usage(f"{checkpoint} is a saved model, not a checkpoint")
-        if found.run["finished"]:
+        if not found.run["rows"]:
+            _say(quiet, f"{checkpoint} has no rows yet: beginning at the beginning")
+        elif found.run["finished"]:
             _say(quiet, f"{checkpoint} is finished: looking for new rows after row {found.run['place']['row']:,}")
         else:
             _say(quiet, f"going on from {checkpoint}, after row {found.run['place']['row']:,}")
         return found
     if resume:
+        for grown in (Path(output), Path(f"{output}.part")) if format == "parquet" else (Path(output),):
+            if grown.is_file() and grown.stat().st_size and not force:
+                _usage(f"there is no checkpoint {checkpoint}, but {grown} exists: give --force to replace it")
         _say(quiet, f"there is no {checkpoint} yet: beginning at the beginning")
         return None
     for path in (Path(output), checkpoint):

@@ -2,11 +2,13 @@
 
 The order keeps that promise: rows are written and synced before a checkpoint says that they are, and the checkpoint
 replaces the one before it in one step. Whatever was written after the last checkpoint is cut off and written again.
+The first checkpoint comes before the output, so that an output without one is never ours to cut.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -65,9 +67,9 @@ class Checkpoint(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
     @property
-    def model(self) -> DynamicalMixture:
-        """The model as it was."""
-        return DynamicalMixture.from_bytes(self.arrays["model"].tobytes())
+    def model(self) -> DynamicalMixture | None:
+        """The model as it was; None before the first row."""
+        return DynamicalMixture.from_bytes(self.arrays["model"].tobytes()) if "model" in self.arrays else None
 
 
 def read_checkpoint(path: str) -> Checkpoint | None:
@@ -107,13 +109,19 @@ class Run:
         self._begun = False
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
-        before = checkpoint.run
+        """Go on from a checkpoint; one without rows only tells which output may be begun again."""
+        before, model = checkpoint.run, checkpoint.model
+        if model is None or not before["rows"]:
+            if before["output_at"] != os.path.realpath(self.output.path):
+                raise ValueError(
+                    f"--output was {before['output']!r} at the checkpoint, and is {self.output.path!r} now"
+                )
+            return
         for name, now in self.options.items():
             if before["options"].get(name) != now:
                 raise ValueError(f"{name} was {before['options'].get(name)!r} at the checkpoint, and is {now!r} now")
         arrays = checkpoint.arrays
-        self.model = checkpoint.model
+        self.model = model
         self.timeline.restore({key[9:]: array for key, array in arrays.items() if key.startswith("timeline_")})
         self.rows, self.n_bad, self.faults = before["rows"], before["n_bad"], before["faults"]
         self.place, self._before = before["place"], before
@@ -175,16 +183,18 @@ class Run:
             self.output.clean()
 
     def save(self, *, finished: bool = False) -> None:
-        """Write a checkpoint, if there is a file for it and a model to keep."""
-        if self.checkpoint is None or not hasattr(self.model, "_engine"):
+        """Write a checkpoint, if there is a file for it."""
+        if self.checkpoint is None:
             return
-        self.output.sync()
+        if self._begun:
+            self.output.sync()
         state = {
             "options": self.options,
             "input": self.table.name,
             "output": self.output.path,
+            "output_at": os.path.realpath(self.output.path),
             "length": self.output.length,
-            "tail": self.output.tail(),
+            "tail": self.output.tail() if self._begun else "",
             "place": self.place,
             "rows": self.rows,
             "n_bad": self.n_bad,
@@ -192,8 +202,9 @@ class Run:
             "seen": [self._seen.n, self._seen.digest],
             "finished": finished,
         }
-        arrays: dict[str, NDArray[Any]] = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays |= {"timeline_" + name: array for name, array in self.timeline.arrays().items()}
+        arrays: dict[str, NDArray[Any]] = {"timeline_" + name: array for name, array in self.timeline.arrays().items()}
+        if hasattr(self.model, "_engine"):
+            arrays["model"] = np.frombuffer(self.model.to_bytes(), dtype=np.uint8)
         persistence.write(self.checkpoint, persistence.dumps({"run": state}, arrays))
         self._unsaved = 0
 
@@ -201,8 +212,10 @@ class Run:
         """Open the output, at the latest moment: one that is finished is left alone if there is nothing to add."""
         if self._begun:
             return
-        self._begun = True
         before = self._before
+        if before is None:
+            self.save()
+        self._begun = True
         if before is None:
             self.output.start()
         else:
