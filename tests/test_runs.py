@@ -76,6 +76,7 @@ def test_the_output_says_what_the_model_does(source, tmp_path):
     np.testing.assert_array_equal(table["table"], model.labels_)
     np.testing.assert_array_equal(table["novelty"], model.novelty_)
     np.testing.assert_array_equal(table["probability"], model.responsibilities_.toarray().max(axis=1))
+    model.feature_names_in_ = np.array(["x", "y"], dtype=object)
     assert DynamicalMixture.load(tmp_path / "model.npz").to_bytes() == model.to_bytes()
 
 
@@ -346,7 +347,20 @@ def test_a_model_goes_on(source, tmp_path):
     run(tmp_path / "b.csv", "--model", tmp_path / "a.npz", *kept)
     assert "--model was" in run(tmp_path / "b.csv", *model, *kept, "--resume", code=2).stderr
     assert "brings its own family" in run(source, *model, "--alpha", "2", code=2).stderr
-    assert "the model has 2 features, and" in run(source, *model, code=2).stderr
+    assert "learnt on the features x, y, and those of" in run(source, *model, code=2).stderr
+
+
+def test_a_model_knows_its_columns(source, tmp_path):
+    labelled(source, tmp_path / "out.csv", "--columns", "x,y", "--save", tmp_path / "model.npz")
+    assert DynamicalMixture.load(tmp_path / "model.npz").feature_names_in_.tolist() == ["x", "y"]
+    done = run(source, "--columns", "y,x", "--model", tmp_path / "model.npz", "-o", tmp_path / "other.csv", code=2)
+    assert f"learnt on the features x, y, and those of {source} are y, x: --columns" in done.stderr
+    assert not (tmp_path / "other.csv").exists()
+    X = np.array([[0.0, 0.0], [9.0, 9.0]])
+    DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Stationary(), 1.0).fit(X).save(tmp_path / "nameless.npz")
+    run(source, "--columns", "y,x", "--model", tmp_path / "nameless.npz")
+    done = run(source, "--columns", "y", "--model", tmp_path / "nameless.npz", code=2)
+    assert "the model has 2 features, and" in done.stderr
 
 
 def test_an_empty_table(tmp_path):

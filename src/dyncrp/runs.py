@@ -11,7 +11,8 @@ import hashlib
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,7 @@ from dyncrp.timeline import Timeline
 MOST_ROWS = 1 << 16  # in a chunk, which is also bounded in bytes
 FINGERPRINT = 1000  # rows by which an input is known again
 FAULTS = 5  # bad rows that are named
+NAMES = 10  # features that are named
 AT_ROW = re.compile(r",? at row (\d+)(?:, column (\d+))?")
 
 
@@ -144,6 +146,7 @@ class Run:
 
         Raises ``Stopped`` when asked to stop, with everything saved.
         """
+        self._check_features()
         finished = self._before is not None and self._before["finished"]
         chunks = self._chunks()
         least, held = self.learning, list[Chunk]()
@@ -256,17 +259,27 @@ class Run:
         if reached < begin:
             raise self.table.error(f" is not the same as before: it ended after {reached} rows, and {begin} were read")
 
+    def _check_features(self) -> None:
+        """Hold the table to the features that the model was learnt on, by name and in order; or by number, unnamed."""
+        if not hasattr(self.model, "_engine"):
+            return
+        wanted, found = getattr(self.model, "feature_names_in_", None), self.table.features
+        if wanted is None and len(found) != self.model.n_features_in_:
+            raise ValueError(
+                f"the model has {self.model.n_features_in_} features, and {self.table.name} has {len(found)}: "
+                f"{shown(found)}"
+            )
+        if wanted is not None and tuple(wanted) != found:
+            raise ValueError(
+                f"the model was learnt on the features {shown(wanted)}, and those of {self.table.name} are "
+                f"{shown(found)}: --columns chooses them, in order"
+            )
+
     def _admitted(self, chunk: Chunk) -> Chunk:
         """Return the rows that the family takes; of others, say where they are, or leave them out."""
         if not len(chunk.rows):
             return chunk
-        fitted = hasattr(self.model, "_engine")
-        if fitted and chunk.X.shape[1] != self.model.n_features_in_:
-            raise ValueError(
-                f"the model has {self.model.n_features_in_} features, and {self.table.name} has {chunk.X.shape[1]}: "
-                f"{', '.join(self.table.features[:20])}"
-            )
-        family = self.model.family_ if fitted else self.model._checked().family
+        family = self.model.family_ if hasattr(self.model, "_engine") else self.model._checked().family
         try:
             family.check(chunk.X)
         except ValueError as error:
@@ -308,10 +321,15 @@ class Run:
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
         times = np.concatenate(dates) if dates else None
+        fresh = not hasattr(self.model, "_engine")
         try:
-            self.model.partial_fit(X, times=times)
+            with warnings.catch_warnings():  # of rows without names: the names were compared
+                warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+                self.model.partial_fit(X, times=times)
         except ValueError as error:
             self._refuse(error, chunks)
+        if fresh:
+            self.model.feature_names_in_ = np.array(self.table.features, dtype=object)
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
         labels, novelty = self.model.labels_, self.model.novelty_
@@ -331,6 +349,11 @@ class Run:
             self.place = chunk.place
             self.n_bad += len(chunk.bad)
             self.faults = (self.faults + chunk.bad)[:FAULTS]
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return names with commas between them, the first ten of many."""
+    return ", ".join(names[:NAMES]) + (f", … ({len(names):,} in all)" if len(names) > NAMES else "")
 
 
 class _Fingerprint:
