@@ -110,6 +110,7 @@ def test_tune_looks_at_the_warmup_only(rooms):
     )
     assert "line 242" in done.stderr  # it lies in the same chunk
     rooms.write_text("x\n1\n")
+    assert "dyncrp: features: x" in invoke("tune", rooms, code=1).stderr
     assert "has 1 rows, and two at least are needed" in invoke("tune", rooms, code=1).stderr
 
 
@@ -152,6 +153,8 @@ def test_info_of_a_model(tmp_path):
         (["run", "rooms.csv", "-o", "missing/a.csv"], "there is no folder missing"),
         (["run", "rooms.csv", "--plot", "a.txt"], "must end in .png"),
         (["run", "rooms.csv", "--delimiter", "::"], "--delimiter must be one character"),
+        (["run", "rooms.csv", "--decimal", ";"], "--decimal must be . or ,"),
+        (["run", "rooms.csv", "--decimal", ","], "--decimal and --delimiter are both ','"),
         (["run", "rooms.csv", "--columns", "x,x"], "--columns must name each feature once"),
         (["run", "rooms.csv", "--keep", "x,x"], "--keep must name each column once"),
         (["run", "rooms.csv", "--dynamics", "exponential(2h)"], "there is no time column"),
@@ -185,6 +188,14 @@ def test_bad_data_is_code_1_and_one_line(rooms, monkeypatch, arguments, message)
     monkeypatch.chdir(rooms.parent)
     done = invoke(*arguments, code=1)
     assert done.stderr.splitlines()[-1].startswith(message)
+
+
+def test_what_is_clustered_is_said_unless_it_was_chosen(rooms, tmp_path):
+    known = ["--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    assert "dyncrp: features: x, y\n" in invoke("run", rooms, "--time-column", "when", *known).stderr
+    assert "features:" not in invoke("run", rooms, *TIMED, *known).stderr
+    (tmp_path / "wide.csv").write_text(",".join(f"c{i}" for i in range(12)) + "\n" + ",".join("1" * 12) + "\n")
+    assert "c8, c9, … (12 in all)\n" in invoke("run", tmp_path / "wide.csv", *known).stderr
 
 
 def test_progress_on_a_terminal_and_elsewhere(rooms, monkeypatch):

@@ -306,12 +306,19 @@ def test_bad_rows_stop_or_are_left_out(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("x,y\n1,2\n3,\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
-    assert done.stderr == f"dyncrp: {source}, line 3, column 'y': the cell is empty\n"
+    assert done.stderr == f"dyncrp: features: x, y\ndyncrp: {source}, line 3, column 'y': the cell is empty\n"
     done = run(source, "--skip-bad", *KNOWN)
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
     assert (
         "2 bad rows were left out: line 3, column 'y': the cell is empty; line 5, column 'x': X must lie" in done.stderr
     )
+
+
+def test_all_rows_bad_is_an_error(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n1,\n3,\n")
+    done = run(source, "--skip-bad", *KNOWN, "--quiet", code=1)
+    assert done.stderr == f"dyncrp: {source}: all 2 rows are bad: line 2, column 'y': the cell is empty\n"
 
 
 def test_a_row_that_the_family_refuses_is_named(tmp_path):
@@ -468,7 +475,7 @@ def test_a_pipe_that_brings_nothing_can_be_interrupted(tmp_path):
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(source):
-    process = Process("--time-column", "t", *KNOWN)
+    process = Process("--time-column", "t", "--columns", "x,y", *KNOWN)
     process.feed(source.read_text())
     assert process.process.stdout.readline() == b"row,t,table,probability,novelty\n"
     process.process.stdout.close()

@@ -124,6 +124,7 @@ TimeColumn = Annotated[
     typer.Option("--time-column", help="Numbers or ISO 8601 dates. By default, time is the index of the row."),
 ]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Of CSV; by default, a comma, or a tab in .tsv.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="Of numbers in CSV: a point, or a comma, as in 0,5.")]
 Header = Annotated[bool, typer.Option("--header/--no-header", help="Whether CSV begins with names; else 0, 1, 2, …")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out rows with bad cells instead of stopping there.")]
 Family = Annotated[
@@ -153,6 +154,7 @@ def run(
     time_column: TimeColumn = None,
     keep: Annotated[str | None, typer.Option("--keep", help="Columns to copy to the output, by name, or all.")] = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     header: Header = True,
     skip_bad: SkipBad = False,
     family: Family = None,
@@ -180,7 +182,7 @@ def run(
     """
     given_format = _format(input, format)
     result_format = _output_format(output, output_format)
-    selection = _selection(input, columns, time_column, keep, delimiter, header, skip_bad)
+    selection = _selection(input, columns, time_column, keep, delimiter, decimal, header, skip_bad)
     _check_files(input, output, checkpoint, save, plot, model)
     if plot is not None:
         _check_writable(plot, "--plot", figure=True)
@@ -196,6 +198,7 @@ def run(
         "--time-column": time_column,
         "--keep": None if selection.keep is None else list(selection.keep),
         "--delimiter": selection.delimiter,
+        "--decimal": None if decimal == "." else decimal,
         "--header": header,
         "--skip-bad": skip_bad,
         "--family": family,
@@ -214,6 +217,7 @@ def run(
         stop.waiting = input == "-"
         with tables.open_table(input, given_format, selection, min(every, runs.MOST_ROWS)) as table:
             stop.waiting = False
+            _tell_features(table, quiet)
             result = tables.OUTPUTS[result_format](output, table)
             work = runs.Run(
                 table,
@@ -242,6 +246,12 @@ def run(
             figure.savefig(plot, dpi=200)
 
 
+def _tell_features(table: tables.Table, quiet: bool) -> None:
+    """Say what is clustered, if nobody has chosen it: an index or an id may be among it."""
+    if table.selection.columns is None:
+        _say(quiet, f"features: {runs.shown(table.features)}")
+
+
 def _go(work: runs.Run, stop: runs.Stop, quiet: bool) -> None:
     """Run to the end or to a signal, and say how it went."""
     begin, rows = monotonic(), work.rows
@@ -266,6 +276,8 @@ def _go(work: runs.Run, stop: runs.Stop, quiet: bool) -> None:
         _say(quiet, f"{model.n_tables_:,} tables, log evidence {model.log_evidence_:.1f}")
         _say(quiet, f"{model.family_!r}, {model.dynamics_!r}, alpha {model.alpha_:.6g}")
     if work.n_bad:
+        if not work.rows:
+            raise work.table.error(f": all {work.n_bad:,} rows are bad: {work.faults[0]}")
         more = f"; and {work.n_bad - len(work.faults):,} more" if work.n_bad > len(work.faults) else ""
         _say(quiet, f"{work.n_bad:,} bad rows were left out: {'; '.join(work.faults)}{more}")
 
@@ -340,6 +352,7 @@ def tune(
     columns: Columns = None,
     time_column: TimeColumn = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     header: Header = True,
     skip_bad: SkipBad = False,
     family: Family = None,
@@ -351,13 +364,14 @@ def tune(
 ) -> None:
     """Print the hyperparameters that the evidence of the first rows chooses, as a command and as Python, to paste."""
     given_format = _format(input, format)
-    selection = _selection(input, columns, time_column, None, delimiter, header, skip_bad)
+    selection = _selection(input, columns, time_column, None, delimiter, decimal, header, skip_bad)
     if plot is not None:
         _check_writable(plot, "--plot", figure=True)
     with _errors():
         wanted = parse_model(family, dynamics or [], alpha, settings or [], units=time_column is not None)
         X, times = [], []
         with tables.open_table(input, given_format, selection, runs.MOST_ROWS) as table:
+            _tell_features(table, quiet)
             for chunk in table.chunks():
                 X.append(chunk.X)
                 times += [chunk.times] if chunk.times is not None else []
@@ -384,6 +398,7 @@ def tune(
         found: Any = model.family, model.dynamics, model.alpha
         given: list[tuple[str, str | None]] = [("--format", format), ("--columns", columns)]
         given += [("--time-column", time_column), ("--delimiter", delimiter)]
+        given += [("--decimal", None if decimal == "." else decimal)]
         reading = [part for name, value in given if value is not None for part in (name, value)]
         reading += ([] if header else ["--no-header"]) + (["--skip-bad"] if skip_bad else [])
         command = ["dyncrp", "run", input, *reading, *as_options(*found)]
@@ -484,6 +499,7 @@ def _selection(
     time_column: str | None,
     keep: str | None,
     delimiter: str | None,
+    decimal: str,
     header: bool,
     skip_bad: bool,
 ) -> tables.Selection:
@@ -491,13 +507,17 @@ def _selection(
         delimiter = "\t" if input.lower().endswith(".tsv") else ","
     if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
         _usage(f"--delimiter must be one character, and no quote or line end, got {delimiter!r}")
+    if decimal not in (".", ","):
+        _usage(f"--decimal must be . or , and is {decimal!r}")
+    if decimal == delimiter:
+        _usage(f"--decimal and --delimiter are both {decimal!r}: give another --delimiter, such as ';'")
     names = None if columns is None else _names(columns)
     kept = () if keep is None else None if keep == "all" else _names(keep)
     if names is not None and (not names or len(set(names)) < len(names) or time_column in names):
         _usage(f"--columns must name each feature once, and not the time column, got {columns}")
     if kept is not None and len(set(kept)) < len(kept):
         _usage(f"--keep must name each column once, got {keep}")
-    return tables.Selection(names, time_column, kept, skip_bad, delimiter, header)
+    return tables.Selection(names, time_column, kept, skip_bad, delimiter, header, decimal)
 
 
 def _names(text: str) -> tuple[str, ...]:
