@@ -1,6 +1,7 @@
 """The command line as a user meets it: output, files, exit codes."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -196,6 +197,38 @@ def test_what_is_clustered_is_said_unless_it_was_chosen(rooms, tmp_path):
     assert "features:" not in invoke("run", rooms, *TIMED, *known).stderr
     (tmp_path / "wide.csv").write_text(",".join(f"c{i}" for i in range(12)) + "\n" + ",".join("1" * 12) + "\n")
     assert "c8, c9, … (12 in all)\n" in invoke("run", tmp_path / "wide.csv", *known).stderr
+
+
+def test_the_summary_is_short_and_exact(rooms, tmp_path):
+    known = ["--set", "variance=1,2", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    done = invoke("run", rooms, *TIMED, *known, "--set", "max_tables=2", "-o", "/dev/null", "--output-format", "csv")
+    assert "2 tables open, 12 were opened, log evidence" in done.stderr
+    assert "Gaussian(variance=[1, 2], prior_variance=50.0, prior_mean=0.0), Stationary()" in done.stderr
+    (tmp_path / "few.csv").write_text("x,y\n" + "".join(f"{i % 2 * 9},{i % 3 / 9}\n" for i in range(19)))
+    some = ["--set", "variance=1", "--dynamics", "stationary()"]
+    assert "from the first 19 rows (the first time takes a minute)" in invoke("run", tmp_path / "few.csv", *some).stderr
+    kept = ["-o", tmp_path / "out.csv", "--checkpoint", tmp_path / "state"]
+    invoke("run", rooms, *TIMED, *known, *kept)
+    names = [line.partition(":")[0] for line in invoke("info", tmp_path / "state").stdout.splitlines()]
+    assert len(names) == len(set(names))
+
+
+def test_a_device_is_never_replaced_by_a_file(rooms, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "null").symlink_to("/dev/null")  # the link would be replaced, should this test fail
+    os.mkfifo(tmp_path / "fifo")
+    known = [*TIMED, "--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    before = sorted(tmp_path.iterdir())
+    for options, message in (
+        (["-o", "null", "--output-format", "parquet"], "Parquet needs --output FILE"),
+        (["-o", "null", "--output-format", "csv", "--checkpoint", "state"], "--checkpoint needs --output FILE"),
+        (["--save", "fifo"], "--save needs a file, and fifo is none"),
+        (["-o", "out.csv", "--checkpoint", "fifo"], "--checkpoint needs a file, and fifo is none"),
+    ):
+        assert message in invoke("run", rooms, *known, *options, code=2).stderr
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "fifo").is_fifo()
 
 
 def test_progress_on_a_terminal_and_elsewhere(rooms, monkeypatch):

@@ -25,7 +25,7 @@ from rich.table import Table
 import dyncrp
 from dyncrp import demo as job
 from dyncrp import plots, runs, tables
-from dyncrp.expressions import as_options, as_python, parse_model
+from dyncrp.expressions import as_options, as_python, brief, parse_model
 
 BAD_DATA, USAGE = 1, 2  # exit codes; a signal's is 128 and its number
 PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
@@ -188,8 +188,8 @@ def run(
         _check_writable(plot, "--plot", figure=True)
     if resume and checkpoint is None:
         _usage("--resume needs --checkpoint FILE, to go on from")
-    if checkpoint is not None and output == "-":
-        _usage("--checkpoint needs --output FILE: what went to standard output cannot be taken back")
+    if checkpoint is not None and _is_pipe(output):
+        _usage("--checkpoint needs --output FILE: what went to a pipe cannot be taken back")
     if model is not None and (family or dynamics or alpha is not None or settings):
         _usage("--model brings its own family, dynamics, alpha and settings: give none of them")
     options = {
@@ -273,8 +273,10 @@ def _go(work: runs.Run, stop: runs.Stop, quiet: bool) -> None:
     _say(quiet, f"{work.rows - rows:,} rows in {seconds:.1f} s{rate}" + (f", {work.rows:,} in all" if rows else ""))
     if work.rows:
         model = work.model
-        _say(quiet, f"{model.n_tables_:,} tables, log evidence {model.log_evidence_:.1f}")
-        _say(quiet, f"{model.family_!r}, {model.dynamics_!r}, alpha {model.alpha_:.6g}")
+        opened = model._engine.n_opened
+        open_ones = f" open, {opened:,} were opened" if opened > model.n_tables_ else ""
+        _say(quiet, f"{model.n_tables_:,} tables{open_ones}, log evidence {model.log_evidence_:.1f}")
+        _say(quiet, f"{brief(model.family_)}, {model.dynamics_!r}, alpha {model.alpha_:.6g}")
     if work.n_bad:
         if not work.rows:
             raise work.table.error(f": all {work.n_bad:,} rows are bad: {work.faults[0]}")
@@ -309,7 +311,7 @@ class _Display:
     def starting(self, learning: int) -> None:
         """Say what takes long before the first chunk: learning, or compiling if it takes more than a moment."""
         if learning:
-            self._line(f"learning the unknown from the first {learning:,} rows (the first time ever, compiling, too)")
+            self._line(f"learning the unknown from the first {learning:,} rows (the first time takes a minute)")
         else:
             message = "compiling the engine (the first time only, then it is kept on disk)"
             self.alarm = threading.Timer(COMPILING_AFTER, self._line, [message])
@@ -459,6 +461,7 @@ def info(
         print(json.dumps(facts))
         return
     if model is not None:
+        facts["family"] = brief(model.family_)
         facts["largest tables"] = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in largest)
         options = shlex.join(facts.pop("options to paste"))
         if len(options) <= 1000:
@@ -488,9 +491,14 @@ def _output_format(output: str, format: str | None) -> str:
     if found not in tables.OUTPUTS or (format is None and Path(output).suffix.lower() == ".tsv"):
         kinds = ", ".join(tables.OUTPUTS)
         _usage(f"the output is one of {kinds}, by its suffix or --output-format; got {format or output}")
-    if found == "parquet" and output == "-":
-        _usage("Parquet needs --output FILE: it cannot be written to standard output")
+    if found == "parquet" and _is_pipe(output):
+        _usage("Parquet needs --output FILE: it cannot be written to a pipe")
     return found
+
+
+def _is_pipe(output: str) -> bool:
+    """Tell whether an output is standard output, or a device such as /dev/null."""
+    return output == "-" or (os.path.exists(output) and not os.path.isfile(output))
 
 
 def _selection(
@@ -541,6 +549,8 @@ def _check_files(
         paths[real] = option
         if option in ("--output", "--checkpoint", "--save"):
             _check_writable(Path(path), option)
+        if option in ("--checkpoint", "--save") and _is_pipe(str(path)):  # a new file would take its place
+            _usage(f"{option} needs a file, and {path} is none")
 
 
 def _before(
@@ -603,4 +613,4 @@ def _fail(message: str, code: int) -> NoReturn:
 
 def _say(quiet: bool, message: str) -> None:
     if not quiet:
-        print(f"dyncrp: {message}", file=sys.stderr)
+        print(f"dyncrp: {message}", file=sys.stderr, flush=True)

@@ -166,7 +166,7 @@ class Run:
                 self._begin()
                 if any(len(chunk.rows) for chunk in held):
                     if not hasattr(self.model, "_engine"):
-                        starting(least)
+                        starting(min(least, sum(len(chunk.rows) for chunk in held)))
                     self._label(held)
                 least = 0
                 self._done(held)
