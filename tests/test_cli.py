@@ -1,6 +1,7 @@
 """The command line as a user meets it: output, files, exit codes."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -110,6 +111,7 @@ def test_tune_looks_at_the_warmup_only(rooms):
     )
     assert "line 242" in done.stderr  # it lies in the same chunk
     rooms.write_text("x\n1\n")
+    assert "dyncrp: features: x" in invoke("tune", rooms, code=1).stderr
     assert "has 1 rows, and two at least are needed" in invoke("tune", rooms, code=1).stderr
 
 
@@ -152,6 +154,8 @@ def test_info_of_a_model(tmp_path):
         (["run", "rooms.csv", "-o", "missing/a.csv"], "there is no folder missing"),
         (["run", "rooms.csv", "--plot", "a.txt"], "must end in .png"),
         (["run", "rooms.csv", "--delimiter", "::"], "--delimiter must be one character"),
+        (["run", "rooms.csv", "--decimal", ";"], "--decimal must be . or ,"),
+        (["run", "rooms.csv", "--decimal", ","], "--decimal and --delimiter are both ','"),
         (["run", "rooms.csv", "--columns", "x,x"], "--columns must name each feature once"),
         (["run", "rooms.csv", "--keep", "x,x"], "--keep must name each column once"),
         (["run", "rooms.csv", "--dynamics", "exponential(2h)"], "there is no time column"),
@@ -185,6 +189,46 @@ def test_bad_data_is_code_1_and_one_line(rooms, monkeypatch, arguments, message)
     monkeypatch.chdir(rooms.parent)
     done = invoke(*arguments, code=1)
     assert done.stderr.splitlines()[-1].startswith(message)
+
+
+def test_what_is_clustered_is_said_unless_it_was_chosen(rooms, tmp_path):
+    known = ["--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    assert "dyncrp: features: x, y\n" in invoke("run", rooms, "--time-column", "when", *known).stderr
+    assert "features:" not in invoke("run", rooms, *TIMED, *known).stderr
+    (tmp_path / "wide.csv").write_text(",".join(f"c{i}" for i in range(12)) + "\n" + ",".join("1" * 12) + "\n")
+    assert "c8, c9, … (12 in all)\n" in invoke("run", tmp_path / "wide.csv", *known).stderr
+
+
+def test_the_summary_is_short_and_exact(rooms, tmp_path):
+    known = ["--set", "variance=1,2", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    done = invoke("run", rooms, *TIMED, *known, "--set", "max_tables=2", "-o", "/dev/null", "--output-format", "csv")
+    assert "2 tables open, 12 were opened, log evidence" in done.stderr
+    assert "Gaussian(variance=[1, 2], prior_variance=50.0, prior_mean=0.0), Stationary()" in done.stderr
+    (tmp_path / "few.csv").write_text("x,y\n" + "".join(f"{i % 2 * 9},{i % 3 / 9}\n" for i in range(19)))
+    some = ["--set", "variance=1", "--dynamics", "stationary()"]
+    assert "from the first 19 rows (the first time takes a minute)" in invoke("run", tmp_path / "few.csv", *some).stderr
+    kept = ["-o", tmp_path / "out.csv", "--checkpoint", tmp_path / "state"]
+    invoke("run", rooms, *TIMED, *known, *kept)
+    names = [line.partition(":")[0] for line in invoke("info", tmp_path / "state").stdout.splitlines()]
+    assert len(names) == len(set(names))
+
+
+def test_a_device_is_never_replaced_by_a_file(rooms, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "null").symlink_to("/dev/null")  # the link would be replaced, should this test fail
+    os.mkfifo(tmp_path / "fifo")
+    known = [*TIMED, "--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
+    before = sorted(tmp_path.iterdir())
+    for options, message in (
+        (["-o", "null", "--output-format", "parquet"], "Parquet needs --output FILE"),
+        (["-o", "null", "--output-format", "csv", "--checkpoint", "state"], "--checkpoint needs --output FILE"),
+        (["--save", "fifo"], "--save needs a file, and fifo is none"),
+        (["-o", "out.csv", "--checkpoint", "fifo"], "--checkpoint needs a file, and fifo is none"),
+    ):
+        assert message in invoke("run", rooms, *known, *options, code=2).stderr
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "fifo").is_fifo()
 
 
 def test_progress_on_a_terminal_and_elsewhere(rooms, monkeypatch):

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,8 @@ def check(page, least, tmp_path, monkeypatch):
     """Run every command of a page in an empty folder."""
     (tmp_path / "work").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr("dyncrp.cli.PLAIN_EVERY", float("inf"))  # how long it takes is not what the page shows
+    monkeypatch.setattr("dyncrp.cli.COMPILING_AFTER", threading.TIMEOUT_MAX)
     shell, checker = Shell(tmp_path), doctest.OutputChecker()
     found = commands(page)
     assert len(found) >= least

@@ -73,6 +73,7 @@ def test_dynamics(text, dynamics):
         ("exponential(2) exponential(3)", "expected \\+, \\* or the end", 15),
         ("exponential(-2)", "timescale must be a positive", 0),
         ("exponential(2y)", "there is no unit y; there are ms, s", 13),
+        ("exponential(2 fortnights)", "there is no unit fortnights; there are ms, s", 14),
         ("2h * exponential(2)", "a weight has no unit", 0),
         ("exponential(2, 3)", "Exponential takes timescale", 15),
         ("exponential(tau=3)", "Exponential takes timescale; found tau", 12),
@@ -167,3 +168,9 @@ def test_a_wrong_setting_is_named(family, settings, message):
 def test_families_by_any_name():
     names = ("von_mises_fisher", "VonMisesFisher", "von-mises-fisher")
     assert {type(parse_model(name, [], None, []).family) for name in names} == {dyncrp.VonMisesFisher}
+
+
+def test_a_unit_may_stand_apart():
+    assert parse_dynamics("exponential(2 h) + exponential(timescale=3 min)") == parse_dynamics(
+        "exponential(7200) + exponential(180)"
+    )

@@ -123,8 +123,12 @@ def test_timeline_has_a_line_for_each_table():
     figure = plots.timeline(np.arange(6.0), [0, 2, 0, 5, 5, 0], np.linspace(1, 2, 6), name="hour")
     above, below = figure.axes
     assert [tick.get_text() for tick in above.get_yticklabels()] == ["0", "2", "5"]
-    drawn = [[segment[0][0] for segment in lines.get_segments()] for lines in above.collections]
-    assert drawn == [[0.0, 2.0, 5.0], [1.0], [3.0, 4.0]]
+    ends = [
+        [(path.vertices[:, 0].min(), path.vertices[:, 0].max()) for path in bars.get_paths()]
+        for bars in above.collections
+    ]
+    drawn = [[(round(begin), round(end)) for begin, end in bars] for bars in ends]
+    assert drawn == [[(0, 0), (2, 2), (5, 5)], [(1, 1)], [(3, 4)]]  # rows in a row share a bar, without a seam
     assert below.get_xlabel() == "hour"
     np.testing.assert_array_equal(below.lines[0].get_ydata(), np.linspace(1, 2, 6))
 
@@ -136,13 +140,22 @@ def test_timeline_of_many_tables_names_the_largest():
     assert len(names) == plots.MOST_LINES
     assert {"30", "70"} <= set(names)
     assert names[-1] == "61 others"
-    assert figure.axes[1].get_xlabel() == "time (every 4th row is drawn)"
+    assert figure.axes[1].get_xlabel() == "time (1 row in 4 is drawn)"
 
 
 def test_timeline_of_dates():
     figure = plots.timeline([86_400.0 * 400, 86_400.0 * 402], [0, 0], [1.0, 1.0], dated=True)
     figure.savefig(io.BytesIO())
+    assert figure.axes[1].get_xlabel() == "time (UTC)"
+    assert len(figure.axes[0].collections[0].get_paths()) == 1
     assert "1971" in figure.axes[1].xaxis.get_offset_text().get_text()
+
+
+def test_a_silence_parts_the_bars_of_a_timeline():
+    x = np.concatenate([np.arange(50.0), np.arange(500.0, 550.0)])
+    figure = plots.timeline(x, np.zeros(100, dtype=int), np.zeros(100))
+    assert len(figure.axes[0].collections[0].get_paths()) == 2
+    assert len(plots.timeline([3.0], [0], [1.0]).axes[0].collections[0].get_paths()) == 1
 
 
 @pytest.mark.parametrize("bad", [([], [], []), ([0.0], [0], []), ([0.0], [-2], [1.0])], ids=str)

@@ -76,6 +76,7 @@ def test_the_output_says_what_the_model_does(source, tmp_path):
     np.testing.assert_array_equal(table["table"], model.labels_)
     np.testing.assert_array_equal(table["novelty"], model.novelty_)
     np.testing.assert_array_equal(table["probability"], model.responsibilities_.toarray().max(axis=1))
+    model.feature_names_in_ = np.array(["x", "y"], dtype=object)
     assert DynamicalMixture.load(tmp_path / "model.npz").to_bytes() == model.to_bytes()
 
 
@@ -199,6 +200,44 @@ def test_nothing_is_replaced_without_being_told(source, tmp_path):
     assert not (tmp_path / "state").exists()  # or --resume would go on with another run
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_resume_without_its_checkpoint_cuts_no_output(source, tmp_path, suffix):
+    output = tmp_path / f"out.{suffix}"
+    labelled(source, output, "--checkpoint", tmp_path / "state")
+    before = output.read_bytes()
+    done = labelled(source, output, "--checkpoint", tmp_path / "stat", "--resume", code=2)
+    assert f"there is no checkpoint {tmp_path / 'stat'}, but {output} exists: give --force" in done.stderr
+    assert output.read_bytes() == before
+    if suffix == "parquet":
+        output.rename(f"{output}.part")
+        assert "out.parquet.part exists" in labelled(source, output, "--checkpoint", "stat", "--resume", code=2).stderr
+    labelled(source, output, "--checkpoint", tmp_path / "stat", "--resume", "--force")
+    assert output.read_bytes() == before
+
+
+def test_a_kill_before_the_first_row_can_be_resumed(source, tmp_path, monkeypatch):
+    labelled(source, tmp_path / "whole.csv")
+    output, kept = tmp_path / "out.csv", ["--checkpoint", tmp_path / "state", "--resume"]
+
+    def killed(self, chunks):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Run, "_label", killed)
+        labelled(source, output, *kept, code=1)
+    assert output.exists()
+    told = runner.invoke(app, ["info", str(tmp_path / "state")])
+    assert told.exit_code == 0, told.output
+    assert "a checkpoint without a model" in told.stdout
+    assert json.loads(runner.invoke(app, ["info", str(tmp_path / "state"), "--json"]).stdout)["rows labelled"] == 0
+    other = tmp_path / "other.csv"
+    other.write_text("mine\n")
+    assert "--output was" in labelled(source, other, *kept, code=2).stderr
+    assert other.read_text() == "mine\n"
+    assert "has no rows yet: beginning at the beginning" in labelled(source, output, *kept).stderr
+    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
 class FullDisk:
     """Lets so many bytes be written to files that grow."""
 
@@ -267,12 +306,19 @@ def test_bad_rows_stop_or_are_left_out(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("x,y\n1,2\n3,\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
-    assert done.stderr == f"dyncrp: {source}, line 3, column 'y': the cell is empty\n"
+    assert done.stderr == f"dyncrp: features: x, y\ndyncrp: {source}, line 3, column 'y': the cell is empty\n"
     done = run(source, "--skip-bad", *KNOWN)
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
     assert (
         "2 bad rows were left out: line 3, column 'y': the cell is empty; line 5, column 'x': X must lie" in done.stderr
     )
+
+
+def test_all_rows_bad_is_an_error(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n1,\n3,\n")
+    done = run(source, "--skip-bad", *KNOWN, "--quiet", code=1)
+    assert done.stderr == f"dyncrp: {source}: all 2 rows are bad: line 2, column 'y': the cell is empty\n"
 
 
 def test_a_row_that_the_family_refuses_is_named(tmp_path):
@@ -302,12 +348,26 @@ def test_a_model_goes_on(source, tmp_path):
     assert (tmp_path / "model.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
     kept = ["--time-column", "t", "-o", tmp_path / "c.csv", "--checkpoint", tmp_path / "state"]
     run(tmp_path / "b.csv", "--model", tmp_path / "whole.npz", *kept, code=1)  # whose time is later
-    (tmp_path / "c.csv").unlink(missing_ok=True)
+    (tmp_path / "c.csv").unlink()
+    (tmp_path / "state").unlink()
     labelled(tmp_path / "a.csv", tmp_path / "d.csv", "--save", tmp_path / "a.npz")
     run(tmp_path / "b.csv", "--model", tmp_path / "a.npz", *kept)
     assert "--model was" in run(tmp_path / "b.csv", *model, *kept, "--resume", code=2).stderr
     assert "brings its own family" in run(source, *model, "--alpha", "2", code=2).stderr
-    assert "the model has 2 features, and" in run(source, *model, code=2).stderr
+    assert "learnt on the features x, y, and those of" in run(source, *model, code=2).stderr
+
+
+def test_a_model_knows_its_columns(source, tmp_path):
+    labelled(source, tmp_path / "out.csv", "--columns", "x,y", "--save", tmp_path / "model.npz")
+    assert DynamicalMixture.load(tmp_path / "model.npz").feature_names_in_.tolist() == ["x", "y"]
+    done = run(source, "--columns", "y,x", "--model", tmp_path / "model.npz", "-o", tmp_path / "other.csv", code=2)
+    assert f"learnt on the features x, y, and those of {source} are y, x: --columns" in done.stderr
+    assert not (tmp_path / "other.csv").exists()
+    X = np.array([[0.0, 0.0], [9.0, 9.0]])
+    DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Stationary(), 1.0).fit(X).save(tmp_path / "nameless.npz")
+    run(source, "--columns", "y,x", "--model", tmp_path / "nameless.npz")
+    done = run(source, "--columns", "y", "--model", tmp_path / "nameless.npz", code=2)
+    assert "the model has 2 features, and" in done.stderr
 
 
 def test_an_empty_table(tmp_path):
@@ -415,7 +475,7 @@ def test_a_pipe_that_brings_nothing_can_be_interrupted(tmp_path):
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(source):
-    process = Process("--time-column", "t", *KNOWN)
+    process = Process("--time-column", "t", "--columns", "x,y", *KNOWN)
     process.feed(source.read_text())
     assert process.process.stdout.readline() == b"row,t,table,probability,novelty\n"
     process.process.stdout.close()

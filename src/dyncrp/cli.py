@@ -25,7 +25,7 @@ from rich.table import Table
 import dyncrp
 from dyncrp import demo as job
 from dyncrp import plots, runs, tables
-from dyncrp.expressions import as_options, as_python, parse_model
+from dyncrp.expressions import as_options, as_python, brief, parse_model
 
 BAD_DATA, USAGE = 1, 2  # exit codes; a signal's is 128 and its number
 PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
@@ -124,6 +124,7 @@ TimeColumn = Annotated[
     typer.Option("--time-column", help="Numbers or ISO 8601 dates. By default, time is the index of the row."),
 ]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Of CSV; by default, a comma, or a tab in .tsv.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="Of numbers in CSV: a point, or a comma, as in 0,5.")]
 Header = Annotated[bool, typer.Option("--header/--no-header", help="Whether CSV begins with names; else 0, 1, 2, …")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out rows with bad cells instead of stopping there.")]
 Family = Annotated[
@@ -153,6 +154,7 @@ def run(
     time_column: TimeColumn = None,
     keep: Annotated[str | None, typer.Option("--keep", help="Columns to copy to the output, by name, or all.")] = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     header: Header = True,
     skip_bad: SkipBad = False,
     family: Family = None,
@@ -180,14 +182,14 @@ def run(
     """
     given_format = _format(input, format)
     result_format = _output_format(output, output_format)
-    selection = _selection(input, columns, time_column, keep, delimiter, header, skip_bad)
+    selection = _selection(input, columns, time_column, keep, delimiter, decimal, header, skip_bad)
     _check_files(input, output, checkpoint, save, plot, model)
     if plot is not None:
         _check_writable(plot, "--plot", figure=True)
     if resume and checkpoint is None:
         _usage("--resume needs --checkpoint FILE, to go on from")
-    if checkpoint is not None and output == "-":
-        _usage("--checkpoint needs --output FILE: what went to standard output cannot be taken back")
+    if checkpoint is not None and _is_pipe(output):
+        _usage("--checkpoint needs --output FILE: what went to a pipe cannot be taken back")
     if model is not None and (family or dynamics or alpha is not None or settings):
         _usage("--model brings its own family, dynamics, alpha and settings: give none of them")
     options = {
@@ -196,6 +198,7 @@ def run(
         "--time-column": time_column,
         "--keep": None if selection.keep is None else list(selection.keep),
         "--delimiter": selection.delimiter,
+        "--decimal": None if decimal == "." else decimal,
         "--header": header,
         "--skip-bad": skip_bad,
         "--family": family,
@@ -210,10 +213,11 @@ def run(
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         else:
             start = parse_model(family, dynamics or [], alpha, settings or [], units=time_column is not None)
-        before = _before(output, checkpoint, resume, force, quiet)
+        before = _before(output, result_format, checkpoint, resume, force, quiet)
         stop.waiting = input == "-"
         with tables.open_table(input, given_format, selection, min(every, runs.MOST_ROWS)) as table:
             stop.waiting = False
+            _tell_features(table, quiet)
             result = tables.OUTPUTS[result_format](output, table)
             work = runs.Run(
                 table,
@@ -242,6 +246,12 @@ def run(
             figure.savefig(plot, dpi=200)
 
 
+def _tell_features(table: tables.Table, quiet: bool) -> None:
+    """Say what is clustered, if nobody has chosen it: an index or an id may be among it."""
+    if table.selection.columns is None:
+        _say(quiet, f"features: {runs.shown(table.features)}")
+
+
 def _go(work: runs.Run, stop: runs.Stop, quiet: bool) -> None:
     """Run to the end or to a signal, and say how it went."""
     begin, rows = monotonic(), work.rows
@@ -263,9 +273,13 @@ def _go(work: runs.Run, stop: runs.Stop, quiet: bool) -> None:
     _say(quiet, f"{work.rows - rows:,} rows in {seconds:.1f} s{rate}" + (f", {work.rows:,} in all" if rows else ""))
     if work.rows:
         model = work.model
-        _say(quiet, f"{model.n_tables_:,} tables, log evidence {model.log_evidence_:.1f}")
-        _say(quiet, f"{model.family_!r}, {model.dynamics_!r}, alpha {model.alpha_:.6g}")
+        opened = model._engine.n_opened
+        open_ones = f" open, {opened:,} were opened" if opened > model.n_tables_ else ""
+        _say(quiet, f"{model.n_tables_:,} tables{open_ones}, log evidence {model.log_evidence_:.1f}")
+        _say(quiet, f"{brief(model.family_)}, {model.dynamics_!r}, alpha {model.alpha_:.6g}")
     if work.n_bad:
+        if not work.rows:
+            raise work.table.error(f": all {work.n_bad:,} rows are bad: {work.faults[0]}")
         more = f"; and {work.n_bad - len(work.faults):,} more" if work.n_bad > len(work.faults) else ""
         _say(quiet, f"{work.n_bad:,} bad rows were left out: {'; '.join(work.faults)}{more}")
 
@@ -297,7 +311,7 @@ class _Display:
     def starting(self, learning: int) -> None:
         """Say what takes long before the first chunk: learning, or compiling if it takes more than a moment."""
         if learning:
-            self._line(f"learning the unknown from the first {learning:,} rows (the first time ever, compiling, too)")
+            self._line(f"learning the unknown from the first {learning:,} rows (the first time takes a minute)")
         else:
             message = "compiling the engine (the first time only, then it is kept on disk)"
             self.alarm = threading.Timer(COMPILING_AFTER, self._line, [message])
@@ -340,6 +354,7 @@ def tune(
     columns: Columns = None,
     time_column: TimeColumn = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     header: Header = True,
     skip_bad: SkipBad = False,
     family: Family = None,
@@ -351,13 +366,14 @@ def tune(
 ) -> None:
     """Print the hyperparameters that the evidence of the first rows chooses, as a command and as Python, to paste."""
     given_format = _format(input, format)
-    selection = _selection(input, columns, time_column, None, delimiter, header, skip_bad)
+    selection = _selection(input, columns, time_column, None, delimiter, decimal, header, skip_bad)
     if plot is not None:
         _check_writable(plot, "--plot", figure=True)
     with _errors():
         wanted = parse_model(family, dynamics or [], alpha, settings or [], units=time_column is not None)
         X, times = [], []
         with tables.open_table(input, given_format, selection, runs.MOST_ROWS) as table:
+            _tell_features(table, quiet)
             for chunk in table.chunks():
                 X.append(chunk.X)
                 times += [chunk.times] if chunk.times is not None else []
@@ -384,6 +400,7 @@ def tune(
         found: Any = model.family, model.dynamics, model.alpha
         given: list[tuple[str, str | None]] = [("--format", format), ("--columns", columns)]
         given += [("--time-column", time_column), ("--delimiter", delimiter)]
+        given += [("--decimal", None if decimal == "." else decimal)]
         reading = [part for name, value in given if value is not None for part in (name, value)]
         reading += ([] if header else ["--no-header"]) + (["--skip-bad"] if skip_bad else [])
         command = ["dyncrp", "run", input, *reading, *as_options(*found)]
@@ -410,18 +427,20 @@ def info(
             model = dyncrp.DynamicalMixture.load(file) if checkpoint is None else checkpoint.model
         except ValueError as error:
             raise tables.TableError(str(error)) from error
-    order = np.argsort(-model.occupancies_, kind="stable")[:10]
-    facts: dict[str, Any] = {
-        "holds": "a model" if checkpoint is None else "a checkpoint",
-        "family": repr(model.family_),
-        "dynamics": repr(model.dynamics_),
-        "alpha": model.alpha_,
-        "features": model.n_features_in_,
-        "observations": model.n_observations_,
-        "times": model._clock,
-        "tables": model.n_tables_,
-        "log evidence": model.log_evidence_,
-    }
+    facts: dict[str, Any] = {"holds": "a model" if checkpoint is None else "a checkpoint"}
+    if model is None:
+        facts["holds"] = "a checkpoint without a model, from before the first row"
+    else:
+        facts |= {
+            "family": repr(model.family_),
+            "dynamics": repr(model.dynamics_),
+            "alpha": model.alpha_,
+            "features": model.n_features_in_,
+            "observations": model.n_observations_,
+            "times": model._clock,
+            "tables": model.n_tables_,
+            "log evidence": model.log_evidence_,
+        }
     if checkpoint is not None:
         state = checkpoint.run
         facts |= {
@@ -433,19 +452,23 @@ def info(
             "finished": state["finished"],
             "options": {name: value for name, value in state["options"].items() if value not in (None, [], False)},
         }
-    facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_)
-    largest = [{"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order]
+    if model is not None:
+        order = np.argsort(-model.occupancies_, kind="stable")[:10]
+        largest = [{"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order]
+        facts["largest tables"] = largest
+        facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_)
     if as_json:
-        print(json.dumps(facts | {"largest tables": largest}))
+        print(json.dumps(facts))
         return
-    options = shlex.join(facts.pop("options to paste"))
+    if model is not None:
+        facts["family"] = brief(model.family_)
+        facts["largest tables"] = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in largest)
+        options = shlex.join(facts.pop("options to paste"))
+        if len(options) <= 1000:
+            facts["to paste"] = options
     for name, value in facts.items():
         text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
         print(f"{name + ':':<15} {text}")
-    shown = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in largest)
-    print(f"{'largest tables:':<15} {shown}")
-    if len(options) <= 1000:
-        print(f"{'options:':<15} {options}")
 
 
 def _format(input: str, format: str | None) -> str:
@@ -468,9 +491,14 @@ def _output_format(output: str, format: str | None) -> str:
     if found not in tables.OUTPUTS or (format is None and Path(output).suffix.lower() == ".tsv"):
         kinds = ", ".join(tables.OUTPUTS)
         _usage(f"the output is one of {kinds}, by its suffix or --output-format; got {format or output}")
-    if found == "parquet" and output == "-":
-        _usage("Parquet needs --output FILE: it cannot be written to standard output")
+    if found == "parquet" and _is_pipe(output):
+        _usage("Parquet needs --output FILE: it cannot be written to a pipe")
     return found
+
+
+def _is_pipe(output: str) -> bool:
+    """Tell whether an output is standard output, or a device such as /dev/null."""
+    return output == "-" or (os.path.exists(output) and not os.path.isfile(output))
 
 
 def _selection(
@@ -479,6 +507,7 @@ def _selection(
     time_column: str | None,
     keep: str | None,
     delimiter: str | None,
+    decimal: str,
     header: bool,
     skip_bad: bool,
 ) -> tables.Selection:
@@ -486,13 +515,17 @@ def _selection(
         delimiter = "\t" if input.lower().endswith(".tsv") else ","
     if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
         _usage(f"--delimiter must be one character, and no quote or line end, got {delimiter!r}")
+    if decimal not in (".", ","):
+        _usage(f"--decimal must be . or , and is {decimal!r}")
+    if decimal == delimiter:
+        _usage(f"--decimal and --delimiter are both {decimal!r}: give another --delimiter, such as ';'")
     names = None if columns is None else _names(columns)
     kept = () if keep is None else None if keep == "all" else _names(keep)
     if names is not None and (not names or len(set(names)) < len(names) or time_column in names):
         _usage(f"--columns must name each feature once, and not the time column, got {columns}")
     if kept is not None and len(set(kept)) < len(kept):
         _usage(f"--keep must name each column once, got {keep}")
-    return tables.Selection(names, time_column, kept, skip_bad, delimiter, header)
+    return tables.Selection(names, time_column, kept, skip_bad, delimiter, header, decimal)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -516,20 +549,29 @@ def _check_files(
         paths[real] = option
         if option in ("--output", "--checkpoint", "--save"):
             _check_writable(Path(path), option)
+        if option in ("--checkpoint", "--save") and _is_pipe(str(path)):  # a new file would take its place
+            _usage(f"{option} needs a file, and {path} is none")
 
 
-def _before(output: str, checkpoint: Path | None, resume: bool, force: bool, quiet: bool) -> runs.Checkpoint | None:
+def _before(
+    output: str, format: str, checkpoint: Path | None, resume: bool, force: bool, quiet: bool
+) -> runs.Checkpoint | None:
     """Return the checkpoint to go on from, if there is one; make sure that nothing is lost that should not be."""
     if resume and checkpoint is not None and checkpoint.exists():
         found = runs.read_checkpoint(str(checkpoint))
         if found is None:
             _usage(f"{checkpoint} is a saved model, not a checkpoint")
-        if found.run["finished"]:
+        if not found.run["rows"]:
+            _say(quiet, f"{checkpoint} has no rows yet: beginning at the beginning")
+        elif found.run["finished"]:
             _say(quiet, f"{checkpoint} is finished: looking for new rows after row {found.run['place']['row']:,}")
         else:
             _say(quiet, f"going on from {checkpoint}, after row {found.run['place']['row']:,}")
         return found
     if resume:
+        for grown in (Path(output), Path(f"{output}.part")) if format == "parquet" else (Path(output),):
+            if grown.is_file() and grown.stat().st_size and not force:
+                _usage(f"there is no checkpoint {checkpoint}, but {grown} exists: give --force to replace it")
         _say(quiet, f"there is no {checkpoint} yet: beginning at the beginning")
         return None
     for path in (Path(output), checkpoint):
@@ -571,4 +613,4 @@ def _fail(message: str, code: int) -> NoReturn:
 
 def _say(quiet: bool, message: str) -> None:
     if not quiet:
-        print(f"dyncrp: {message}", file=sys.stderr)
+        print(f"dyncrp: {message}", file=sys.stderr, flush=True)

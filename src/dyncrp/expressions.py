@@ -16,6 +16,7 @@ from dyncrp.families import FAMILIES, Family
 from dyncrp.mixture import DynamicalMixture
 
 DEEPEST = 50  # brackets within brackets
+MOST_NUMBERS = 10  # of a vector to look at
 # Seconds in each unit that a duration may end in.
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)([A-Za-z]*)|([A-Za-z_]\w*)|(\S))")
@@ -90,6 +91,26 @@ def as_python(family: Family, dynamics: Dynamics, alpha: float) -> str:
     """
     values = ", ".join(f"{name}={np.asarray(value).tolist()!r}" for name, value in _hyperparameters(family).items())
     return f"DynamicalMixture({type(family).__name__}({values}), {dynamics!r}, {alpha!r})"
+
+
+def brief(family: Family) -> str:
+    """Return a family as one line to look at: plain numbers, and the first ten of many.
+
+    >>> from dyncrp import Gaussian
+    >>> brief(Gaussian(np.arange(1.0, 13.0), 9.0))
+    'Gaussian(variance=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, … (12 in all)], prior_variance=9.0, prior_mean=0.0)'
+    """
+    values = ", ".join(f"{name}={_brief(value)}" for name, value in _hyperparameters(family).items())
+    return f"{type(family).__name__}({values})"
+
+
+def _brief(value: Any) -> str:
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return repr(value)
+    if value.ndim > 1:
+        return " × ".join(map(str, value.shape)) + " numbers"
+    more = f", … ({len(value):,} in all)" if len(value) > MOST_NUMBERS else ""
+    return "[" + ", ".join(f"{number:.6g}" for number in value[:MOST_NUMBERS].tolist()) + more + "]"
 
 
 def _hyperparameters(family: Family) -> dict[str, Any]:
@@ -286,12 +307,13 @@ class _Parser:
                     self._take(",")
                     if self._next.kind == end:  # as Python writes a tuple of one
                         break
-                values.append(self._number())
+                values.append(self._number(unit=True))
             self._take(end)
             return values
-        return self._number()
+        return self._number(unit=True)
 
-    def _number(self) -> Any:
+    def _number(self, *, unit: bool = False) -> Any:
+        """Return a number; ``unit`` tells whether the word after it is its unit."""
         sign = -1.0 if self._next.kind == "-" else 1.0
         if self._next.kind in ("-", "+"):
             self.at += 1
@@ -299,9 +321,11 @@ class _Parser:
         if token.kind != "number":
             self._fail(f"expected a number, found {token.text}", token.place)
         self.at += 1
+        place = token.place + len(token.text)
+        if unit and not token.unit and self._next.kind == "name":  # after a space
+            place, token = self._next.place, token._replace(unit=self._take("name").text)
         if not token.unit:
             return int(sign) * int(token.text) if token.text.isdigit() else sign * float(token.text)
-        place = token.place + len(token.text)
         if token.unit not in UNITS:
             self._fail(f"there is no unit {token.unit}; there are {', '.join(UNITS)}", place)
         if not self.units:

@@ -27,6 +27,7 @@ MARKERS = "os^Dv<>P"
 NEW = (0.85, 0.85, 0.85)  # the label −1
 UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
 MOST_LINES = 40  # of a timeline
+POINTS = 430.0  # that a timeline is wide, or nearly so
 FAINTEST = 1e-5  # occupancies below are not shown
 
 
@@ -161,7 +162,8 @@ def timeline(
 ) -> Figure:
     """Draw which table each row joined, over time, and how novel it was.
 
-    times, tables, novelty: (n,) of every ``step``-th row of a stream; dated: whether times are seconds since 1970.
+    times, tables, novelty: (n,) of every ``step``-th row of a stream; novelty: the highest from it to the next.
+    dated: whether times are seconds since 1970.
     Tables are in the order of opening, the first lowest; of more than 40, the largest, and the rest on one line.
     """
     from matplotlib.figure import Figure
@@ -186,7 +188,7 @@ def timeline(
     width = float(np.clip(400.0 / len(x), 0.6, 2.5))
     for at, table in enumerate(ids):
         color = table_style(int(table))[0] if table >= 0 else (0.4, 0.4, 0.4)
-        above.vlines(x[line == at], at - 0.38, at + 0.38, color=color, linewidth=width, rasterized=True)
+        above.broken_barh(_bars(x, line == at, width), (at - 0.38, 0.76), color=color, linewidth=0, rasterized=True)
     above.set_yticks(range(len(names)), names, fontsize="small")
     above.set_ylim(-0.6, len(names) - 0.4)
     above.set_ylabel("table")
@@ -194,7 +196,8 @@ def timeline(
     above.set_axisbelow(True)
     below.plot(x, surprise, linestyle="", marker=".", markersize=2.0 + width, color="0.35", rasterized=True)
     below.set_ylabel("novelty")
-    below.set_xlabel(name + (f" (every {step:,}th row is drawn)" if step > 1 else ""))
+    notes = (["UTC"] if dated else []) + ([f"1 row in {step:,} is drawn"] if step > 1 else [])
+    below.set_xlabel(name + (f" ({'; '.join(notes)})" if notes else ""))
     if dated:
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -205,6 +208,21 @@ def timeline(
         axis.spines[["top", "right"]].set_visible(False)
     figure.align_ylabels()
     return figure
+
+
+def _bars(x: NDArray[np.float64], joined: NDArray[np.bool_], width: float) -> list[tuple[float, float]]:
+    """Return where bars begin, and how long they are, for the rows (n,) that joined a table; each is ``width`` points.
+
+    Rows that would touch, or that follow each other at the usual pace, share a bar, so that there is no seam between.
+    """
+    order = np.argsort(x, kind="stable")
+    x, places = x[order], np.flatnonzero(joined[order])
+    point = (x[-1] - x[0]) / POINTS or 1.0
+    at, pace = x[places], 3.0 * np.median(np.diff(x)) if len(x) > 1 else 0.0
+    gaps = np.diff(at)
+    parted = (gaps > width * point) & ((np.diff(places) > 1) | (gaps > pace))
+    begins, ends = at[np.append(True, parted)], at[np.append(parted, True)]
+    return list(zip(begins - width * point / 2.0, ends - begins + width * point, strict=True))
 
 
 def evidence(candidates: Sequence[Candidate]) -> Figure:

@@ -2,14 +2,17 @@
 
 The order keeps that promise: rows are written and synced before a checkpoint says that they are, and the checkpoint
 replaces the one before it in one step. Whatever was written after the last checkpoint is cut off and written again.
+The first checkpoint comes before the output, so that an output without one is never ours to cut.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -27,6 +30,7 @@ from dyncrp.timeline import Timeline
 MOST_ROWS = 1 << 16  # in a chunk, which is also bounded in bytes
 FINGERPRINT = 1000  # rows by which an input is known again
 FAULTS = 5  # bad rows that are named
+NAMES = 10  # features that are named
 AT_ROW = re.compile(r",? at row (\d+)(?:, column (\d+))?")
 
 
@@ -65,9 +69,9 @@ class Checkpoint(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
     @property
-    def model(self) -> DynamicalMixture:
-        """The model as it was."""
-        return DynamicalMixture.from_bytes(self.arrays["model"].tobytes())
+    def model(self) -> DynamicalMixture | None:
+        """The model as it was; None before the first row."""
+        return DynamicalMixture.from_bytes(self.arrays["model"].tobytes()) if "model" in self.arrays else None
 
 
 def read_checkpoint(path: str) -> Checkpoint | None:
@@ -107,13 +111,19 @@ class Run:
         self._begun = False
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
-        before = checkpoint.run
+        """Go on from a checkpoint; one without rows only tells which output may be begun again."""
+        before, model = checkpoint.run, checkpoint.model
+        if model is None or not before["rows"]:
+            if before["output_at"] != os.path.realpath(self.output.path):
+                raise ValueError(
+                    f"--output was {before['output']!r} at the checkpoint, and is {self.output.path!r} now"
+                )
+            return
         for name, now in self.options.items():
             if before["options"].get(name) != now:
                 raise ValueError(f"{name} was {before['options'].get(name)!r} at the checkpoint, and is {now!r} now")
         arrays = checkpoint.arrays
-        self.model = checkpoint.model
+        self.model = model
         self.timeline.restore({key[9:]: array for key, array in arrays.items() if key.startswith("timeline_")})
         self.rows, self.n_bad, self.faults = before["rows"], before["n_bad"], before["faults"]
         self.place, self._before = before["place"], before
@@ -136,6 +146,7 @@ class Run:
 
         Raises ``Stopped`` when asked to stop, with everything saved.
         """
+        self._check_features()
         finished = self._before is not None and self._before["finished"]
         chunks = self._chunks()
         least, held = self.learning, list[Chunk]()
@@ -155,7 +166,7 @@ class Run:
                 self._begin()
                 if any(len(chunk.rows) for chunk in held):
                     if not hasattr(self.model, "_engine"):
-                        starting(least)
+                        starting(min(least, sum(len(chunk.rows) for chunk in held)))
                     self._label(held)
                 least = 0
                 self._done(held)
@@ -175,16 +186,18 @@ class Run:
             self.output.clean()
 
     def save(self, *, finished: bool = False) -> None:
-        """Write a checkpoint, if there is a file for it and a model to keep."""
-        if self.checkpoint is None or not hasattr(self.model, "_engine"):
+        """Write a checkpoint, if there is a file for it."""
+        if self.checkpoint is None:
             return
-        self.output.sync()
+        if self._begun:
+            self.output.sync()
         state = {
             "options": self.options,
             "input": self.table.name,
             "output": self.output.path,
+            "output_at": os.path.realpath(self.output.path),
             "length": self.output.length,
-            "tail": self.output.tail(),
+            "tail": self.output.tail() if self._begun else "",
             "place": self.place,
             "rows": self.rows,
             "n_bad": self.n_bad,
@@ -192,8 +205,9 @@ class Run:
             "seen": [self._seen.n, self._seen.digest],
             "finished": finished,
         }
-        arrays: dict[str, NDArray[Any]] = {"model": np.frombuffer(self.model.to_bytes(), dtype=np.uint8)}
-        arrays |= {"timeline_" + name: array for name, array in self.timeline.arrays().items()}
+        arrays: dict[str, NDArray[Any]] = {"timeline_" + name: array for name, array in self.timeline.arrays().items()}
+        if hasattr(self.model, "_engine"):
+            arrays["model"] = np.frombuffer(self.model.to_bytes(), dtype=np.uint8)
         persistence.write(self.checkpoint, persistence.dumps({"run": state}, arrays))
         self._unsaved = 0
 
@@ -201,8 +215,10 @@ class Run:
         """Open the output, at the latest moment: one that is finished is left alone if there is nothing to add."""
         if self._begun:
             return
-        self._begun = True
         before = self._before
+        if before is None:
+            self.save()
+        self._begun = True
         if before is None:
             self.output.start()
         else:
@@ -243,17 +259,27 @@ class Run:
         if reached < begin:
             raise self.table.error(f" is not the same as before: it ended after {reached} rows, and {begin} were read")
 
+    def _check_features(self) -> None:
+        """Hold the table to the features that the model was learnt on, by name and in order; or by number, unnamed."""
+        if not hasattr(self.model, "_engine"):
+            return
+        wanted, found = getattr(self.model, "feature_names_in_", None), self.table.features
+        if wanted is None and len(found) != self.model.n_features_in_:
+            raise ValueError(
+                f"the model has {self.model.n_features_in_} features, and {self.table.name} has {len(found)}: "
+                f"{shown(found)}"
+            )
+        if wanted is not None and tuple(wanted) != found:
+            raise ValueError(
+                f"the model was learnt on the features {shown(wanted)}, and those of {self.table.name} are "
+                f"{shown(found)}: --columns chooses them, in order"
+            )
+
     def _admitted(self, chunk: Chunk) -> Chunk:
         """Return the rows that the family takes; of others, say where they are, or leave them out."""
         if not len(chunk.rows):
             return chunk
-        fitted = hasattr(self.model, "_engine")
-        if fitted and chunk.X.shape[1] != self.model.n_features_in_:
-            raise ValueError(
-                f"the model has {self.model.n_features_in_} features, and {self.table.name} has {chunk.X.shape[1]}: "
-                f"{', '.join(self.table.features[:20])}"
-            )
-        family = self.model.family_ if fitted else self.model._checked().family
+        family = self.model.family_ if hasattr(self.model, "_engine") else self.model._checked().family
         try:
             family.check(chunk.X)
         except ValueError as error:
@@ -295,10 +321,15 @@ class Run:
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
         times = np.concatenate(dates) if dates else None
+        fresh = not hasattr(self.model, "_engine")
         try:
-            self.model.partial_fit(X, times=times)
+            with warnings.catch_warnings():  # of rows without names: the names were compared
+                warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+                self.model.partial_fit(X, times=times)
         except ValueError as error:
             self._refuse(error, chunks)
+        if fresh:
+            self.model.feature_names_in_ = np.array(self.table.features, dtype=object)
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
         labels, novelty = self.model.labels_, self.model.novelty_
@@ -318,6 +349,11 @@ class Run:
             self.place = chunk.place
             self.n_bad += len(chunk.bad)
             self.faults = (self.faults + chunk.bad)[:FAULTS]
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return names with commas between them, the first ten of many."""
+    return ", ".join(names[:NAMES]) + (f", … ({len(names):,} in all)" if len(names) > NAMES else "")
 
 
 class _Fingerprint:

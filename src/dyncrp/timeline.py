@@ -9,9 +9,9 @@ MOST = 8192  # rows kept
 
 
 class Timeline:
-    """Every ``step``-th row of a stream: its time, table and novelty. The step doubles when more than 8192 are kept.
+    """Every ``step``-th row of a stream: its time and table, and the highest novelty from it to the next.
 
-    What is kept does not depend on how the stream is cut into calls.
+    The step doubles when more than 8192 are kept. What is kept does not depend on how the stream is cut into calls.
 
     >>> timeline = Timeline()
     >>> timeline.add(np.arange(20_000.0), np.zeros(20_000, dtype=np.int64), np.ones(20_000))
@@ -29,12 +29,14 @@ class Timeline:
         """Take in rows: times (n,), tables (n,), novelty (n,)."""
         first = -self.n % self.step
         self.n += len(times)
+        if len(novelty[:first]):
+            self.novelty[-1] = max(self.novelty[-1], np.max(novelty[:first]))
         self.times = np.concatenate([self.times, times[first :: self.step]])
         self.tables = np.concatenate([self.tables, tables[first :: self.step]])
-        self.novelty = np.concatenate([self.novelty, novelty[first :: self.step]])
+        self.novelty = np.concatenate([self.novelty, _highest(novelty[first:], self.step)])
         while len(self.times) > MOST:
             self.step *= 2
-            self.times, self.tables, self.novelty = self.times[::2], self.tables[::2], self.novelty[::2]
+            self.times, self.tables, self.novelty = self.times[::2], self.tables[::2], _highest(self.novelty, 2)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all of it as arrays that can be saved."""
@@ -47,3 +49,8 @@ class Timeline:
         self.times = arrays["times"].astype(np.float64)
         self.tables = arrays["tables"].astype(np.int64)
         self.novelty = arrays["novelty"].astype(np.float64)
+
+
+def _highest(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    """Return the highest of each ``step`` values, (ceil(n / step),); the last may be of fewer."""
+    return np.maximum.reduceat(values, np.arange(0, len(values), step)) if len(values) else values

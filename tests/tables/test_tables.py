@@ -402,3 +402,45 @@ def test_no_damage_is_a_surprise(tmp_path, at, byte, cut, data):
     path = tmp_path / "damaged"
     path.write_bytes(content[: cut or len(content)])
     never_a_surprise(path, format, columns=("1", "2") if format == "npy" else ("x", "y"), keep=None)
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize("keep", [(), ("x",)])
+def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
+    if not arrow:
+        monkeypatch.setattr(CsvTable, "_arrow", lambda self, width: None)
+    path = tmp_path / "rows.csv"
+    chosen = Selection(columns=("x",), time_column="t", keep=keep, delimiter=";", decimal=",")
+    path.write_text("t;x\n0,5;-0,614\n1;2\n1,25;1e-3\n")
+    with open_table(str(path), "csv", chosen, 100) as table:
+        chunk = next(table.chunks())
+    np.testing.assert_array_equal(chunk.X[:, 0], [-0.614, 2.0, 1e-3])
+    np.testing.assert_array_equal(chunk.times, [0.5, 1.0, 1.25])
+    assert list(chunk.kept["x" if keep else "t"]) == (["-0,614", "2", "1e-3"] if keep else ["0,5", "1", "1,25"])
+    for line, column in (("2;1.234", "x"), ("2.5;1", "t")):  # thousands, perhaps
+        path.write_text(f"t;x\n{line}\n")
+        with (
+            open_table(str(path), "csv", chosen, 100) as table,
+            pytest.raises(TableError, match="has a point") as fault,
+        ):
+            next(table.chunks())
+        assert f"line 2: column '{column}'" in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a;b\n1;2\n", "'1;2' is not a number; --delimiter says what stands between cells"),
+        ("a;b\n1,5;2,5\n", "the row has 3 cells, the first line 1; --delimiter says what stands between cells"),
+        ("a,b\none,2\n", "'one' is not a number; --columns names those to cluster"),
+        ("a,b\n1,2\none,2\n", "'one' is not a number"),
+        ('a,b\n1,"-0,614"\n', "'-0,614' is not a number; --decimal , reads decimal commas"),
+    ],
+)
+def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, hint):
+    (tmp_path / "rows.csv").write_text(text)
+    with (
+        open_table(str(tmp_path / "rows.csv"), "csv", Selection(), 100) as table,
+        pytest.raises(TableError, match=re.escape(hint) + "$"),
+    ):
+        next(table.chunks())

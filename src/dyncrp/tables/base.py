@@ -33,7 +33,8 @@ class Selection:
     """Which columns to read, by name, and how.
 
     columns: the features, None for all but the time column. time_column: where the times are, if anywhere. keep: what
-    to copy, None for all but the time column. skip_bad: whether to drop rows with bad cells. delimiter, header: of CSV.
+    to copy, None for all but the time column. skip_bad: whether to drop rows with bad cells. delimiter, header,
+    decimal: of CSV.
     """
 
     columns: tuple[str, ...] | None = None
@@ -42,6 +43,7 @@ class Selection:
     skip_bad: bool = False
     delimiter: str = ","
     header: bool = True
+    decimal: str = "."
 
 
 @dataclass(frozen=True)
@@ -198,25 +200,31 @@ class Table(ABC):
         if np.any(bad):
             at_fault = np.flatnonzero(bad)
             if not self.selection.skip_bad:
-                raise self.error(", " + self._fault(rows, X, int(at_fault[0])))
-            chunk = chunk.taken(~bad, [self._fault(rows, X, int(i)) for i in at_fault])
+                raise self.error(", " + self._fault(rows, X, first, int(at_fault[0])))
+            chunk = chunk.taken(~bad, [self._fault(rows, X, first, int(i)) for i in at_fault])
         if chunk.times is not None and len(chunk.times):
             self._check_order(chunk)
         return chunk
 
-    def _fault(self, rows: Rows, X: NDArray[np.float64], i: int) -> str:
-        """Say what is wrong with a row, and where."""
+    def _fault(self, rows: Rows, X: NDArray[np.float64], first: int, i: int) -> str:
+        """Say what is wrong with the i-th of rows that begin with the row ``first``, and where."""
         where = rows.where(i)
         if i in rows.broken:
             return f"{where}: {rows.broken[i]}"
         at = 0
         for name, width in self.widths.items():
             if not np.all(np.isfinite(X[i, at : at + (width or 1)])):
-                return f"{where}, column {name!r}: {_fault(rows.features[name][i], width)}"
+                cell = rows.features[name][i]
+                return f"{where}, column {name!r}: {_fault(cell, width)}{self._hint(cell, first + i)}"
             at += width or 1
         wanted = self.clock or "numbers or ISO 8601 dates"
         cell = "" if rows.times is None else _cell(rows.times[i])
         return f"{where}, column {self.selection.time_column!r}: {cell} is no time; times here are {wanted}"
+
+    def _hint(self, cell: object, row: int) -> str:
+        """Say what may be missing, if a cell in this row is no number."""
+        text = isinstance(cell, str) and bool(cell.strip()) and not np.isfinite(_number(cell))
+        return "; --columns names those to cluster" if text and row == 0 and self.selection.columns is None else ""
 
     def _times(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return a column as times (n,), and which of them are bad. The first time decides what times are."""

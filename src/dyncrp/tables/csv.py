@@ -14,6 +14,7 @@ from dyncrp.tables.base import Rows, Selection, as_numbers
 from dyncrp.tables.lines import LinesTable, Piece
 
 MOST_FOR_ARROW = 1000  # columns, of which each costs it some time
+HINT = "; --delimiter says what stands between cells"
 
 
 class CsvTable(LinesTable):
@@ -37,7 +38,7 @@ class CsvTable(LinesTable):
         line, header = next(self._read(lines, piece.line))
         if selection.header:
             names = [cell.strip() for cell in header]
-            if all(as_numbers([cell])[0] == as_numbers([cell])[0] for cell in names):
+            if all(_is_number(cell.replace(selection.decimal, ".")) for cell in names):
                 raise self.error(f", line {line}: the header has numbers only; say --no-header if there is none")
             rest = lines.read().encode("utf-8", "surrogateescape")
             piece = Piece(rest, piece.line + piece.content.count(b"\n") - rest.count(b"\n"), piece.place)
@@ -54,7 +55,34 @@ class CsvTable(LinesTable):
         return (piece for piece in self._first if piece.content)
 
     def _parsed(self, piece: Piece) -> Rows:
-        return (self._fast and self._arrow_rows(piece)) or self._plain_rows(piece)
+        rows = (self._fast and self._arrow_rows(piece)) or self._plain_rows(piece)
+        return rows if self.selection.decimal == "." else self._pointed(rows)
+
+    def _pointed(self, rows: Rows) -> Rows:
+        """Return the rows with a point in place of the decimal comma of each number; a point there was is a fault."""
+        broken = dict(rows.broken)
+
+        def pointed(name: str, column: Any) -> Any:
+            if not isinstance(column, list):  # of numbers
+                return column
+            column = list(column)
+            for i, cell in enumerate(column):
+                if "." in cell and _is_number(cell):
+                    broken.setdefault(i, f"column {name!r}: {cell!r} has a point, and --decimal is a comma")
+                elif "," in cell and _is_number(cell.replace(",", ".")):
+                    column[i] = cell.replace(",", ".")
+            return column
+
+        features = {name: pointed(name, column) for name, column in rows.features.items()}
+        times = None if rows.times is None else pointed(str(self.selection.time_column), rows.times)
+        return rows._replace(features=features, times=times, broken=broken)
+
+    def _hint(self, cell: object, row: int) -> str:
+        if isinstance(cell, str) and "," in cell and _is_number(cell.replace(",", ".")):
+            return "; --decimal , reads decimal commas"
+        if isinstance(cell, str) and self.width == 1 and not set(";|\t,").isdisjoint(cell):
+            return HINT
+        return super()._hint(cell, row)
 
     def _read(self, lines: Iterator[str], line: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows that are not blank, and the line that each begins on."""
@@ -73,7 +101,8 @@ class CsvTable(LinesTable):
         rows: list[list[str]] = []
         for line, cells in self._read(io.StringIO(piece.text, newline="\n"), piece.line):
             if len(cells) != self.width:
-                broken[len(rows)] = f"the row has {len(cells)} cells, the first line {self.width}"
+                hint = HINT if self.width == 1 else ""
+                broken[len(rows)] = f"the row has {len(cells)} cells, the first line {self.width}{hint}"
                 cells = [""] * self.width
             rows.append(cells)
             lines.append(line)
@@ -84,6 +113,8 @@ class CsvTable(LinesTable):
         """Return what Arrow reads a piece with, None without Arrow."""
         if width > MOST_FOR_ARROW:
             return None
+        if self.selection.decimal != "." and not set(self.columns).isdisjoint(self.kept):
+            return None  # it would read them as text, and text with a decimal point
         try:
             import pyarrow as pa
             from pyarrow import csv as reader
@@ -95,7 +126,11 @@ class CsvTable(LinesTable):
         options = {
             "parse_options": reader.ParseOptions(delimiter=self.selection.delimiter, quote_char=False),
             "convert_options": reader.ConvertOptions(
-                column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+                column_types=types,
+                include_columns=list(types),
+                null_values=[],
+                strings_can_be_null=False,
+                decimal_point=self.selection.decimal,
             ),
         }
 
@@ -122,3 +157,8 @@ class CsvTable(LinesTable):
         kept = {name: table.column(str(self._at[name])).to_pylist() for name in self.kept}
         rows = self._rows_of(kept, table.num_rows, lambda i: self._plain_rows(piece).where(i), {})
         return rows._replace(features=features)
+
+
+def _is_number(cell: str) -> bool:
+    number = as_numbers([cell])[0]
+    return bool(number == number)
