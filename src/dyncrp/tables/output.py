@@ -51,8 +51,15 @@ class Output(ABC):
         """The file that grows."""
         return self.path
 
+    @classmethod
+    def files(cls, path: str) -> tuple[str, ...]:
+        """Return every file that an output of this path writes."""
+        return (path,)
+
     def start(self) -> None:
         """Begin an empty output, in place of any that is there."""
+        if self.path == "-" and sys.stdout is None:
+            raise TableError("standard output is closed")
         self._file = sys.stdout.buffer if self.path == "-" else open(self.growing, "wb", buffering=0)  # noqa: SIM115
         self._append(self._head())
 
@@ -150,11 +157,17 @@ class ParquetOutput(Output):
         kinds = {"row": pa.int64(), "table": pa.int64(), "probability": pa.float64(), "novelty": pa.float64()}
         kinds |= {name: table.kept_type(name) or pa.string() for name in table.kept}
         self.schema = pa.schema([(_utf8(name), kinds[name]) for name in self.names])
+        self._finished = False
+
+    @classmethod
+    def files(cls, path: str) -> tuple[str, ...]:
+        """Return the result, the batches, and what becomes the result."""
+        return path, path + ".part", path + ".whole"
 
     @property
     def growing(self) -> str:
-        """The file of batches."""
-        return self.path + ".part"
+        """The file of batches; once it is finished, the result."""
+        return self.path if self._finished else self.path + ".part"
 
     def _head(self) -> bytes:
         return self.schema.serialize().to_pybytes()
@@ -173,13 +186,22 @@ class ParquetOutput(Output):
     def resume(self, length: int, tail: str, finished: bool) -> None:
         """Go on after this many bytes; of a finished output, the batches are made again from the Parquet file."""
         if finished:
-            self._unfinish()
+            self._unfinish(length, tail)
             length, tail = self.length, self.tail()
         super().resume(length, tail, finished)
 
-    def _unfinish(self) -> None:
+    def _unfinish(self, length: int, tail: str) -> None:
+        """Make the batches from the Parquet file if it is as it was; its last bytes tell of all its groups of rows."""
         from pyarrow import parquet
 
+        self._finished, self.length = True, length
+        try:
+            same = os.path.getsize(self.path) == length and self.tail() == tail
+        except FileNotFoundError:
+            raise TableError(f"{self.path} is missing: the checkpoint goes on from it") from None
+        if not same:
+            raise TableError(f"{self.path} has changed since the checkpoint, and cannot be gone on from")
+        self._finished = False
         try:
             with parquet.ParquetFile(self.path) as whole, open(self.growing, "wb") as file:
                 file.write(self._head())
@@ -210,15 +232,18 @@ class ParquetOutput(Output):
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
             sync_folder(self.path)
-        except OSError as error:
+            self._finished, self.length = True, os.path.getsize(self.path)
+        except BaseException as error:
             with suppress(OSError):
                 os.unlink(beside)
-            raise OSError(error.errno, error.strerror, self.path) from None
+            if isinstance(error, OSError):
+                raise OSError(error.errno, error.strerror, self.path) from None
+            raise
 
     def clean(self) -> None:
         """Remove the batches."""
         with suppress(FileNotFoundError):
-            os.unlink(self.growing)
+            os.unlink(self.path + ".part")
 
 
 OUTPUTS: dict[str, type[Output]] = {"csv": CsvOutput, "jsonl": JsonLinesOutput, "parquet": ParquetOutput}
