@@ -141,7 +141,7 @@ class JsonLinesOutput(Output):
 
     def _encoded(self, columns: list[Column]) -> bytes:
         entries = ", ".join(json.dumps(name).replace("%", "%%") + ": %s" for name in self.names)
-        return _lines("{" + entries + "}\n", columns, json.dumps)
+        return _lines("{" + entries + "}\n", columns, _json)
 
 
 class ParquetOutput(Output):
@@ -251,7 +251,10 @@ OUTPUTS: dict[str, type[Output]] = {"csv": CsvOutput, "jsonl": JsonLinesOutput, 
 
 def _lines(template: str, columns: list[Column], written: Callable[[Any], str]) -> bytes:
     """Return a line for each row; numbers as Python writes them, the rest as ``written`` does."""
-    numeric = [isinstance(column, np.ndarray) and column.dtype.kind in "iuf" for column in columns]
+    numeric = [
+        isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and bool(np.all(np.isfinite(column)))
+        for column in columns
+    ]
     texts = [map(repr if plain else written, _plain(column)) for column, plain in zip(columns, numeric, strict=True)]
     return _encode("".join([template % values for values in zip(*texts, strict=True)]))
 
@@ -281,6 +284,23 @@ def _text(value: Any) -> Any:
     except (TypeError, ValueError):
         return str(value)
     return value
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON, in which NaN and inf are null."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with None for every NaN and inf in it."""
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    return [_finite(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _cell(value: Any) -> str:
