@@ -1,5 +1,6 @@
 """Tables come out the same in every format and in chunks of every size; what is wrong with one is named."""
 
+import csv
 import io
 import json
 import re
@@ -145,6 +146,12 @@ BAD = [
         {"time_column": "t"},
         "time runs backwards: 2023-12-31T22:00:00.000000 comes after 2023-12-31T23:00:00.000000",
     ),
+    (
+        "csv",
+        "t,x\n0001-01-01T00:00:00+05:00,2\n",
+        {"time_column": "t"},
+        "line 2, column 't': '0001-01-01T00:00:00+05:00' is no time",
+    ),
     ("jsonl", '{"x": 1}\n{"x": "two"}\n', {}, "line 2, column 'x': 'two' is not a number"),
     ("jsonl", '{"x": 1}\n{"x": true}\n', {}, "line 2, column 'x': True is not a number"),
     ("jsonl", '{"x": 1}\n{"y": 2}\n', {}, "line 2, column 'x': the cell is empty"),
@@ -193,6 +200,17 @@ def test_no_header_a_mark_and_a_tab(tmp_path):
     assert [row for chunk in chunks for row in chunk.X.tolist()] == [[2.0, 1.0], [4.0, 3.0]]
     path.write_bytes(b"\xef\xbb\xbfx\n1")
     assert read(path, columns=("x",))[0].X.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_long_cell_is_read(tmp_path, monkeypatch, fast):
+    csv.field_size_limit(131_072)  # Python's own, as of a fresh process
+    if not fast:
+        monkeypatch.setattr("dyncrp.tables.csv.MOST_FOR_ARROW", 0)
+    path = tmp_path / "long.csv"
+    path.write_text("x,note\n1," + "a" * 200_000 + "\n")
+    (chunk,) = read(path, columns=("x",), keep=("note",))
+    assert len(chunk.kept["note"][0]) == 200_000
 
 
 def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):
