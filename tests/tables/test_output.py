@@ -214,6 +214,15 @@ def test_a_column_called_as_one_of_the_result_is_refused(tmp_path):
         OUTPUTS["csv"](str(tmp_path / "out.csv"), table)
 
 
+def test_a_time_column_called_as_one_of_the_result_must_be_renamed(tmp_path):
+    (tmp_path / "in.csv").write_text("x,row\n1,2\n")
+    with (
+        open_table(str(tmp_path / "in.csv"), "csv", Selection(("x",), "row"), 10) as table,
+        pytest.raises(TableError, match="has a column 'row', which is also one of the result: rename it"),
+    ):
+        OUTPUTS["csv"](str(tmp_path / "out.csv"), table)
+
+
 def test_groups_of_rows_in_parquet_do_not_depend_on_how_they_came(tmp_path, monkeypatch):
     monkeypatch.setattr("dyncrp.tables.output.ROW_GROUP", 10)
     (tmp_path / "in.csv").write_text("x\n1\n")

@@ -109,7 +109,8 @@ BAD = [
     ("csv", "x,y\n1,2\n3,4,5\n", {}, "line 3: the row has 3 cells, the first line 2"),
     ("csv", 'x,y\n1,2\n3,"4\n', {}, "line 3: unexpected end of data"),
     ("csv", 'x,y\n1,2\n3,"4"5\n', {}, "line 3: ',' expected after '\"'"),
-    ("csv", "x,y\n1,2\r3,4\n", {}, "line 2: new-line character seen in unquoted field"),
+    ("csv", "x,y\n1,2\r3,4\n", {}, "line 2: a carriage return stands alone; a line must end in a line feed"),
+    ("csv", "x,y\r1,2\r", {}, "line 1: a carriage return stands alone"),
     ("csv", "1,2\n3,4\n", {}, "line 1: the header has numbers only; say --no-header"),
     ("csv", "", {}, " is empty"),
     ("csv", "\n\n", {}, " is empty"),
@@ -211,6 +212,15 @@ def test_a_long_cell_is_read(tmp_path, monkeypatch, fast):
     path.write_text("x,note\n1," + "a" * 200_000 + "\n")
     (chunk,) = read(path, columns=("x",), keep=("note",))
     assert len(chunk.kept["note"][0]) == 200_000
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, format, coding):
+    path = tmp_path / "rows"
+    path.write_text("\ufeffx,y\n1,2\n", encoding=coding)
+    with pytest.raises(TableError, match="is in UTF-16, and must be in UTF-8: iconv"):
+        read(path, format)
 
 
 def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):

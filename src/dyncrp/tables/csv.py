@@ -67,7 +67,9 @@ class CsvTable(LinesTable):
                     yield first, cells
                 first = line + reader.line_num
         except csv.Error as error:
-            raise self.error(f", line {first}: {error}") from None
+            alone = "new-line character" in str(error)
+            said = "a carriage return stands alone; a line must end in a line feed" if alone else error
+            raise self.error(f", line {first}: {said}") from None
 
     def _plain_rows(self, piece: Piece) -> Rows:
         lines, broken = [], {}

@@ -31,7 +31,8 @@ class Output(ABC):
     def __init__(self, path: str, table: Table) -> None:
         clash = next((name for name in table.kept if name in OWN), None)
         if clash is not None:
-            raise table.error(f" has a column {clash!r}, which is also one of the result: do not keep it")
+            remedy = "rename it" if clash == table.selection.time_column else "do not keep it"
+            raise table.error(f" has a column {clash!r}, which is also one of the result: {remedy}")
         self.path, self.table = path, table
         self.names = ("row", *table.kept, "table", "probability", "novelty")
         self.length = 0
