@@ -98,6 +98,11 @@ class TestAsTimes:
     def test_datetimes_become_seconds_in_utc(self, dates):
         assert as_times(dates).tolist() == [1_704_110_400.0, 1_704_110_400.25]
 
+    def test_a_date_that_utc_cannot_say_is_refused(self):
+        first = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
+        with pytest.raises(ValueError, match="times must lie in the years 1 to 9999 of UTC, got 0001-01-01"):
+            as_times([first])
+
     def test_time_zones_are_respected(self):
         east = timezone(timedelta(hours=5))
         assert np.ptp(as_times([datetime(2024, 1, 1, 12, tzinfo=east), datetime(2024, 1, 1, 7, tzinfo=UTC)])) == 0.0

@@ -103,6 +103,22 @@ def test_what_tune_prints_can_be_pasted(rooms, tmp_path):
     assert [line.split(",")[2] for line in pasted.splitlines()[1:]] == [str(label) for label in model.labels_]
 
 
+def test_what_tune_prints_has_every_setting(rooms, tmp_path):
+    told = ["--set", "variance=1", "--set", "prior_variance=50", "--dynamics", "stationary()", "--alpha", "1"]
+    told += ["--set", "max_tables=5", "--set", "learn_alpha=true", "--set", "assignment=variational"]
+    told += ["--set", "resolution=4"]  # is in the variance then
+    command, line = invoke("tune", rooms, *TIMED, *told).stdout.splitlines()
+    pasted = invoke(*shlex.split(command)[1:], "--save", tmp_path / "model.npz").stdout
+    assert pasted == invoke("run", rooms, *TIMED, *told).stdout
+    shown = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)["options to paste"]
+    for model in (DynamicalMixture.load(tmp_path / "model.npz"), eval(line, vars(dyncrp))):
+        assert model.max_tables == 5
+        assert model.learn_alpha is True
+        assert model.assignment == "variational"
+        assert model.family.variance == 0.25
+    assert "max_tables=5" in shown
+
+
 def test_tune_looks_at_the_warmup_only(rooms):
     with rooms.open("a") as file:
         file.write("later,x,y\n" * 100_000)  # which would be an error
@@ -151,6 +167,8 @@ def test_info_of_a_model(tmp_path):
         (["run", "rooms.csv", "--checkpoint", "state"], "--checkpoint needs --output FILE"),
         (["run", "rooms.csv", "-o", "rooms.csv"], "--output and INPUT are the same file"),
         (["run", "rooms.csv", "-o", "a.csv", "--checkpoint", "./a.csv"], "--checkpoint and --output are the same file"),
+        (["run", "rooms.csv", "-o", "a.pq", "--checkpoint", "a.pq.part"], "are the same file, a.pq.part"),
+        (["run", "rooms.csv", "-o", "a.pq", "--save", "a.pq.whole"], "are the same file, a.pq.whole"),
         (["run", "rooms.csv", "-o", "missing/a.csv"], "there is no folder missing"),
         (["run", "rooms.csv", "--plot", "a.txt"], "must end in .png"),
         (["run", "rooms.csv", "--delimiter", "::"], "--delimiter must be one character"),
@@ -159,6 +177,7 @@ def test_info_of_a_model(tmp_path):
         (["run", "rooms.csv", "--columns", "x,x"], "--columns must name each feature once"),
         (["run", "rooms.csv", "--keep", "x,x"], "--keep must name each column once"),
         (["run", "rooms.csv", "--dynamics", "exponential(2h)"], "there is no time column"),
+        (["run", "rooms.csv", "--columns", "x\ny"], "names of columns stand on one line"),
         (["run", "rooms.csv", "--dynamics", "exp(2)"], "there is no dynamics exp"),
         (["run", "rooms.csv", "--alpha", "-1"], "alpha must be a positive finite number"),
         (["run", "rooms.csv", "--family", "cauchy"], "there is no family cauchy"),
@@ -253,3 +272,52 @@ def test_parquet_without_arrow_is_named_and_csv_needs_none(rooms, tmp_path, monk
         "pip install 'dyncrp[cli]'" in invoke("run", rooms, *TIMED, *known, "-o", tmp_path / "a.parquet", code=1).stderr
     )
     assert "pip install 'dyncrp[cli]'" in invoke("run", rooms, "--format", "parquet", code=1).stderr
+
+
+SMALL = ["--columns", "x,y", "--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1"]
+SMALL += ["--dynamics", "stationary()"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.npz"
+    DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Stationary(), 1.0).fit([[0.0], [9.0]]).save(path)
+    return path
+
+
+def shell(command):
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+    return done
+
+
+def dyncrp_command(*arguments):
+    return shlex.join([sys.executable, "-m", "dyncrp", *map(str, arguments)])
+
+
+def test_a_closed_standard_error_leaves_the_data_alone(rooms):
+    done = shell(dyncrp_command("run", rooms, *SMALL) + " 2>&-")
+    assert done.returncode == 0
+    assert "dyncrp" not in done.stdout
+    assert len(done.stdout.splitlines()) == 241
+    assert shell(dyncrp_command("run", rooms, "--columns", "z") + " 2>&-").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "where"), [("run", ">&-"), ("info", ">&-"), ("run", ">/dev/full"), ("tune", ">/dev/full")]
+)
+def test_a_standard_output_that_takes_nothing(rooms, saved, command, where):
+    arguments = [saved] if command == "info" else [rooms, *SMALL]
+    done = shell(f"{dyncrp_command(command, *arguments)} {where}")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("dyncrp: standard output")
+
+
+def test_files_beside_a_parquet_output_are_not_replaced(rooms, tmp_path):
+    for name in ("out.parquet.whole", "out.parquet.part"):
+        (tmp_path / name).write_text("mine")
+        done = invoke("run", rooms, *SMALL, "-o", tmp_path / "out.parquet", code=2)
+        assert f"{name} exists: give --force" in done.stderr
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).unlink()

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dyncrp
-from dyncrp import Exponential, Gaussian, GaussianUnknownVariance, Hyperbolic, LinearODE, Oscillatory, Stationary
+from dyncrp import (
+    DynamicalMixture,
+    Exponential,
+    Gaussian,
+    GaussianUnknownVariance,
+    Hyperbolic,
+    LinearODE,
+    Oscillatory,
+    Stationary,
+)
 from dyncrp.expressions import as_options, as_python, parse_dynamics, parse_model
 
 durations = st.floats(0.01, 1e6)
@@ -110,6 +119,28 @@ def test_no_text_breaks_it(text):
 def test_a_unit_needs_a_time():
     with pytest.raises(ValueError, match="there is no time column"):
         parse_dynamics("exponential(2h)", units=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" + ".join(["stationary()"] * 101), "at most 100 dynamics may be added and multiplied, got 101"),
+        ("*".join(["stationary()"] * 1200), "may have at most 10,000 characters, got 15,599"),
+        ("*".join(["stationary()"] * 100), "may nest at most 100 levels deep"),
+        ("1+" * 5001, "may have at most 10,000 characters"),
+    ],
+)
+def test_what_is_too_long_or_too_deep_to_save_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_dynamics(text)
+
+
+def test_what_is_just_short_enough_can_be_saved():
+    for sign, n in (("+", 100), ("*", 96)):
+        kind = parse_dynamics(f"0.001*(exponential(2){sign}" + sign.join(["exponential(3)"] * (n - 1)) + ")")
+        model = DynamicalMixture(Gaussian(1.0, 9.0), kind, 1.0)
+        model.fit([[0.0]])
+        DynamicalMixture.from_bytes(model.to_bytes())
 
 
 families = [

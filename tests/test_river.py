@@ -497,6 +497,11 @@ def test_dates_are_those_of_the_estimator(kind):
         (1.0, HOURS[0], "this call's time is dates, earlier ones were numbers"),
         (HOURS[0], 1.0, "this call's time is numbers, earlier ones were dates"),
         (HOURS[0], None, "this call's time is the index of arrival, earlier ones were dates"),
+        (
+            HOURS[0],
+            dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5))),
+            "the time must lie in the years 1 to 9999 of UTC",
+        ),
         (1.0, float("nan"), "time must be a finite number, within ±1e\\+150, or a date, got nan"),
         (1.0, 1e200, "time must be a finite number"),
         (1.0, "2024-03-01", "time must be a finite number"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 import dyncrp
@@ -175,6 +176,22 @@ def test_a_changed_output_is_refused(source, tmp_path):
     write(source, N + 1)
     assert "has changed since the checkpoint" in labelled(source, tmp_path / "out.csv", *kept, code=1).stderr
     assert (tmp_path / "out.csv").read_text() == "mine\n"
+
+
+def test_a_changed_parquet_output_is_refused(source, tmp_path):
+    output = tmp_path / "out.parquet"
+    kept = ["--checkpoint", tmp_path / "state", "--resume"]
+    labelled(source, output, *kept)
+    whole = parquet.read_table(output)
+    write(source, N + 1)
+    for changed in (whole.slice(0, 200), whole.set_column(2, "table", [[7] * N])):
+        parquet.write_table(changed, output)
+        before = output.read_bytes()
+        assert "out.parquet has changed since the checkpoint" in labelled(source, output, *kept, code=1).stderr
+        assert output.read_bytes() == before
+    output.unlink()
+    assert "out.parquet is missing" in labelled(source, output, *kept, code=1).stderr
+    assert not (tmp_path / "out.parquet.part").exists()
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"text"])

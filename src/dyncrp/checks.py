@@ -194,7 +194,10 @@ def _utc(value: date) -> date | np.datetime64:
     if value != value:  # the missing date of pandas
         return np.datetime64("NaT")
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC).replace(tzinfo=None)
+        try:
+            return value.astimezone(UTC).replace(tzinfo=None)
+        except OverflowError:
+            raise ValueError(f"times must lie in the years 1 to 9999 of UTC, got {value}") from None
     return value
 
 

@@ -25,11 +25,12 @@ from rich.table import Table
 import dyncrp
 from dyncrp import demo as job
 from dyncrp import plots, runs, tables
-from dyncrp.expressions import as_options, as_python, brief, parse_model
+from dyncrp.expressions import as_options, as_python, brief, other_settings, parse_model
 
 BAD_DATA, USAGE = 1, 2  # exit codes; a signal's is 128 and its number
 PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
 COMPILING_AFTER = 2.0  # seconds after which a start must be compiling
+STDOUT = "standard output"
 LONGEST_OPTION = 100_000  # characters that a shell takes in one
 
 app = typer.Typer(
@@ -183,7 +184,8 @@ def run(
     given_format = _format(input, format)
     result_format = _output_format(output, output_format)
     selection = _selection(input, columns, time_column, keep, delimiter, decimal, header, skip_bad)
-    _check_files(input, output, checkpoint, save, plot, model)
+    files = tables.OUTPUTS[result_format].files(output)
+    _check_files(input, files, checkpoint, save, plot, model)
     if plot is not None:
         _check_writable(plot, "--plot", figure=True)
     if resume and checkpoint is None:
@@ -207,13 +209,15 @@ def run(
         "--set": sorted(settings or []),
         "--output-format": result_format,
     }
+    with _errors():  # before signals wait for the present chunk
+        parsed = parse_model(family, dynamics or [], alpha, settings or [], units=time_column is not None)
     with _errors(), runs.Stop() as stop:
         if model is not None:
             start = dyncrp.DynamicalMixture.load(model)
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         else:
-            start = parse_model(family, dynamics or [], alpha, settings or [], units=time_column is not None)
-        before = _before(output, result_format, checkpoint, resume, force, quiet)
+            start = parsed
+        before = _before(files, checkpoint, resume, force, quiet)
         stop.waiting = input == "-"
         with tables.open_table(input, given_format, selection, min(every, runs.MOST_ROWS)) as table:
             stop.waiting = False
@@ -398,16 +402,17 @@ def tune(
             except ValueError as error:
                 raise tables.TableError(f"{table.name}: {error}") from error
         found: Any = model.family, model.dynamics, model.alpha
+        more = other_settings(wanted)
         given: list[tuple[str, str | None]] = [("--format", format), ("--columns", columns)]
         given += [("--time-column", time_column), ("--delimiter", delimiter)]
         given += [("--decimal", None if decimal == "." else decimal)]
         reading = [part for name, value in given if value is not None for part in (name, value)]
         reading += ([] if header else ["--no-header"]) + (["--skip-bad"] if skip_bad else [])
-        command = ["dyncrp", "run", input, *reading, *as_options(*found)]
+        command = ["dyncrp", "run", input, *reading, *as_options(*found, **more)]
         if max(map(len, command)) > LONGEST_OPTION:
             _say(quiet, "the options are too long for a shell; run without them, which learns the same from these rows")
-        print(shlex.join(command))
-        print(as_python(*found))
+        _print(shlex.join(command))
+        _print(as_python(*found, **more))
         chosen = next((c for c in candidates if c.chosen), None)
         if chosen is not None:
             _say(quiet, f"the best of {len(candidates)} candidates: {chosen.n_tables} tables in {len(rows):,} rows")
@@ -456,9 +461,10 @@ def info(
         order = np.argsort(-model.occupancies_, kind="stable")[:10]
         largest = [{"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order]
         facts["largest tables"] = largest
-        facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_)
+        facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_, **other_settings(model))
     if as_json:
-        print(json.dumps(facts))
+        with _errors():
+            _print(json.dumps(facts))
         return
     if model is not None:
         facts["family"] = brief(model.family_)
@@ -466,9 +472,12 @@ def info(
         options = shlex.join(facts.pop("options to paste"))
         if len(options) <= 1000:
             facts["to paste"] = options
+    lines = []
     for name, value in facts.items():
         text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-        print(f"{name + ':':<15} {text}")
+        lines.append(f"{name + ':':<15} {text}")
+    with _errors():
+        _print("\n".join(lines))
 
 
 def _format(input: str, format: str | None) -> str:
@@ -530,14 +539,23 @@ def _selection(
 
 def _names(text: str) -> tuple[str, ...]:
     """Return names between commas; one with a comma in it stands in double quotes."""
-    return tuple(name.strip() for name in next(csv.reader([text]), []))
+    try:
+        return tuple(name.strip() for name in next(csv.reader([text]), []))
+    except csv.Error:
+        _usage(f"names of columns stand on one line, with commas between them, got {text!r}")
 
 
 def _check_files(
-    input: str, output: str, checkpoint: Path | None, save: Path | None, plot: Path | None, model: Path | None
+    input: str,
+    files: tuple[str, ...],
+    checkpoint: Path | None,
+    save: Path | None,
+    plot: Path | None,
+    model: Path | None,
 ) -> None:
-    """Refuse files that cannot be, before any work is done."""
-    named = {"INPUT": input, "--output": output, "--model": model}
+    """Refuse files that cannot be, before any work is done. files: the output, and what it needs beside it."""
+    named = {"INPUT": input, "--output": files[0], "--model": model}
+    named |= {f"the {Path(file).suffix} of --output": file for file in files[1:]}
     named |= {"--checkpoint": checkpoint, "--save": save, "--plot": plot}
     paths: dict[str, str] = {}
     for option, path in named.items():
@@ -547,14 +565,14 @@ def _check_files(
         if real in paths and {option, paths[real]} != {"--save", "--model"}:
             _usage(f"{option} and {paths[real]} are the same file, {path}")
         paths[real] = option
-        if option in ("--output", "--checkpoint", "--save"):
+        if option not in ("INPUT", "--model", "--plot"):
             _check_writable(Path(path), option)
         if option in ("--checkpoint", "--save") and _is_pipe(str(path)):  # a new file would take its place
             _usage(f"{option} needs a file, and {path} is none")
 
 
 def _before(
-    output: str, format: str, checkpoint: Path | None, resume: bool, force: bool, quiet: bool
+    files: tuple[str, ...], checkpoint: Path | None, resume: bool, force: bool, quiet: bool
 ) -> runs.Checkpoint | None:
     """Return the checkpoint to go on from, if there is one; make sure that nothing is lost that should not be."""
     if resume and checkpoint is not None and checkpoint.exists():
@@ -569,12 +587,12 @@ def _before(
             _say(quiet, f"going on from {checkpoint}, after row {found.run['place']['row']:,}")
         return found
     if resume:
-        for grown in (Path(output), Path(f"{output}.part")) if format == "parquet" else (Path(output),):
+        for grown in map(Path, files):
             if grown.is_file() and grown.stat().st_size and not force:
                 _usage(f"there is no checkpoint {checkpoint}, but {grown} exists: give --force to replace it")
         _say(quiet, f"there is no {checkpoint} yet: beginning at the beginning")
         return None
-    for path in (Path(output), checkpoint):
+    for path in (*map(Path, files), checkpoint):
         if path is not None and path.is_file() and not force and str(path) != "-":
             hint = "--resume to go on from it, or --force" if path == checkpoint else "--force"
             _usage(f"{path} exists: give {hint} to replace it")
@@ -589,7 +607,7 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
     except runs.Stopped as stopped:
         _fail("stopped", 128 + stopped.args[0])
     except tables.TableError as error:
@@ -597,9 +615,28 @@ def _errors() -> Iterator[None]:
     except ValueError as error:
         _fail(str(error), USAGE)
     except OSError as error:
+        if error.filename == STDOUT:
+            _give_up_output()
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", BAD_DATA)
     except MemoryError:
         _fail("there is not enough memory", BAD_DATA)
+
+
+def _give_up_output() -> None:
+    """Let what is left for standard output go nowhere, or Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print(text: str) -> None:
+    """Print a result, and make sure that it arrives."""
+    if sys.stdout is None:
+        raise tables.TableError(f"{STDOUT} is closed")
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, STDOUT) from None
 
 
 def _usage(message: str) -> NoReturn:
@@ -607,10 +644,10 @@ def _usage(message: str) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"dyncrp: {message}", file=sys.stderr)
+    _say(False, message)
     raise typer.Exit(code)
 
 
 def _say(quiet: bool, message: str) -> None:
-    if not quiet:
+    if not quiet and sys.stderr is not None:  # closed; None would mean standard output to print
         print(f"dyncrp: {message}", file=sys.stderr, flush=True)

@@ -7,16 +7,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from dyncrp import persistence
 from dyncrp.dynamics import DYNAMICS, Dynamics, Product, Scaled, Sum
 from dyncrp.families import FAMILIES, Family
 from dyncrp.mixture import DynamicalMixture
 
 DEEPEST = 50  # brackets within brackets
 MOST_NUMBERS = 10  # of a vector to look at
+LONGEST = 10_000  # characters
+MOST_DYNAMICS = 100  # in one sum or product
 # Seconds in each unit that a duration may end in.
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)([A-Za-z]*)|([A-Za-z_]\w*)|(\S))")
@@ -68,8 +72,27 @@ def parse_model(
     return model
 
 
-def as_options(family: Family, dynamics: Dynamics, alpha: float) -> list[str]:
+def other_settings(model: DynamicalMixture) -> dict[str, Any]:
+    """Return what a model was told beside its family, dynamics and alpha, and beside the defaults.
+
+    The resolution is left out: the family that was found has it already.
+
+    >>> other_settings(DynamicalMixture(warmup=500, max_tables=5))
+    {'max_tables': 5, 'warmup': 500}
+    """
+    known = inspect.signature(DynamicalMixture).parameters
+    given = model.get_params(deep=False)
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in (*OWN_OPTIONS, "resolution") and value != known[name].default
+    }
+
+
+def as_options(family: Family, dynamics: Dynamics, alpha: float, **others: Any) -> list[str]:
     """Return the options of a command line that describe a model, for ``parse_model`` to read.
+
+    others: as ``other_settings`` returns them.
 
     >>> from dyncrp import Exponential, Gaussian
     >>> as_options(Gaussian(1.0, 9.0), Exponential(2.0), 0.5)
@@ -77,11 +100,12 @@ def as_options(family: Family, dynamics: Dynamics, alpha: float) -> list[str]:
      '--dynamics', 'Exponential(timescale=2.0)', '--alpha', '0.5']
     """
     settings = [f"{name}={_written(value)}" for name, value in _hyperparameters(family).items()]
+    settings += [f"{name}={value}" for name, value in others.items()]
     options = ["--family", type(family).__name__, *(part for setting in settings for part in ("--set", setting))]
     return [*options, "--dynamics", repr(dynamics), "--alpha", repr(alpha)]
 
 
-def as_python(family: Family, dynamics: Dynamics, alpha: float) -> str:
+def as_python(family: Family, dynamics: Dynamics, alpha: float, **others: Any) -> str:
     """Return the line of Python that makes a model, in full.
 
     >>> from dyncrp import Exponential, Gaussian
@@ -90,7 +114,8 @@ def as_python(family: Family, dynamics: Dynamics, alpha: float) -> str:
      Exponential(timescale=2.0), 0.5)'
     """
     values = ", ".join(f"{name}={np.asarray(value).tolist()!r}" for name, value in _hyperparameters(family).items())
-    return f"DynamicalMixture({type(family).__name__}({values}), {dynamics!r}, {alpha!r})"
+    rest = "".join(f", {name}={value!r}" for name, value in others.items())
+    return f"DynamicalMixture({type(family).__name__}({values}), {dynamics!r}, {alpha!r}{rest})"
 
 
 def brief(family: Family) -> str:
@@ -190,8 +215,13 @@ class _Parser:
     """Recursive descent: sum = product (+ product)*, product = factor (* factor)*."""
 
     def __init__(self, text: str, units: bool) -> None:
+        if len(text) > LONGEST:
+            raise ValueError(f"a dynamics may have at most {LONGEST:,} characters, got {len(text):,}")
         self.text, self.units = text, units
         self.tokens = self._tokens()
+        n_dynamics = sum(a.kind == "name" and b.kind == "(" for a, b in pairwise(self.tokens))
+        if n_dynamics > MOST_DYNAMICS:
+            raise ValueError(f"at most {MOST_DYNAMICS} dynamics may be added and multiplied, got {n_dynamics}")
         self.at = 0
 
     def _tokens(self) -> list[_Token]:
@@ -211,6 +241,8 @@ class _Parser:
             self._fail(f"expected +, * or the end, found {self._next.text}", self._next.place)
         if not isinstance(value, Dynamics):
             self._fail("a number alone is no dynamics; multiply it with one, as in 0.5 * exponential(2)", start.place)
+        # What cannot be saved is better refused now than after the first rows.
+        self._made(lambda: persistence.dumps({"params": {"dynamics": [value]}}, {}), start.place)
         return value
 
     @property

@@ -432,7 +432,10 @@ def _longest(family: Family) -> float:
 def _microseconds(t: date | np.datetime64) -> int:
     """Return a date as microseconds since 1970, like ``checks.as_times``."""
     if type(t) is datetime:
-        return ((t if t.tzinfo is None else t.astimezone(UTC).replace(tzinfo=None)) - EPOCH) // MICROSECOND
+        try:
+            return ((t if t.tzinfo is None else t.astimezone(UTC).replace(tzinfo=None)) - EPOCH) // MICROSECOND
+        except OverflowError:
+            raise ValueError(f"the time must lie in the years 1 to 9999 of UTC, got {t!r}") from None
     seconds = as_times(np.array([t]))[0]
     if abs(seconds) > LATEST_DATE:
         raise ValueError(f"the time must lie within 285,000 years of 1970, got {t!r}")

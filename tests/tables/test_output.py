@@ -93,6 +93,58 @@ def test_columns_of_parquet_keep_their_type(tmp_path):
     assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[2])["list"] == [2, 3]
 
 
+def copied(tmp_path, table, format):
+    """Copy all columns of a table; return where to."""
+    path = tmp_path / f"out.{format}"
+    output = OUTPUTS[format](str(path), table)
+    output.start()
+    for chunk in table.chunks():
+        output.write(chunk.kept, *results(len(chunk.rows)))
+    output.finish()
+    output.close()
+    return path
+
+
+def test_dictionaries_are_written_out(tmp_path):
+    words = pa.array(["a", "b", "a"]).dictionary_encode()
+    columns = {"x": [0.5, 1.0, 2.0], "word": words, "number": pa.array([7, 8, 7]).dictionary_encode()}
+    for size in (3, 1):  # in one group of rows, and in several with dictionaries of their own
+        parquet.write_table(pa.table(columns), tmp_path / "in.parquet", row_group_size=size)
+        selection = Selection(("x", "number"), None, None)
+        with open_table(str(tmp_path / "in.parquet"), "parquet", selection, 10) as table:
+            found = parquet.read_table(copied(tmp_path, table, "parquet")).to_pydict()
+        assert found["word"] == ["a", "b", "a"]
+        assert found["number"] == [7, 8, 7]
+
+
+@pytest.mark.parametrize("format", ["npy", "jsonl", "parquet"])
+def test_json_has_no_nan(tmp_path, format):
+    path, bad = tmp_path / f"in.{format}", [float("nan"), float("inf"), 1.5]
+    if format == "npy":
+        np.save(path, np.column_stack([bad, np.ones(3)]))
+    elif format == "jsonl":
+        path.write_text("".join(f'{{"0": {json.dumps(cell)}, "1": 1, "2": [{json.dumps(cell)}]}}\n' for cell in bad))
+    else:
+        parquet.write_table(pa.table({"0": bad, "1": np.ones(3), "2": [[cell] for cell in bad]}), path)
+    with open_table(str(path), format, Selection(("1",), None, None), 10) as table:
+        lines = copied(tmp_path, table, "jsonl").read_text().splitlines()
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert [row["0"] for row in rows] == [None, None, 1.5]
+    assert [row.get("2", [row["0"]]) for row in rows] == [[None], [None], [1.5]]
+
+
+@pytest.mark.parametrize("format", OUTPUTS)
+def test_a_longdouble_is_copied_as_float64(tmp_path, format):
+    np.save(tmp_path / "in.npy", np.array([[1.5], [0.1]], dtype=np.longdouble))
+    with open_table(str(tmp_path / "in.npy"), "npy", Selection(("0",), None, None), 10) as table:
+        path = copied(tmp_path, table, format)
+    if format == "parquet":
+        assert parquet.read_table(path).to_pydict()["0"] == [1.5, 0.1]
+    else:
+        assert "0.1" in path.read_text()
+        assert "longdouble" not in path.read_text()
+
+
 def test_bytes_that_are_no_text_are_copied_as_they_were(tmp_path):
     (tmp_path / "in.csv").write_bytes(b"x,\xff\n1,\xe9\xfe\n")
     with open_table(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, None), 10) as table:
@@ -158,6 +210,15 @@ def test_a_column_called_as_one_of_the_result_is_refused(tmp_path):
     with (
         open_table(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, None), 10) as table,
         pytest.raises(TableError, match="has a column 'table', which is also one of the result"),
+    ):
+        OUTPUTS["csv"](str(tmp_path / "out.csv"), table)
+
+
+def test_a_time_column_called_as_one_of_the_result_must_be_renamed(tmp_path):
+    (tmp_path / "in.csv").write_text("x,row\n1,2\n")
+    with (
+        open_table(str(tmp_path / "in.csv"), "csv", Selection(("x",), "row"), 10) as table,
+        pytest.raises(TableError, match="has a column 'row', which is also one of the result: rename it"),
     ):
         OUTPUTS["csv"](str(tmp_path / "out.csv"), table)
 

@@ -1,5 +1,6 @@
 """Tables come out the same in every format and in chunks of every size; what is wrong with one is named."""
 
+import csv
 import io
 import json
 import re
@@ -108,7 +109,8 @@ BAD = [
     ("csv", "x,y\n1,2\n3,4,5\n", {}, "line 3: the row has 3 cells, the first line 2"),
     ("csv", 'x,y\n1,2\n3,"4\n', {}, "line 3: unexpected end of data"),
     ("csv", 'x,y\n1,2\n3,"4"5\n', {}, "line 3: ',' expected after '\"'"),
-    ("csv", "x,y\n1,2\r3,4\n", {}, "line 2: new-line character seen in unquoted field"),
+    ("csv", "x,y\n1,2\r3,4\n", {}, "line 2: a carriage return stands alone; a line must end in a line feed"),
+    ("csv", "x,y\r1,2\r", {}, "line 1: a carriage return stands alone"),
     ("csv", "1,2\n3,4\n", {}, "line 1: the header has numbers only; say --no-header"),
     ("csv", "", {}, " is empty"),
     ("csv", "\n\n", {}, " is empty"),
@@ -144,6 +146,12 @@ BAD = [
         "t,x\n2024-01-01T00:00+01:00,2\n2024-01-01T00:00+02:00,4\n",
         {"time_column": "t"},
         "time runs backwards: 2023-12-31T22:00:00.000000 comes after 2023-12-31T23:00:00.000000",
+    ),
+    (
+        "csv",
+        "t,x\n0001-01-01T00:00:00+05:00,2\n",
+        {"time_column": "t"},
+        "line 2, column 't': '0001-01-01T00:00:00+05:00' is no time",
     ),
     ("jsonl", '{"x": 1}\n{"x": "two"}\n', {}, "line 2, column 'x': 'two' is not a number"),
     ("jsonl", '{"x": 1}\n{"x": true}\n', {}, "line 2, column 'x': True is not a number"),
@@ -193,6 +201,26 @@ def test_no_header_a_mark_and_a_tab(tmp_path):
     assert [row for chunk in chunks for row in chunk.X.tolist()] == [[2.0, 1.0], [4.0, 3.0]]
     path.write_bytes(b"\xef\xbb\xbfx\n1")
     assert read(path, columns=("x",))[0].X.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_long_cell_is_read(tmp_path, monkeypatch, fast):
+    csv.field_size_limit(131_072)  # Python's own, as of a fresh process
+    if not fast:
+        monkeypatch.setattr("dyncrp.tables.csv.MOST_FOR_ARROW", 0)
+    path = tmp_path / "long.csv"
+    path.write_text("x,note\n1," + "a" * 200_000 + "\n")
+    (chunk,) = read(path, columns=("x",), keep=("note",))
+    assert len(chunk.kept["note"][0]) == 200_000
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, format, coding):
+    path = tmp_path / "rows"
+    path.write_text("\ufeffx,y\n1,2\n", encoding=coding)
+    with pytest.raises(TableError, match="is in UTF-16, and must be in UTF-8: iconv"):
+        read(path, format)
 
 
 def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):

@@ -245,9 +245,7 @@ class Table(ABC):
         for i, cell in enumerate(column):
             moment = _moment(cell)
             if moment is not None and (moment.tzinfo is not None) == (self.clock == ZONED):
-                if moment.tzinfo is not None:
-                    moment = moment.astimezone(UTC).replace(tzinfo=None)
-                ticks[i], untimely[i] = (moment - EPOCH) // MICROSECOND, False
+                ticks[i], untimely[i] = (moment.replace(tzinfo=None) - EPOCH) // MICROSECOND, False
         return ticks.view("M8[us]"), untimely
 
     def _check_order(self, chunk: Chunk) -> None:
@@ -328,9 +326,11 @@ def _cell(cell: object) -> str:
 
 
 def _moment(cell: object) -> datetime | None:
+    """Return an ISO 8601 date, in UTC if it names a time zone; None if it is none, or not in the years 1 to 9999."""
     try:
-        return datetime.fromisoformat(cell.strip()) if isinstance(cell, str) else None
-    except ValueError:
+        moment = datetime.fromisoformat(cell.strip()) if isinstance(cell, str) else None
+        return moment if moment is None or moment.tzinfo is None else moment.astimezone(UTC)
+    except (OverflowError, ValueError):
         return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dyncrp.tables.base import Rows, Selection, as_numbers
-from dyncrp.tables.lines import LinesTable, Piece
+from dyncrp.tables.lines import LONGEST, LinesTable, Piece
 
 MOST_FOR_ARROW = 1000  # columns, of which each costs it some time
 HINT = "; --delimiter says what stands between cells"
@@ -28,6 +28,7 @@ class CsvTable(LinesTable):
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
+        csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST))  # or a cell of 128 KiB were too long for it
         pieces = self._pieces()
         piece = next(pieces, None)
         while piece is not None and not piece.content.strip():
@@ -94,7 +95,9 @@ class CsvTable(LinesTable):
                     yield first, cells
                 first = line + reader.line_num
         except csv.Error as error:
-            raise self.error(f", line {first}: {error}") from None
+            alone = "new-line character" in str(error)
+            said = "a carriage return stands alone; a line must end in a line feed" if alone else error
+            raise self.error(f", line {first}: {said}") from None
 
     def _plain_rows(self, piece: Piece) -> Rows:
         lines, broken = [], {}

@@ -14,6 +14,7 @@ from dyncrp.tables.base import BLOCK, Place, Rows, Table
 LONGEST = 1 << 26  # bytes in a line, or in a cell of several lines
 TAIL = 4096  # bytes before a place that are compared when going on from it
 BOM = b"\xef\xbb\xbf"
+UTF_16 = b"\xff\xfe", b"\xfe\xff"  # how it begins
 
 
 class Piece(NamedTuple):
@@ -71,6 +72,8 @@ class LinesTable(Table):
         while True:
             block = self.file.read1(BLOCK)  # type: ignore[attr-defined]
             data = rest + block
+            if offset == 0 and data.startswith(UTF_16):
+                raise self.error(" is in UTF-16, and must be in UTF-8: iconv -f UTF-16 -t UTF-8 converts it")
             end = self._end(data) if block else len(data)
             if end == 0:
                 if not block:

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyncrp.tables.base import BLOCK, Place, Rows, Selection, Table
+from dyncrp.tables.base import BLOCK, Place, Rows, Selection, Table, as_numbers
 
 
 class NpyTable(Table):
@@ -50,10 +50,10 @@ class NpyTable(Table):
         return place["row"] / max(self.n, 1)
 
     def kept_type(self, name: str) -> Any:
-        """Return the type that the array has."""
+        """Return the type that the array has, float64 at the longest."""
         import pyarrow as pa
 
-        return pa.from_numpy_dtype(self.dtype.newbyteorder("="))
+        return pa.float64() if self.dtype.itemsize > 8 else pa.from_numpy_dtype(self.dtype.newbyteorder("="))
 
     def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
         at = 0 if place is None else place["row"]
@@ -73,7 +73,10 @@ class NpyTable(Table):
                 table = np.frombuffer(content, self.dtype).reshape(count, self.width)
             first = at
             features = {name: table[:, int(name)] for name in self.columns}
+            # Neither JSON nor Arrow knows numbers longer than float64.
             kept = {name: table[:, int(name)] for name in self.kept}
+            if self.dtype.itemsize > 8:
+                kept = {name: as_numbers(column) for name, column in kept.items()}
             times = None if self.selection.time_column is None else kept[self.selection.time_column]
             yield Rows(count, features, times, kept, lambda i, first=first: f"row {first + i}"), {}  # type: ignore[misc]
             at += count

@@ -31,7 +31,8 @@ class Output(ABC):
     def __init__(self, path: str, table: Table) -> None:
         clash = next((name for name in table.kept if name in OWN), None)
         if clash is not None:
-            raise table.error(f" has a column {clash!r}, which is also one of the result: do not keep it")
+            remedy = "rename it" if clash == table.selection.time_column else "do not keep it"
+            raise table.error(f" has a column {clash!r}, which is also one of the result: {remedy}")
         self.path, self.table = path, table
         self.names = ("row", *table.kept, "table", "probability", "novelty")
         self.length = 0
@@ -51,8 +52,15 @@ class Output(ABC):
         """The file that grows."""
         return self.path
 
+    @classmethod
+    def files(cls, path: str) -> tuple[str, ...]:
+        """Return every file that an output of this path writes."""
+        return (path,)
+
     def start(self) -> None:
         """Begin an empty output, in place of any that is there."""
+        if self.path == "-" and sys.stdout is None:
+            raise TableError("standard output is closed")
         self._file = sys.stdout.buffer if self.path == "-" else open(self.growing, "wb", buffering=0)  # noqa: SIM115
         self._append(self._head())
 
@@ -134,7 +142,7 @@ class JsonLinesOutput(Output):
 
     def _encoded(self, columns: list[Column]) -> bytes:
         entries = ", ".join(json.dumps(name).replace("%", "%%") + ": %s" for name in self.names)
-        return _lines("{" + entries + "}\n", columns, json.dumps)
+        return _lines("{" + entries + "}\n", columns, _json)
 
 
 class ParquetOutput(Output):
@@ -150,11 +158,17 @@ class ParquetOutput(Output):
         kinds = {"row": pa.int64(), "table": pa.int64(), "probability": pa.float64(), "novelty": pa.float64()}
         kinds |= {name: table.kept_type(name) or pa.string() for name in table.kept}
         self.schema = pa.schema([(_utf8(name), kinds[name]) for name in self.names])
+        self._finished = False
+
+    @classmethod
+    def files(cls, path: str) -> tuple[str, ...]:
+        """Return the result, the batches, and what becomes the result."""
+        return path, path + ".part", path + ".whole"
 
     @property
     def growing(self) -> str:
-        """The file of batches."""
-        return self.path + ".part"
+        """The file of batches; once it is finished, the result."""
+        return self.path if self._finished else self.path + ".part"
 
     def _head(self) -> bytes:
         return self.schema.serialize().to_pybytes()
@@ -173,13 +187,22 @@ class ParquetOutput(Output):
     def resume(self, length: int, tail: str, finished: bool) -> None:
         """Go on after this many bytes; of a finished output, the batches are made again from the Parquet file."""
         if finished:
-            self._unfinish()
+            self._unfinish(length, tail)
             length, tail = self.length, self.tail()
         super().resume(length, tail, finished)
 
-    def _unfinish(self) -> None:
+    def _unfinish(self, length: int, tail: str) -> None:
+        """Make the batches from the Parquet file if it is as it was; its last bytes tell of all its groups of rows."""
         from pyarrow import parquet
 
+        self._finished, self.length = True, length
+        try:
+            same = os.path.getsize(self.path) == length and self.tail() == tail
+        except FileNotFoundError:
+            raise TableError(f"{self.path} is missing: the checkpoint goes on from it") from None
+        if not same:
+            raise TableError(f"{self.path} has changed since the checkpoint, and cannot be gone on from")
+        self._finished = False
         try:
             with parquet.ParquetFile(self.path) as whole, open(self.growing, "wb") as file:
                 file.write(self._head())
@@ -210,15 +233,18 @@ class ParquetOutput(Output):
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
             sync_folder(self.path)
-        except OSError as error:
+            self._finished, self.length = True, os.path.getsize(self.path)
+        except BaseException as error:
             with suppress(OSError):
                 os.unlink(beside)
-            raise OSError(error.errno, error.strerror, self.path) from None
+            if isinstance(error, OSError):
+                raise OSError(error.errno, error.strerror, self.path) from None
+            raise
 
     def clean(self) -> None:
         """Remove the batches."""
         with suppress(FileNotFoundError):
-            os.unlink(self.growing)
+            os.unlink(self.path + ".part")
 
 
 OUTPUTS: dict[str, type[Output]] = {"csv": CsvOutput, "jsonl": JsonLinesOutput, "parquet": ParquetOutput}
@@ -226,7 +252,10 @@ OUTPUTS: dict[str, type[Output]] = {"csv": CsvOutput, "jsonl": JsonLinesOutput, 
 
 def _lines(template: str, columns: list[Column], written: Callable[[Any], str]) -> bytes:
     """Return a line for each row; numbers as Python writes them, the rest as ``written`` does."""
-    numeric = [isinstance(column, np.ndarray) and column.dtype.kind in "iuf" for column in columns]
+    numeric = [
+        isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and bool(np.all(np.isfinite(column)))
+        for column in columns
+    ]
     texts = [map(repr if plain else written, _plain(column)) for column, plain in zip(columns, numeric, strict=True)]
     return _encode("".join([template % values for values in zip(*texts, strict=True)]))
 
@@ -256,6 +285,23 @@ def _text(value: Any) -> Any:
     except (TypeError, ValueError):
         return str(value)
     return value
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON, in which NaN and inf are null."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with None for every NaN and inf in it."""
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    return [_finite(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _cell(value: Any) -> str:

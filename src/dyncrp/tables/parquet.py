@@ -20,7 +20,7 @@ class ParquetTable(Table):
         self.parquet = self._opened()
         schema = self.parquet.schema_arrow
         self._resolve(schema.names, self._width)
-        self.types = {column: schema.field(column).type for column in self._needed}
+        self.types = {column: _plain(schema.field(column).type) for column in self._needed}
         from pyarrow import types
 
         for column in self.columns:
@@ -49,7 +49,7 @@ class ParquetTable(Table):
 
     def _width(self, name: str) -> int | None:
         """Return how long the lists of a column are, by its type or by the first of them."""
-        kind = self.parquet.schema_arrow.field(name).type
+        kind = _plain(self.parquet.schema_arrow.field(name).type)
         if not hasattr(kind, "value_type") or not hasattr(kind, "value_field"):
             return None
         if hasattr(kind, "list_size"):
@@ -95,14 +95,20 @@ class ParquetTable(Table):
                     at += batch.num_rows
                     continue
                 batch = batch.slice(max(begin - at, 0))
-                features = {name: _features(batch.column(name), width) for name, width in self.widths.items()}
-                kept = {name: batch.column(name) for name in self.kept}
+                columns = {name: batch.column(name).cast(kind) for name, kind in self.types.items()}
+                features = {name: _features(columns[name], width) for name, width in self.widths.items()}
+                kept = {name: columns[name] for name in self.kept}
                 times = None if self.selection.time_column is None else _times(kept[self.selection.time_column])
             except Exception as error:  # damaged bytes make the reader raise almost anything
                 raise self._unreadable(error) from error
             first = max(at, begin)
             at = first + batch.num_rows
             yield Rows(batch.num_rows, features, times, kept, lambda i, first=first: f"row {first + i}"), {}  # type: ignore[misc]
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type of a column whose words are written out, if it has a dictionary: each batch may have its own."""
+    return kind.value_type if hasattr(kind, "index_type") else kind
 
 
 def _features(column: Any, width: int | None) -> Any:
