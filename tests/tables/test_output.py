@@ -205,6 +205,25 @@ def test_an_output_that_changed_is_refused(tmp_path, format):
         made(tmp_path, format)[0].resume(length, tail, finished=False)
 
 
+@pytest.mark.parametrize("format", OUTPUTS)
+def test_two_runs_cannot_write_one_output(tmp_path, format):
+    first, chunk = made(tmp_path, format)
+    first.start()
+    first.write(chunk.kept, *results(2))
+    before = (tmp_path / first.growing).read_bytes()
+    for begin in (lambda other: other.start(), lambda other: other.resume(first.length, first.tail(), False)):
+        with pytest.raises(TableError, match="is being written by another run"):
+            begin(made(tmp_path, format)[0])
+    assert (tmp_path / first.growing).read_bytes() == before
+    first.finish()
+    first.close()
+    again = made(tmp_path, format)[0]
+    again.resume(first.length, first.tail(), finished=True)
+    with pytest.raises(TableError, match="is being written by another run"):
+        made(tmp_path, format)[0].resume(first.length, first.tail(), finished=True)
+    again.close()
+
+
 def test_a_column_called_as_one_of_the_result_is_refused(tmp_path):
     (tmp_path / "in.csv").write_text("x,table\n1,2\n")
     with (

@@ -5,13 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from io import BufferedWriter, FileIO
 from typing import Any, BinaryIO
 
 import numpy as np
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 from dyncrp.persistence import sync_folder
 from dyncrp.tables.base import Column, Table, TableError
@@ -61,7 +68,7 @@ class Output(ABC):
         """Begin an empty output, in place of any that is there."""
         if self.path == "-" and sys.stdout is None:
             raise TableError("standard output is closed")
-        self._file = sys.stdout.buffer if self.path == "-" else open(self.growing, "wb", buffering=0)  # noqa: SIM115
+        self._file = sys.stdout.buffer if self.path == "-" else self._emptied()
         self._append(self._head())
 
     def resume(self, length: int, tail: str, finished: bool) -> None:
@@ -70,12 +77,34 @@ class Output(ABC):
             self._file = open(self.growing, "r+b", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
             raise TableError(f"{self.growing} is missing: the checkpoint goes on from it") from None
+        self._lock(self._file)
         self.length = length
         if os.fstat(self._file.fileno()).st_size < length or self.tail() != tail:
             self.close()
             raise TableError(f"{self.growing} has changed since the checkpoint, and cannot be gone on from")
         self._file.truncate(length)
         self._file.seek(length)
+
+    def _emptied(self) -> FileIO:
+        """Return the file that grows, empty; not before it is certain that no other run writes it."""
+        file = open(  # noqa: SIM115
+            self.growing, "wb", buffering=0, opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666)
+        )
+        self._lock(file)
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.truncate(0)
+        return file
+
+    def _lock(self, file: BinaryIO | FileIO) -> None:
+        """Refuse a file that another run writes; the lock ends when the file is closed."""
+        try:
+            if fcntl is not None:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise TableError(f"{self.growing} is being written by another run") from None
+        except OSError:  # some file systems have no locks
+            pass
 
     def write(self, kept: dict[str, Column], rows: Any, tables: Any, probability: Any, novelty: Any) -> None:
         """Add rows."""
@@ -204,11 +233,13 @@ class ParquetOutput(Output):
             raise TableError(f"{self.path} has changed since the checkpoint, and cannot be gone on from")
         self._finished = False
         try:
-            with parquet.ParquetFile(self.path) as whole, open(self.growing, "wb") as file:
+            with parquet.ParquetFile(self.path) as whole, BufferedWriter(self._emptied()) as file:
                 file.write(self._head())
                 for batch in whole.iter_batches(ROW_GROUP, use_threads=False):
                     file.write(batch.cast(self.schema).serialize())
                 self.length = file.tell()
+        except TableError:
+            raise
         except (OSError, ValueError) as error:
             raise TableError(f"{self.path} cannot be gone on from: {error}") from None
 
