@@ -754,3 +754,12 @@ def test_long_hyperparameters_are_arrays_of_their_own(tmp_path):
     rewrite(path, header, arrays)
     with pytest.raises(ValueError, match=f"damaged header.*{name}"):
         DynamicalMixture.load(path)
+
+
+def test_a_pipe_or_a_folder_is_not_replaced(tmp_path):
+    model = DynamicalMixture(Gaussian(1.0, 9.0)).fit([[0.0]])
+    os.mkfifo(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(OSError, match="no regular file"):
+            model.save(target)
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)

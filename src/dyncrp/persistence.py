@@ -7,6 +7,7 @@ class is known by its name in ``DYNAMICS`` or ``FAMILIES``; add yours there to s
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -186,6 +187,8 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def _write(target: str, content: bytes) -> None:
+    if os.path.exists(target) and not os.path.isfile(target):  # a new file would take the place of a device
+        raise OSError(errno.EINVAL, "it exists and is no regular file")
     temporary = os.path.join(os.path.dirname(target), f".dyncrp-{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
