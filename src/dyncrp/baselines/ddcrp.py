@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order
 from dyncrp.baselines.gibbs import Sample
-from dyncrp.baselines.partition import Partition, log_partition, prepare
+from dyncrp.baselines.partition import Partition, add, log_partition, prepare
 from dyncrp.checks import Seed, as_times, positive, whole
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine.jit import cached
@@ -140,7 +140,7 @@ class DistanceDependentMixture(Baseline):
 def samples(
     family: Family, process: DistanceDependentCRP, X: Float, t: Float, n_sweeps: int, seed: Seed = None
 ) -> Iterator[Sample]:
-    """Yield the state of the chain after each sweep over X (N, D) at t (N,); a table has the number of its first row."""
+    """Yield the state of the chain after each sweep over X (N, D) at t (N,); a table is known by its first row."""
     rows, partition, log_base = prepare("Gibbs sampling", family, X)
     weights = process.weights(t)
     constant = log_base - float(np.sum(np.log(np.sum(weights, axis=1))))
@@ -170,26 +170,28 @@ def _sweep(rows: Float, weights: Float, links: Labels, roots: Labels, uniforms: 
     for i in range(N):  # anew in every sweep, so that rounding does not add up
         roots[i] = roots[links[i]] if links[i] < i else i
         counts[roots[i]] += 1
-        sums[roots[i]] += rows[i]
+        add(sums[roots[i]], rows[i], 1.0)
     for r in range(N):
         parts[r] = log_partition(counts[r], sums[r], partition)
 
     for i in range(N):
         n_moved = 0
-        moved[:] = 0.0
+        for d in range(Q):
+            moved[d] = 0.0
         for j in range(i, N):  # links lead back, so one pass finds all who hang on i
             hanging[j] = j == i or (links[j] != j and links[j] >= i and hanging[links[j]])
             if hanging[j]:
                 n_moved += 1
-                moved += rows[j]
+                add(moved, rows[j], 1.0)
         if links[i] != i:
             r = roots[i]
             counts[r] -= n_moved
-            sums[r] -= moved
+            add(sums[r], moved, -1.0)
             parts[r] = log_partition(counts[r], sums[r], partition)
         part_moved = log_partition(n_moved, moved, partition)
 
-        occupancy[:i] = 0.0
+        for j in range(i):
+            occupancy[j] = 0.0
         for j in range(i):
             occupancy[roots[j]] += weights[i, j]
         scores[i] = math.log(weights[i, i])
@@ -197,7 +199,8 @@ def _sweep(rows: Float, weights: Float, links: Labels, roots: Labels, uniforms: 
         for r in range(i):
             scores[r] = -np.inf
             if occupancy[r] > 0.0:
-                joined[:] = sums[r] + moved
+                for d in range(Q):
+                    joined[d] = sums[r, d] + moved[d]
                 part = log_partition(counts[r] + n_moved, joined, partition)
                 scores[r] = math.log(occupancy[r]) + part - parts[r] - part_moved
                 best = max(best, scores[r])
@@ -223,10 +226,11 @@ def _sweep(rows: Float, weights: Float, links: Labels, roots: Labels, uniforms: 
                     if drawn < 0.0:
                         break
             counts[chosen] += n_moved
-            sums[chosen] += moved
+            add(sums[chosen], moved, 1.0)
         else:
             counts[i] = n_moved
-            sums[i] = moved
+            for d in range(Q):
+                sums[i, d] = moved[d]
         parts[chosen] = log_partition(counts[chosen], sums[chosen], partition)
         for j in range(i, N):
             if hanging[j]:

@@ -31,7 +31,7 @@ from dyncrp.engine.jit import cached
 from dyncrp.families import Family, Gaussian, VonMisesFisher
 from dyncrp.families.bessel import excess_and_ratio
 
-FAMILIES = (Gaussian, VonMisesFisher)
+FAMILIES: tuple[type[Gaussian | VonMisesFisher], ...] = (Gaussian, VonMisesFisher)
 
 
 class Scaled(NamedTuple):
@@ -48,15 +48,15 @@ def scaled(family: Family, alpha: float, X: Float) -> Scaled:
     >>> scaled(Gaussian(4.0, 12.0), 1.0, np.array([[6.0]])).rows
     array([[3.]])
     """
-    family = known_family("DP-means", family, FAMILIES)
-    X = family.check(X)
+    known = known_family("DP-means", family, FAMILIES)
+    X = known.check(X)
     log_alpha = math.log(positive("alpha", alpha))
-    if isinstance(family, Gaussian):
-        rows = family.coordinates(X) / np.sqrt(family.variance)
-        ratios = np.broadcast_to(family.prior_variance / np.asarray(family.variance), rows.shape[1])
+    if isinstance(known, Gaussian):
+        rows = known.coordinates(X) / np.sqrt(known.variance)
+        ratios = np.broadcast_to(known.prior_variance / np.asarray(known.variance), rows.shape[1])
         return Scaled(rows, max(float(np.sum(np.log1p(ratios) + 1.0)) - 2.0 * log_alpha, 0.0), 0.0)
-    excess, _ = excess_and_ratio(X.shape[1], family.concentration)  # log C(0) − log C(κ) − κ
-    radius = math.sqrt(family.concentration)
+    excess, _ = excess_and_ratio(X.shape[1], known.concentration)  # log C(0) − log C(κ) − κ
+    radius = math.sqrt(known.concentration)
     return Scaled(radius * X, max(-2.0 * (float(excess) + log_alpha), 0.0), radius)
 
 
@@ -187,16 +187,19 @@ def _assign(rows: Float, centers: Float, penalty: float) -> Labels:
     """Give each row to its nearest centre, or to a new one on it; return labels, in order of appearance."""
     N, Q = rows.shape
     K = centers.shape[0]
-    all_centers = np.empty((K + N, Q))
-    all_centers[:K] = centers
+    room = np.empty((K + N, Q))
+    for c in range(K):
+        for d in range(Q):
+            room[c, d] = centers[c, d]
     labels = np.empty(N, dtype=np.int64)
     names = np.full(K + N, -1)
     used = 0
     for i in range(N):
-        nearest, square = _nearest(rows[i], all_centers, K)
+        nearest, square = _nearest(rows[i], room, K)
         if square > penalty:
             nearest = K
-            all_centers[K] = rows[i]
+            for d in range(Q):
+                room[K, d] = rows[i, d]
             K += 1
         if names[nearest] < 0:
             names[nearest] = used

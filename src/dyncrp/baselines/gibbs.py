@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels
-from dyncrp.baselines.partition import Partition, log_partition, most_gained, prepare
+from dyncrp.baselines.partition import Partition, add, log_partition, most_gained, prepare
 from dyncrp.checks import Seed, positive, whole
 from dyncrp.engine.jit import cached
 from dyncrp.families import Family
@@ -100,7 +100,7 @@ def _sweep(rows: Float, labels: Labels, log_alpha: float, uniforms: Float, parti
         c = labels[i]
         if c >= 0:
             counts[c] += 1
-            sums[c] += rows[i]
+            add(sums[c], rows[i], 1.0)
             K = max(K, c + 1)
     for c in range(K):
         parts[c] = log_partition(counts[c], sums[c], partition)
@@ -110,16 +110,16 @@ def _sweep(rows: Float, labels: Labels, log_alpha: float, uniforms: Float, parti
         c = labels[i]
         if c >= 0:
             counts[c] -= 1
-            sums[c] -= x
+            add(sums[c], x, -1.0)
             if counts[c] == 0:  # the last table takes its place
                 K -= 1
                 counts[c], parts[c] = counts[K], parts[K]
-                sums[c] = sums[K]
+                for d in range(Q):
+                    sums[c, d], sums[K, d] = sums[K, d], 0.0
                 for j in range(N):
                     if labels[j] == K:
                         labels[j] = c
                 counts[K], parts[K] = 0, 0.0
-                sums[K] = 0.0
             else:
                 parts[c] = log_partition(counts[c], sums[c], partition)
         best = log_alpha + log_partition(1, x, partition)
@@ -142,7 +142,7 @@ def _sweep(rows: Float, labels: Labels, log_alpha: float, uniforms: Float, parti
             chosen += 1
         labels[i] = chosen
         counts[chosen] += 1
-        sums[chosen] += x
+        add(sums[chosen], x, 1.0)
         parts[chosen] = log_partition(counts[chosen], sums[chosen], partition)
         K = max(K, chosen + 1)
 

@@ -23,7 +23,7 @@ from dyncrp.engine.jit import cached
 from dyncrp.engine.special import bessel_constants, bessel_excess
 from dyncrp.families import Bernoulli, Family, Gaussian, VonMisesFisher
 
-FAMILIES = (Gaussian, Bernoulli, VonMisesFisher)
+FAMILIES: tuple[type[Gaussian | Bernoulli | VonMisesFisher], ...] = (Gaussian, Bernoulli, VonMisesFisher)
 GAUSSIAN, BERNOULLI, VON_MISES_FISHER = range(3)
 
 
@@ -48,26 +48,33 @@ class Prepared(NamedTuple):
 
 def prepare(name: str, family: Family, X: Float) -> Prepared:
     """Check X (N, D), and tabulate what a table of up to N of its rows may need; ``name`` is whom it is for."""
-    family = known_family(name, family, FAMILIES)
-    X = family.check(X)
+    known = known_family(name, family, FAMILIES)
+    X = known.check(X)
     counts = np.arange(len(X) + 1.0)[:, None]
     none = np.zeros((0, 0))
-    log_base = float(np.sum(family.log_base_measure(X)))
-    if isinstance(family, Gaussian):
-        rows = np.ascontiguousarray(family.coordinates(X))
-        variance, prior = (np.broadcast_to(v, rows.shape[1]) for v in (family.variance, family.prior_variance))
+    log_base = float(np.sum(known.log_base_measure(X)))
+    if isinstance(known, Gaussian):
+        rows = np.ascontiguousarray(known.coordinates(X))
+        variance, prior = (np.broadcast_to(v, rows.shape[1]) for v in (known.variance, known.prior_variance))
         total = variance + counts * prior
         offset = 0.5 * np.sum(np.log(variance / total), axis=1)
         return Prepared(
             rows, Partition(GAUSSIAN, offset, prior / variance / total / 2.0, none, 0.0, np.zeros(0)), log_base
         )
-    if isinstance(family, Bernoulli):
-        a, b = (np.broadcast_to(v, X.shape[1]) for v in (family.a, family.b))
+    if isinstance(known, Bernoulli):
+        a, b = (np.broadcast_to(v, X.shape[1]) for v in (known.a, known.b))
         ones, zeros, both = (gammaln(v + counts) - gammaln(v) for v in (a, b, a + b))
         return Prepared(X, Partition(BERNOULLI, -np.sum(both, axis=1), ones, zeros, 0.0, np.zeros(0)), log_base)
-    kappa = float(family.concentration)
+    kappa = float(known.concentration)
     constants = bessel_constants(X.shape[1])
     return Prepared(X, Partition(VON_MISES_FISHER, np.zeros(0), none, none, kappa, constants), log_base)
+
+
+@cached
+def add(total: Float, row: Float, times: float) -> None:
+    """Add so many times a row to a total, both (Q,): a loop compiles ten times faster than an array expression."""
+    for d in range(total.shape[0]):
+        total[d] += times * row[d]
 
 
 @cached
