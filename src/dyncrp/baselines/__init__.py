@@ -1,0 +1,160 @@
+"""Baselines: what the paper compares the Dynamical CRP with, one algorithm a file; to add one, add a line here.
+
+>>> from dyncrp import Exponential, Gaussian, baselines
+>>> model = baselines.make("DP-means, online", family=Gaussian(1.0, 100.0), dynamics=Exponential(20.0), alpha=1.0)
+>>> model.fit([[0.0], [9.0], [0.5], [9.5]]).labels_
+array([0, 1, 0, 1])
+>>> baselines.SYSTEMS["DP-means, online"].streaming
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dyncrp.baselines.base import Baseline, StreamingBaseline
+from dyncrp.baselines.crp import StreamingMixture, dynamical_crp, paper_crp, recursive_crp, time_sensitive_crp
+from dyncrp.baselines.ddcrp import DistanceDependentCRP, DistanceDependentMixture
+from dyncrp.baselines.dp_means import DPMeans, OnlineDPMeans
+from dyncrp.baselines.gibbs import GibbsMixture
+from dyncrp.baselines.kmeans import OfflineKMeans, OnlineKMeans
+from dyncrp.baselines.variational import VariationalMixture
+from dyncrp.dynamics import Dynamics, Stationary
+from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
+
+__all__ = [
+    "SYSTEMS",
+    "Baseline",
+    "DPMeans",
+    "DistanceDependentCRP",
+    "DistanceDependentMixture",
+    "GibbsMixture",
+    "OfflineKMeans",
+    "OnlineDPMeans",
+    "OnlineKMeans",
+    "StreamingBaseline",
+    "StreamingMixture",
+    "System",
+    "Truth",
+    "VariationalMixture",
+    "make",
+]
+
+
+class Truth(NamedTuple):
+    """All that a system might be told of a stream."""
+
+    family: Family
+    dynamics: Dynamics
+    alpha: float
+    n_clusters: int | None
+    seed: int
+
+    @property
+    def directions(self) -> bool:
+        """Whether the rows are unit vectors."""
+        return isinstance(self.family, VonMisesFisher)
+
+    @property
+    def known_n_clusters(self) -> int:
+        """The number of clusters, for those who need it."""
+        if self.n_clusters is None:
+            raise ValueError("k-means is told the number of clusters: give n_clusters")
+        return self.n_clusters
+
+
+class System(NamedTuple):
+    """A system: how to make it, whether it sees each row once and in order, what it is told, and on what it works."""
+
+    make: Callable[[Truth], Baseline | StreamingMixture]
+    streaming: bool
+    told: tuple[str, ...]
+    families: tuple[type[Family], ...]
+    reference: str
+
+
+_MODEL = ("family", "alpha")
+_ALL = ("family", "dynamics", "alpha")
+_THREE = (Gaussian, Bernoulli, VonMisesFisher)
+_ANY = (Gaussian, GaussianUnknownVariance, Bernoulli, VonMisesFisher)
+_THIS = "Schaeffer et al. 2022"
+
+SYSTEMS: dict[str, System] = {
+    "D-CRP": System(lambda its: dynamical_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, _THIS),
+    "D-CRP (paper)": System(lambda its: paper_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, _THIS),
+    "R-CRP": System(lambda its: recursive_crp(its.family, its.alpha), True, _MODEL, _ANY, "Schaeffer et al. 2021"),
+    "ts-CRP": System(
+        lambda its: time_sensitive_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, "Zhu et al. 2005"
+    ),
+    "DP-means, online": System(
+        lambda its: OnlineDPMeans(its.family, its.alpha),
+        True,
+        _MODEL,
+        (Gaussian, VonMisesFisher),
+        "Broderick et al. 2013",
+    ),
+    "k-means, online": System(
+        lambda its: OnlineKMeans(its.known_n_clusters, spherical=its.directions, seed=its.seed),
+        True,
+        ("n_clusters",),
+        _ANY,
+        "Sculley 2010",
+    ),
+    "dd-CRP": System(
+        lambda its: DistanceDependentMixture(its.family, its.dynamics, its.alpha, seed=its.seed),
+        False,
+        _ALL,
+        _THREE,
+        "Blei and Frazier 2011",
+    ),
+    "Gibbs": System(lambda its: GibbsMixture(its.family, its.alpha, seed=its.seed), False, _MODEL, _THREE, "Neal 2000"),
+    "variational": System(
+        lambda its: VariationalMixture(its.family, its.alpha, seed=its.seed),
+        False,
+        _MODEL,
+        (Gaussian,),
+        "Blei and Jordan 2006",
+    ),
+    "DP-means": System(
+        lambda its: DPMeans(its.family, its.alpha),
+        False,
+        _MODEL,
+        (Gaussian, VonMisesFisher),
+        "Kulis and Jordan 2012",
+    ),
+    "k-means": System(
+        lambda its: OfflineKMeans(its.known_n_clusters, spherical=its.directions, seed=its.seed),
+        False,
+        ("n_clusters",),
+        _ANY,
+        "Lloyd 1982",
+    ),
+}
+
+
+def make(
+    name: str,
+    *,
+    family: Family,
+    dynamics: Dynamics | None = None,
+    alpha: float = 1.0,
+    n_clusters: int | None = None,
+    seed: int = 0,
+) -> Baseline | StreamingMixture:
+    """Return a system by its name in ``SYSTEMS``, told of the truth what it is to be told, and no more.
+
+    Args:
+        name: one of ``SYSTEMS``.
+        family: how observations are distributed about a cluster.
+        dynamics: how tables are forgotten; None is ``Stationary()``.
+        alpha: how readily new tables open.
+        n_clusters: the true number of clusters, which only k-means needs.
+        seed: an integer, for those that draw random numbers.
+    """
+    if name not in SYSTEMS:
+        raise ValueError(f"name must be one of {', '.join(map(repr, SYSTEMS))}, got {name!r}")
+    system = SYSTEMS[name]
+    if not isinstance(family, system.families):
+        raise ValueError(f"{name} works on {', '.join(kind.__name__ for kind in system.families)}, got {family!r}")
+    return system.make(Truth(family, Stationary() if dynamics is None else dynamics, alpha, n_clusters, seed))

@@ -1,0 +1,235 @@
+"""DP-means: k-means that opens clusters at a price, offline (Kulis and Jordan 2012) or online (Broderick et al. 2013).
+
+The price. A row at distance d from a table whose mean is known, and whose count is taken to be 1 (in the limit of small
+variance, counts do not matter), weighs as much there as at a new table of the DP mixture when
+
+    exp(−d²/2σ²)/(2πσ²)^(D/2) = α exp(−|x − m₀|²/2(σ² + ρ²))/(2π(σ² + ρ²))^(D/2).
+
+|x − m₀|² is D(σ² + ρ²) on average over the model. So the squared distance at which a cluster opens is
+
+    λ = σ² (D log(1 + ρ²/σ²) + D − 2 log α),
+
+which is Kulis and Jordan's α = (1 + ρ²/σ²)^(D/2) exp(−λ/2σ²) solved for λ, but for the term D: they drop |x − m₀|²,
+which vanishes with σ². Without it, no price would be left for small D and large α. For directions a new table has the
+uniform density C(0), so that, with |x − μ|² = 2 − 2 μ·x, nothing is averaged:
+
+    C(κ) exp(κ μ·x) = α C(0),    λ = 2 + (2/κ) (log C(κ) − log C(0) − log α).
+
+If λ comes out negative it is 0, and every row that is not on a centre is a cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dyncrp.baselines.base import Baseline, Float, Labels, StreamingBaseline, known_family
+from dyncrp.checks import positive, whole
+from dyncrp.engine.jit import cached
+from dyncrp.families import Family, Gaussian, VonMisesFisher
+from dyncrp.families.bessel import excess_and_ratio
+
+FAMILIES: tuple[type[Gaussian | VonMisesFisher], ...] = (Gaussian, VonMisesFisher)
+
+
+class Scaled(NamedTuple):
+    """Rows (n, Q) in units of σ, or of 1/√κ; λ in those units; and the radius of the sphere they are on, 0 if none."""
+
+    rows: Float
+    penalty: float
+    radius: float
+
+
+def scaled(family: Family, alpha: float, X: Float) -> Scaled:
+    """Check X (n, D), and measure it and λ in units of the spread of clusters.
+
+    >>> scaled(Gaussian(4.0, 12.0), 1.0, np.array([[6.0]])).rows
+    array([[3.]])
+    """
+    known = known_family("DP-means", family, FAMILIES)
+    X = known.check(X)
+    log_alpha = math.log(positive("alpha", alpha))
+    if isinstance(known, Gaussian):
+        rows = known.coordinates(X) / np.sqrt(known.variance)
+        ratios = np.broadcast_to(known.prior_variance / np.asarray(known.variance), rows.shape[1])
+        return Scaled(rows, max(float(np.sum(np.log1p(ratios) + 1.0)) - 2.0 * log_alpha, 0.0), 0.0)
+    excess, _ = excess_and_ratio(X.shape[1], known.concentration)  # log C(0) − log C(κ) − κ
+    radius = math.sqrt(known.concentration)
+    return Scaled(radius * X, max(-2.0 * (float(excess) + log_alpha), 0.0), radius)
+
+
+class DPMeans(Baseline):
+    """DP-means on all rows at once: least Σ |x − its centre|² + λ K, as far as steps downhill lead.
+
+    It begins with one cluster; a pass gives each row to the nearest centre, or opens a cluster there if even that is
+    further than λ; then centres move to the means, of unit length for directions; until nothing changes.
+
+    Args:
+        family: a Gaussian or VonMisesFisher, from which λ follows.
+        alpha: α, likewise.
+        max_iter: at most how many passes.
+
+    Attributes:
+        penalty_: λ in units of σ², or of 1/κ.
+        objective_: Σ |x − its centre|² + λ K after each pass, in the same units; it never rises.
+
+    >>> from dyncrp import Gaussian
+    >>> DPMeans(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.5], [9.5]]).labels_
+    array([0, 1, 0, 1])
+    """
+
+    penalty_: float
+    objective_: Float
+
+    def __init__(self, family: Family, alpha: float = 1.0, *, max_iter: int = 300) -> None:
+        self.family = family
+        self.alpha = alpha
+        self.max_iter = max_iter
+
+    def _cluster(self, X: Float, t: Float) -> Labels:
+        max_iter = whole("max_iter", self.max_iter, 1)
+        rows, penalty, radius = scaled(self.family, self.alpha, X)
+        labels = np.zeros(len(rows), dtype=np.int64)
+        centers = _centers(rows, labels, radius)
+        objective: list[float] = []
+        for _ in range(max_iter):
+            before = labels
+            labels = _assign(rows, centers, penalty)
+            centers = _centers(rows, labels, radius)
+            objective.append(float(np.sum((rows - centers[labels]) ** 2)) + penalty * len(centers))
+            if np.array_equal(labels, before):
+                break
+        self.penalty_, self.objective_ = penalty, np.array(objective)
+        return labels
+
+
+class OnlineDPMeans(StreamingBaseline):
+    """DP-means in one pass: each row joins the nearest centre, which moves to its new mean, or opens a cluster.
+
+    The result does not depend on how the stream is cut into calls.
+
+    Args:
+        family: a Gaussian or VonMisesFisher, from which λ follows.
+        alpha: α, likewise.
+
+    Attributes:
+        penalty_: λ in units of σ², or of 1/κ.
+
+    >>> from dyncrp import Gaussian
+    >>> model = OnlineDPMeans(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.5]])
+    >>> model.partial_fit([[9.5], [-40.0]]).labels_
+    array([1, 2])
+    """
+
+    penalty_: float
+    _sums: Float  # (K, Q) of the rows of each cluster
+    _centers: Float  # (K, Q)
+    _counts: Labels  # (K,)
+
+    def __init__(self, family: Family, alpha: float = 1.0) -> None:
+        self.family = family
+        self.alpha = alpha
+
+    @property
+    def n_clusters_(self) -> int:
+        """How many clusters have opened so far."""
+        return len(self._counts)
+
+    def _cluster(self, X: Float, t: Float) -> Labels:
+        rows, penalty, radius = scaled(self.family, self.alpha, X)
+        self.penalty_ = penalty
+        self._sums, self._centers = np.zeros((0, rows.shape[1])), np.zeros((0, rows.shape[1]))
+        self._counts = np.zeros(0, dtype=np.int64)
+        return self._learn(rows, radius)
+
+    def _go_on(self, X: Float) -> Labels:
+        rows, _, radius = scaled(self.family, self.alpha, X)
+        return self._learn(rows, radius)
+
+    def _learn(self, rows: Float, radius: float) -> Labels:
+        room = np.zeros_like(rows)
+        sums, centers = np.vstack([self._sums, room]), np.vstack([self._centers, room])
+        counts = np.concatenate([self._counts, np.zeros(len(rows), dtype=np.int64)])
+        labels, K = _stream(rows, sums, centers, counts, len(self._counts), self.penalty_, radius)
+        self._sums, self._centers, self._counts = sums[:K].copy(), centers[:K].copy(), counts[:K].copy()
+        return labels
+
+
+def _centers(rows: Float, labels: Labels, radius: float) -> Float:
+    """Return the centres (K, Q) of clusters 0 … K−1, none of them empty."""
+    counts = np.bincount(labels)
+    sums = np.zeros((len(counts), rows.shape[1]))
+    np.add.at(sums, labels, rows)
+    if radius == 0:
+        return sums / counts[:, None]
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    first = rows[np.unique(labels, return_index=True)[1]]  # rows that cancel have no direction of their own
+    return np.where(lengths > 0, radius * sums / np.where(lengths > 0, lengths, 1.0), first)
+
+
+@cached
+def _nearest(x: Float, centers: Float, K: int) -> tuple[int, float]:
+    """Return the nearest of the first K centres, the older of two, and its squared distance."""
+    best, nearest = np.inf, 0
+    for c in range(K):
+        square = 0.0
+        for d in range(x.shape[0]):
+            square += (x[d] - centers[c, d]) ** 2
+        if square < best:
+            best, nearest = square, c
+    return nearest, best
+
+
+@cached
+def _assign(rows: Float, centers: Float, penalty: float) -> Labels:
+    """Give each row to its nearest centre, or to a new one on it; return labels, in order of appearance."""
+    N, Q = rows.shape
+    K = centers.shape[0]
+    room = np.empty((K + N, Q))
+    for c in range(K):
+        for d in range(Q):
+            room[c, d] = centers[c, d]
+    labels = np.empty(N, dtype=np.int64)
+    names = np.full(K + N, -1)
+    used = 0
+    for i in range(N):
+        nearest, square = _nearest(rows[i], room, K)
+        if square > penalty:
+            nearest = K
+            for d in range(Q):
+                room[K, d] = rows[i, d]
+            K += 1
+        if names[nearest] < 0:
+            names[nearest] = used
+            used += 1
+        labels[i] = names[nearest]
+    return labels
+
+
+@cached
+def _stream(
+    rows: Float, sums: Float, centers: Float, counts: Labels, K: int, penalty: float, radius: float
+) -> tuple[Labels, int]:
+    """Learn rows one after the other. INOUT sums, centers, counts, with room for as many more; returns labels and K."""
+    N, Q = rows.shape
+    labels = np.empty(N, dtype=np.int64)
+    for i in range(N):
+        c, square = _nearest(rows[i], centers, K)
+        if square > penalty:
+            c = K
+            K += 1
+        counts[c] += 1
+        length = 0.0
+        for d in range(Q):
+            sums[c, d] += rows[i, d]
+            length += sums[c, d] ** 2
+        scale = 1.0 / counts[c]
+        if radius > 0.0:
+            scale = radius / math.sqrt(length) if length > 0.0 else 0.0
+        if scale > 0.0:  # rows that cancel leave the centre where it was
+            for d in range(Q):
+                centers[c, d] = scale * sums[c, d]
+        labels[i] = c
+    return labels, K

@@ -1,0 +1,154 @@
+"""K-means, told how many clusters there are: offline (Lloyd 1982) and online (Sculley 2010), scikit-learn's.
+
+For directions, spherical k-means (Dhillon and Modha 2001): rows and centres are unit vectors, and a row belongs to the
+centre with which it has the largest cosine.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+
+from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, StreamingBaseline
+from dyncrp.checks import whole
+
+
+class OfflineKMeans(Baseline):
+    """K-means on all rows at once: the best of ``n_init`` starts.
+
+    Args:
+        n_clusters: K, which it is told.
+        spherical: whether rows are directions.
+        n_init: how many k-means++ starts.
+        max_iter: at most how many steps from each.
+        seed: an integer.
+
+    Attributes:
+        centers_: (K, D).
+        inertia_: Σ |x − its centre|².
+
+    >>> sorted(OfflineKMeans(2).fit([[0.0], [9.0], [0.5], [9.5]]).centers_.tolist())
+    [[0.25], [9.25]]
+    """
+
+    centers_: Float
+    inertia_: float
+
+    def __init__(
+        self, n_clusters: int, *, spherical: bool = False, n_init: int = 10, max_iter: int = 300, seed: int = 0
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.spherical = spherical
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.seed = seed
+
+    def _cluster(self, X: Float, t: Float) -> Labels:
+        K = whole("n_clusters", self.n_clusters, 1, len(X))
+        n_init, max_iter = whole("n_init", self.n_init, 1), whole("max_iter", self.max_iter, 1)
+        seed = whole("seed", self.seed, 0, LARGEST_SEED)
+        if self.spherical:
+            rng = np.random.RandomState(seed)  # what scikit-learn takes
+            rows = directions(X)
+            runs = [_spherical(rows, K, max_iter, rng) for _ in range(n_init)]
+            self.inertia_, labels, self.centers_ = min(runs, key=lambda run: run[0])
+            return labels
+        model = KMeans(K, n_init=n_init, max_iter=max_iter, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+            model.fit(X)
+        self.inertia_, self.centers_ = float(model.inertia_), model.cluster_centers_
+        return model.labels_.astype(np.int64)
+
+
+class OnlineKMeans(StreamingBaseline):
+    """Mini-batch k-means in one pass: centres move to the running means of what they were given.
+
+    ``fit`` goes through the rows in mini-batches, and a row's label is that given when its batch was learnt; nothing is
+    relabelled later. Each call of ``partial_fit`` is one mini-batch, as in scikit-learn. The first, which
+    chooses the centres, must have at least K rows; ``fit`` sees to it.
+
+    Args:
+        n_clusters: K, which it is told.
+        spherical: whether rows are directions; then centres are brought back to unit length after each batch.
+        batch_size: rows in a mini-batch of ``fit``.
+        seed: an integer.
+
+    Attributes:
+        centers_: (K, D).
+
+    >>> model = OnlineKMeans(2).fit([[0.0], [9.0], [0.5], [9.5]])
+    >>> model.partial_fit([[0.25]]).labels_ == model.partial_fit([[0.0]]).labels_
+    array([ True])
+    """
+
+    _model: MiniBatchKMeans
+
+    def __init__(self, n_clusters: int, *, spherical: bool = False, batch_size: int = 100, seed: int = 0) -> None:
+        self.n_clusters = n_clusters
+        self.spherical = spherical
+        self.batch_size = batch_size
+        self.seed = seed
+
+    @property
+    def centers_(self) -> Float:
+        """Centres of the clusters, (K, D)."""
+        return self._model.cluster_centers_
+
+    def _cluster(self, X: Float, t: Float) -> Labels:
+        K = whole("n_clusters", self.n_clusters, 1, len(X))
+        size = whole("batch_size", self.batch_size, 1)
+        seed = whole("seed", self.seed, 0, LARGEST_SEED)
+        rows = directions(X) if self.spherical else X
+        self._model = MiniBatchKMeans(K, n_init=3, random_state=seed)
+        cuts = [0, *range(max(size, K), len(rows), size), len(rows)]
+        return np.concatenate([self._learn(rows[a:b]) for a, b in pairwise(cuts)])
+
+    def _go_on(self, X: Float) -> Labels:
+        return self._learn(directions(X) if self.spherical else X)
+
+    def _learn(self, rows: Float) -> Labels:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self._model.partial_fit(rows)
+        if self.spherical:
+            self._model.cluster_centers_ = _unit(self._model.cluster_centers_, self._model.cluster_centers_)
+        return self._model.labels_.astype(np.int64)
+
+
+def directions(X: Float) -> Float:
+    """Return the rows of X (n, D) scaled to unit length.
+
+    >>> directions(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+    lengths = np.linalg.norm(X, axis=1)
+    bad = np.flatnonzero(~((lengths > 0) & (lengths < np.inf)))
+    if bad.size:
+        raise ValueError(f"a direction must have a positive finite length, got {lengths[bad[0]]} at row {bad[0]}")
+    return X / lengths[:, None]
+
+
+def _unit(sums: Float, otherwise: Float) -> Float:
+    """Return sums (K, D) scaled to unit length, or the other (K, D) where they are 0."""
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.where(lengths > 0, sums / np.where(lengths > 0, lengths, 1.0), otherwise)
+
+
+def _spherical(rows: Float, K: int, max_iter: int, rng: np.random.RandomState) -> tuple[float, Labels, Float]:
+    """Return Σ |x − its centre|², the labels and the centres, from one start, on unit rows."""
+    centers, _ = kmeans_plusplus(rows, K, random_state=rng)
+    labels = np.full(len(rows), -1)
+    for _ in range(max_iter):
+        cosines = rows @ centers.T
+        before, labels = labels, np.argmax(cosines, axis=1)
+        if np.array_equal(before, labels):
+            break
+        sums = np.zeros_like(centers)
+        np.add.at(sums, labels, rows)
+        centers = _unit(sums, centers)
+    return float(np.sum((rows - centers[labels]) ** 2)), labels, centers
