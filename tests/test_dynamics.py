@@ -71,7 +71,7 @@ class TestKernels:
             (Exponential(3.0), lambda delta: np.exp(-delta / 3.0)),
             (Oscillatory(7.0), lambda delta: np.cos(np.pi * delta / 7.0) ** 2),
         ],
-        ids=repr,
+        ids=["stationary", "exponential", "oscillatory"],
     )
     def test_closed_form(self, dynamics, closed_form):
         np.testing.assert_allclose(dynamics.kernel(DELAYS), closed_form(DELAYS), rtol=0, atol=1e-13)
