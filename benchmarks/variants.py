@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -64,14 +65,18 @@ def methods(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
 
 
 def single_rows(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
-    """One row at a time: the engine's own step, ``partial_fit``, and river's fastest."""
+    """One row at a time: the engine's own step, ``learn_one``, ``partial_fit``, and river's fastest."""
     K, D = 10, 8
     X = data.gaussian(K, D, data.pool_size(D, 1 << 14, settings.pool_bytes), 0).pool
-    stepped, fitted = (_model(Gaussian(1.0, data.SPREAD**2)) for _ in range(2))
-    for model in (stepped, fitted):
+    stepped, learning, fitted = (_model(Gaussian(1.0, data.SPREAD**2)) for _ in range(3))
+    for model in (stepped, learning, fitted):
         model.partial_fit(X)
-    names = ["the engine's own step", "partial_fit of one row"]
-    feeders = [Feeder(_stepper(stepped), X, 1), Feeder(fitted.partial_fit, X, 1)]
+    names = ["the engine's own step", "learn_one", "partial_fit of one row"]
+    feeders = [
+        Feeder(_stepper(stepped), X, 1),
+        Feeder(lambda rows: learning.learn_one(rows[0]), X, 1),
+        Feeder(fitted.partial_fit, X, 1),
+    ]
     if has_river():
         from benchmarks.systems import rivers
 
@@ -108,10 +113,9 @@ def _model(family: Family, kind: Dynamics | None = None) -> DynamicalMixture:
 def _stepper(model: DynamicalMixture) -> Callable[[data.Float], object]:
     """Return a call of the engine without the estimator about it: no validation, no bookkeeping."""
     engine = model._engine
-    clock = np.array([engine.time])
+    clock = itertools.count(engine.time + 1.0)
 
     def step(rows: data.Float) -> object:
-        clock[0] += 1.0
-        return engine.run(rows, clock)
+        return engine.run_one(rows[0], next(clock))
 
     return step
