@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dyncrp import DynamicalCRP
-
 from experiments import figures, summary, sweep
 from experiments.store import Row, Table
 from experiments.streams import DYNAMICS, seeds
@@ -75,7 +74,7 @@ def compare(draws: Draws) -> list[Row]:
 
 
 def slopes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the slope of log error against log number of samples of every row, and the ratio of error to expectation."""
+    """Return the slope of log error against log number of samples for every row, and the ratio of error to what is expected."""
     fits = [np.polyfit(np.log(row.samples), np.log(row.errors), 1)[0] for row in frame.itertuples()]
     ratios = [np.mean(row.errors / row.expected) for row in frame.itertuples()]
     return frame.assign(slope=fits, ratio=ratios)

@@ -27,7 +27,6 @@ from dyncrp import (
 )
 from dyncrp.datasets import Mixture, sample_mixture
 from dyncrp.metrics import agreement
-
 from experiments.store import Row
 
 DYNAMICS = {
@@ -110,7 +109,7 @@ def schema(kind: type[Stream]) -> pa.Schema:
 
 
 def grid(kind: type[Stream], *, seeds: int, **values: Iterable[Any]) -> list[Stream]:
-    """Return every combination of field values, for all dynamics; dynamics vary fastest, so that work is spread evenly."""
+    """Return every combination of field values, for all dynamics, which vary fastest: work is spread evenly."""
     combinations = product(range(seeds), *values.values(), DYNAMICS)
     return [
         kind(seed=seed, dynamics=dynamics, **dict(zip(values, rest, strict=True)))

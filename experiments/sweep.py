@@ -1,4 +1,4 @@
-"""Many small tasks on the cores of this machine, or on a cluster: batched, resumable, and the same wherever they run."""
+"""Many small tasks on the cores of this machine, or on a cluster: batched, resumable, the same wherever they run."""
 
 from __future__ import annotations
 
