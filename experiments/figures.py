@@ -68,6 +68,10 @@ def comparison(frame: pd.DataFrame, title: str, signal: str, folder: Path, name:
     save(_creation(frame, title), folder, f"{name}_creation")
 
 
+def _signed(text: str) -> str:
+    return text.replace("-", "−")
+
+
 def _panels(rows: int, height: float, title: str, what: str = " data", **shared: Any) -> tuple[Figure, NDArray[Any]]:
     """Return a row of panels for each measure, a column for each dynamics."""
     figure = Figure(figsize=(12, height), layout="constrained")
@@ -184,9 +188,9 @@ def wrong_dynamics(frame: pd.DataFrame, folder: Path) -> None:
     best = frame.loc[frame.groupby(stream_columns(frame))["log_evidence"].idxmax()]
     won = best.groupby(cells).size() / best.groupby("dynamics").size()
 
-    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    figure = Figure(figsize=(13, 5.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    notes = lost["mean"].map("{:+.3f}".format) + " ± " + lost["error"].map("{:.3f}".format)
+    notes = lost["mean"].map(lambda gain: _signed(f"{gain:+.3f}")) + "\n± " + lost["error"].map("{:.3f}".format)
     _matrix(left, "mean AMI\nand its gain on the same streams", frame.groupby(cells)["ami"].mean(), notes, lost["mean"])
     _matrix(middle, "inferred / true clusters,\nmedian", ratio, None, -np.abs(np.log(ratio)))
     _matrix(right, "share of streams on which\nit has the highest evidence", won, None, won)
@@ -205,7 +209,7 @@ def _matrix(axis: Axes, title: str, values: pd.Series, notes: pd.Series | None, 
         if notes is not None and truth != told:
             text += f"\n{notes[truth, told]}"
         axis.text(j, i, text, ha="center", va="center", fontweight="bold" if i == j else "normal", fontsize=9)
-    axis.set_xticks(range(len(names)), names)
+    axis.set_xticks(range(len(names)), names, rotation=20, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(names)), names)
     axis.set_xlabel("inference told")
     axis.set_ylabel("data are")
@@ -239,7 +243,7 @@ def prior_marginals(marginals: Mapping[tuple[str, float], tuple[Float, Float]], 
 def prior_errors(frame: pd.DataFrame, folder: Path) -> None:
     """Draw mean squared error against the number of samples, and what to expect of it if the recursion is exact."""
     figure, axes = _panels(
-        1, 4.0, "Monte Carlo against the recursion: mean squared error", "", sharex=True, sharey=True
+        1, 4.8, "Monte Carlo against the recursion: mean squared error", "", sharex=True, sharey=True
     )
     looks = (("#0072B2", "o", 4), ("#E69F00", "s", 9), ("#009E73", "^", 7), ("#000000", "x", 5))  # they overlap
     slopes = mean_and_error(frame, ["dynamics", "alpha"], "slope")
@@ -248,13 +252,13 @@ def prior_errors(frame: pd.DataFrame, folder: Path) -> None:
         for (alpha, runs), (color, marker, size) in zip(there.groupby("alpha"), looks, strict=True):
             x = runs["samples"].iloc[0]
             slope, error = slopes.loc[(dynamics, alpha)]
-            label = f"α = {alpha:g}: slope {slope:.3f} ± {error:.3f}"
+            label = _signed(f"α = {alpha:g}: slope {slope:.3f} ± {error:.3f}")
             errors = np.mean(np.stack(runs["errors"]), axis=0)
             axis.plot(x, errors, marker, color=color, markersize=size, markerfacecolor="none", label=label)
             axis.plot(x, runs["expected"].iloc[0], color=color, linewidth=0.8)
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_xlabel("seatings drawn")
-        axis.legend(fontsize=9, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+        axis.legend(fontsize=9, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     axes[0, 0].set_ylabel("mean squared error\n(lines: expected if exact)")
     save(figure, folder, "prior_errors")

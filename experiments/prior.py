@@ -74,7 +74,7 @@ def compare(draws: Draws) -> list[Row]:
 
 
 def slopes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the slope of log error against log number of samples for every row, and the ratio of error to what is expected."""
+    """Add, for every row, the slope of log error against log number of samples, and the ratio of errors to expected."""
     fits = [np.polyfit(np.log(row.samples), np.log(row.errors), 1)[0] for row in frame.itertuples()]
     ratios = [np.mean(row.errors / row.expected) for row in frame.itertuples()]
     return frame.assign(slope=fits, ratio=ratios)

@@ -177,11 +177,15 @@ def _measure(stream: Stream, names: Sequence[str], make: Make) -> list[Row]:
     X, truth, _ = draw(stream)
     rows = []
     for name in names:
-        _warm(make, name, type(stream))
-        model = make(name, stream, len(np.unique(truth)))
-        start = time.thread_time()
-        model.fit(X)
-        seconds = time.thread_time() - start
+        try:
+            _warm(make, name, type(stream))
+            model = make(name, stream, len(np.unique(truth)))
+            start = time.thread_time()
+            model.fit(X)
+            seconds = time.thread_time() - start
+        except Exception as error:
+            error.add_note(f"{name} on {stream}")
+            raise
         rows.append(
             asdict(stream)
             | {"system": name}
