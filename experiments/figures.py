@@ -53,6 +53,8 @@ def style(system: str) -> dict[str, Any]:
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write a figure twice; the same figure gives the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # it is laid out now; again for each file would take as long again
     figure.savefig(folder / f"{name}.png", dpi=150)
     with mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

@@ -23,40 +23,46 @@ def small(quick):
     return [replace(stream, n=50) for stream in kept]
 
 
-@pytest.mark.parametrize(
-    ("module", "names"),
-    [
-        (gaussians, ["gaussians_by_alpha", "gaussians_by_signal", "gaussians_clusters", "gaussians_creation"]),
-        (directions, ["directions_by_alpha", "directions_by_signal", "directions_clusters", "directions_creation"]),
-        (wrong_dynamics, ["wrong_dynamics"]),
-    ],
-)
-def test_an_experiment_runs_draws_and_does_nothing_twice(module, names, tmp_path, monkeypatch, capsys):
-    for grid in (gaussians, directions):
-        monkeypatch.setattr(grid, "QUICK", small(grid.QUICK))
-    arguments = ["--quick", "--backend", "threading", "--n-jobs", "1", "--output", str(tmp_path)]
-    arguments += [] if module is wrong_dynamics else ["--only", "D-CRP", "--only", "R-CRP"]
+ALONE = ["--quick", "--backend", "threading", "--n-jobs", "1"]
+FIGURES = ["by_alpha", "by_signal", "clusters", "creation"]
+
+
+@pytest.mark.parametrize("module", [gaussians, directions])
+def test_a_comparison_runs_draws_and_does_nothing_twice(module, tmp_path, monkeypatch, capsys):
+    drawn = {}
+    monkeypatch.setattr(figures, "save", lambda figure, folder, name: drawn.update({folder / name: figure}))
+    monkeypatch.setattr(module, "QUICK", small(module.QUICK))
+    name = module.__name__.split(".")[1]
+    arguments = [*ALONE, "--output", str(tmp_path), "--only", "D-CRP", "--only", "R-CRP"]
     module.main(arguments)
-    drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
-    assert drawn == sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
-    results = tmp_path / "results" / f"{module.__name__.split('.')[1]}.parquet"
-    before, figure = results.read_bytes(), (tmp_path / "figures" / f"{names[0]}.svg").read_bytes()
-    capsys.readouterr()
+    assert list(drawn) == [tmp_path / "figures" / f"{name}_{figure}" for figure in FIGURES]
+    results = tmp_path / "results" / f"{name}.parquet"
+    before = results.read_bytes()
+    monkeypatch.setattr(figures, "comparison", lambda *_: None)
     module.main(arguments)
-    assert "0 tasks" in capsys.readouterr().err
+    assert "\n0 tasks" in capsys.readouterr().err
     assert results.read_bytes() == before
-    assert (tmp_path / "figures" / f"{names[0]}.svg").read_bytes() == figure
+
+
+def test_the_wrong_dynamics_run_and_draw_to_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(gaussians, "QUICK", small(gaussians.QUICK))
+    wrong_dynamics.main([*ALONE, "--output", str(tmp_path)])
+    folder = tmp_path / "figures"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(before) == {"wrong_dynamics.png", "wrong_dynamics.svg"}
+    wrong_dynamics.main([*ALONE, "--output", str(tmp_path)])
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_the_prior_runs_and_draws(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        prior,
-        "QUICK",
-        [prior.Draws(*each, n_samples=50) for each in prior.product(prior.DYNAMICS, prior.ALPHAS, (0, 1))],
-    )
-    prior.main(["--quick", "--backend", "threading", "--n-jobs", "1", "--output", str(tmp_path)])
-    drawn = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert drawn == {f"prior_{name}.{kind}" for name in ("marginals", "errors") for kind in ("png", "svg")}
+    drawn = {}
+    monkeypatch.setattr(figures, "save", lambda figure, folder, name: drawn.update({name: figure}))
+    monkeypatch.setattr(prior, "QUICK", [replace(draws, n_samples=50) for draws in prior.QUICK if draws.repetition < 2])
+    prior.main([*ALONE, "--output", str(tmp_path)])
+    assert list(drawn) == ["prior_marginals", "prior_errors"]
+    (first, *_), images = drawn["prior_marginals"].axes, drawn["prior_marginals"].axes[:32]
+    assert first.get_title().startswith("Monte Carlo")
+    assert len({image.get_images()[0].get_array().shape for image in images}) == 1
 
 
 def test_the_error_is_what_monte_carlo_makes_if_the_recursion_is_exact():
