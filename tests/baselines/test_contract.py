@@ -97,6 +97,14 @@ def test_the_nearest_exponential_falls_to_1_over_e_at_the_same_delay(dynamics, d
     assert nearest_exponential(0.5 * Exponential(1.0) + 0.5 * Stationary()) == Stationary()
 
 
+def test_the_paper_has_its_own_forms():
+    paper, ours = (make(name, family=FAMILIES[0]).get_params(deep=False) for name in ("D-CRP (paper)", "D-CRP"))
+    assert {key: value for key, value in paper.items() if value != ours[key]} == {
+        "assignment": "variational",
+        "table_count": "posterior",
+    }
+
+
 def test_names_and_families_are_checked():
     with pytest.raises(ValueError, match="name must be one of 'D-CRP', "):
         make("DBSCAN", family=FAMILIES[0])

@@ -73,6 +73,8 @@ def test_online_is_its_plain_twin_however_the_stream_is_cut(family, alpha):
     whole = OnlineDPMeans(family, alpha).fit(X)
     np.testing.assert_array_equal(whole.labels_, expected)
     assert whole.n_clusters_ == len(clusters) > 3
+    if radius:
+        np.testing.assert_allclose(np.linalg.norm(whole._centers, axis=1), radius)
     cut = OnlineDPMeans(family, alpha)
     parts = [cut.partial_fit(part).labels_ for part in np.split(X, [1, 50, 120])]
     np.testing.assert_array_equal(np.concatenate(parts), expected)
