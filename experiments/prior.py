@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
         "alpha": pa.float64(),
         "repetition": pa.int16(),
         "n_samples": pa.int32(),
-        "counts": pa.list_(pa.int16(), N * (N + 1) // 2),  # how often customer n sat at table k ≤ n, row by row
+        "counts": pa.list_(pa.int16(), N * (N + 1) // 2),  # how often n sat at table k ≤ n; of the first repetition
         "samples": pa.list_(pa.int32()),  # of the first so many seatings,
         "errors": pa.list_(pa.float64()),  # the mean squared error against the recursion,
         "expected": pa.list_(pa.float64()),  # and its expectation if the recursion is exact
@@ -69,7 +69,8 @@ def compare(draws: Draws) -> list[Row]:
     expected = np.mean(exact * (1.0 - exact)) / samples
     return [
         asdict(draws)
-        | {"counts": counts[TRIANGLE], "samples": samples, "errors": np.array(errors), "expected": expected}
+        | {"counts": None if draws.repetition else counts[TRIANGLE]}
+        | {"samples": samples, "errors": np.array(errors), "expected": expected}
     ]
 
 

@@ -67,8 +67,15 @@ class Table:
     def _write(self, table: pa.Table, path: Path) -> None:
         """Write beside, sync and rename: at any moment the file is as it was or as it will be."""
         beside = path.with_name(path.name + ".tmp")
+        texts = [field.name for field in self.schema if pa.types.is_string(field.type)]  # numbers compress better plain
         with beside.open("wb") as file:
-            pq.write_table(table.replace_schema_metadata(None), file, compression="zstd", compression_level=19)
+            pq.write_table(
+                table.replace_schema_metadata(None),
+                file,
+                use_dictionary=texts,
+                compression="zstd",
+                compression_level=19,
+            )
             file.flush()
             os.fsync(file.fileno())
         beside.rename(path)
