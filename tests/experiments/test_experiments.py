@@ -1,0 +1,86 @@
+"""Every experiment runs at toy size, and draws what it says; the numbers behind the figures are right."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+pytest.importorskip("rich")
+
+import pandas as pd
+
+from dyncrp import baselines
+from experiments import directions, figures, gaussians, prior, summary, wrong_dynamics
+
+
+def small(quick):
+    """Two values of alpha, one of all else, forty observations."""
+    first = quick[0]
+    kept = [stream for stream in quick if stream.n_features == first.n_features and stream.alpha in (2.5, 5.0, 15.0)]
+    return [replace(stream, n=50) for stream in kept]
+
+
+ALONE = ["--quick", "--backend", "threading", "--n-jobs", "1"]
+FIGURES = ["by_alpha", "by_signal", "clusters", "creation"]
+
+
+@pytest.mark.parametrize("module", [gaussians, directions])
+def test_a_comparison_runs_draws_and_does_nothing_twice(module, tmp_path, monkeypatch, capsys):
+    drawn = {}
+    monkeypatch.setattr(figures, "save", lambda figure, folder, name: drawn.update({folder / name: figure}))
+    monkeypatch.setattr(module, "QUICK", small(module.QUICK))
+    name = module.__name__.split(".")[1]
+    arguments = [*ALONE, "--output", str(tmp_path), "--only", "D-CRP", "--only", "R-CRP"]
+    module.main(arguments)
+    assert list(drawn) == [tmp_path / "figures" / f"{name}_{figure}" for figure in FIGURES]
+    results = tmp_path / "results" / f"{name}.parquet"
+    before = results.read_bytes()
+    monkeypatch.setattr(figures, "comparison", lambda *_: None)
+    module.main(arguments)
+    assert "\n0 tasks" in capsys.readouterr().err
+    assert results.read_bytes() == before
+
+
+def test_the_wrong_dynamics_run_and_draw_to_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(gaussians, "QUICK", small(gaussians.QUICK))
+    wrong_dynamics.main([*ALONE, "--output", str(tmp_path)])
+    folder = tmp_path / "figures"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(before) == {"wrong_dynamics.png", "wrong_dynamics.svg"}
+    wrong_dynamics.main([*ALONE, "--output", str(tmp_path)])
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_prior_runs_and_draws(tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(figures, "save", lambda figure, folder, name: drawn.update({name: figure}))
+    monkeypatch.setattr(prior, "QUICK", [replace(draws, n_samples=50) for draws in prior.QUICK if draws.repetition < 2])
+    prior.main([*ALONE, "--output", str(tmp_path)])
+    assert list(drawn) == ["prior_marginals", "prior_errors"]
+    (first, *_), images = drawn["prior_marginals"].axes, drawn["prior_marginals"].axes[:32]
+    assert first.get_title().startswith("Monte Carlo")
+    assert len({image.get_images()[0].get_array().shape for image in images}) == 1
+
+
+def test_the_error_is_what_monte_carlo_makes_if_the_recursion_is_exact():
+    """Mean of 20 runs of 500 seatings: the standard error of the ratio is about 0.01."""
+    draws = [prior.Draws("oscillatory", 10.78, repetition, 500) for repetition in range(20)]
+    frame = prior.slopes(pd.DataFrame([row for each in draws for row in prior.compare(each)]))
+    assert abs(frame["ratio"].mean() - 1.0) < 0.04
+    assert abs(frame["slope"].mean() + 1.0) < 0.04
+    assert prior.square(frame["counts"][0]).sum() == 500 * prior.N
+
+
+def test_every_system_looks_like_no_other_even_without_colours():
+    looks = {(style["marker"], style.get("markerfacecolor")) for style in map(figures.style, baselines.SYSTEMS)}
+    assert len(looks) == len(baselines.SYSTEMS)
+
+
+def test_gains_are_taken_on_the_same_stream():
+    frame = pd.DataFrame(
+        {"seed": [0, 0, 1, 2], "system": ["D-CRP", "Gibbs", "D-CRP", "Gibbs"], "ami": [0.5, 0.75, 0.25, 1.0]}
+    )
+    np.testing.assert_array_equal(summary.ahead(frame), [0.0, 0.25, 0.0, np.nan])
