@@ -13,6 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dyncrp.persistence import sync_folder
+
 Row = dict[str, Any]
 
 
@@ -79,8 +81,4 @@ class Table:
             file.flush()
             os.fsync(file.fileno())
         beside.rename(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path)

@@ -16,6 +16,7 @@ SHORTEST, LATEST = 1e-150, 1e150  # durations from, times up to: a time over a d
 # Seconds in each unit of datetime64, as a fraction; years and months on average.
 UNITS = {"Y": (31_556_952, 1), "M": (2_629_746, 1), "W": (604_800, 1), "D": (86_400, 1), "h": (3600, 1), "m": (60, 1)}
 UNITS |= {"s": (1, 1), "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9)}
+EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
@@ -189,7 +190,16 @@ def _same_kind(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _utc(value: date) -> date | np.datetime64:
+def microseconds(moment: datetime) -> int:
+    """Return a date as microseconds since 1970, exactly; one that names a time zone is brought to UTC.
+
+    >>> microseconds(datetime(1970, 1, 1, 0, 0, 2))
+    2000000
+    """
+    return (_utc(moment, "the time") - EPOCH) // MICROSECOND
+
+
+def _utc(value: date, name: str = "times") -> date | np.datetime64:
     """Return a date in UTC without saying so, as NumPy wants it; a naive one is taken to be in UTC."""
     if value != value:  # the missing date of pandas
         return np.datetime64("NaT")
@@ -197,7 +207,7 @@ def _utc(value: date) -> date | np.datetime64:
         try:
             return value.astimezone(UTC).replace(tzinfo=None)
         except OverflowError:
-            raise ValueError(f"times must lie in the years 1 to 9999 of UTC, got {value}") from None
+            raise ValueError(f"{name} must lie in the years 1 to 9999 of UTC, got {value}") from None
     return value
 
 

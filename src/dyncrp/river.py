@@ -10,7 +10,7 @@ import re
 import struct
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from math import hypot, inf, isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ except ModuleNotFoundError as missing:
         "dyncrp.river needs river: pip install 'dyncrp[river]', or '.[river]' in a clone"
     ) from missing
 
-from dyncrp.checks import LATEST, as_times, real
+from dyncrp.checks import LATEST, as_times, microseconds, real
 from dyncrp.dynamics import Dynamics
 from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
 from dyncrp.mixture import DATES, INDEX, NUMBERS
@@ -45,7 +45,6 @@ MOST_ROWS, MOST_BYTES = 4096, 1 << 20  # that wait
 FEW = 4  # rows that are quicker to learn one by one
 FAR = 1e30  # a row that is not longer is looked at no further, if the family allows
 GROWING = (Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher)  # an engine can be widened for these
-EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 LATEST_DATE = 9e12  # seconds that int64 has the microseconds of
 
 
@@ -432,15 +431,12 @@ def _longest(family: Family) -> float:
 def _microseconds(t: date | np.datetime64) -> int:
     """Return a date as microseconds since 1970, like ``checks.as_times``."""
     if type(t) is datetime:
-        try:
-            return ((t if t.tzinfo is None else t.astimezone(UTC).replace(tzinfo=None)) - EPOCH) // MICROSECOND
-        except OverflowError:
-            raise ValueError(f"the time must lie in the years 1 to 9999 of UTC, got {t!r}") from None
+        return microseconds(t)
     seconds = as_times(np.array([t]))[0]
     if abs(seconds) > LATEST_DATE:
         raise ValueError(f"the time must lie within 285,000 years of 1970, got {t!r}")
     if isinstance(t, np.datetime64):
         return int(t.astype("M8[us]").astype(np.int64))
     if isinstance(t, datetime):
-        return _microseconds(datetime.fromisoformat(t.isoformat(timespec="microseconds")))
-    return _microseconds(datetime(t.year, t.month, t.day))
+        return microseconds(datetime.fromisoformat(t.isoformat(timespec="microseconds")))
+    return microseconds(datetime(t.year, t.month, t.day))

@@ -136,7 +136,7 @@ class Run:
     @property
     def learning(self) -> int:
         """How many rows the model must see first to learn what is unknown."""
-        if hasattr(self.model, "_engine"):
+        if self.model.__sklearn_is_fitted__():
             return 0
         wanted = self.model._checked()
         return wanted.warmup if wanted.settled is None else 0
@@ -165,7 +165,7 @@ class Run:
             if held or not finished:
                 self._begin()
                 if any(len(chunk.rows) for chunk in held):
-                    if not hasattr(self.model, "_engine"):
+                    if not self.model.__sklearn_is_fitted__():
                         starting(min(least, sum(len(chunk.rows) for chunk in held)))
                     self._label(held)
                 least = 0
@@ -206,7 +206,7 @@ class Run:
             "finished": finished,
         }
         arrays: dict[str, NDArray[Any]] = {"timeline_" + name: array for name, array in self.timeline.arrays().items()}
-        if hasattr(self.model, "_engine"):
+        if self.model.__sklearn_is_fitted__():
             arrays["model"] = np.frombuffer(self.model.to_bytes(), dtype=np.uint8)
         persistence.write(self.checkpoint, persistence.dumps({"run": state}, arrays))
         self._unsaved = 0
@@ -261,7 +261,7 @@ class Run:
 
     def _check_features(self) -> None:
         """Hold the table to the features that the model was learnt on, by name and in order; or by number, unnamed."""
-        if not hasattr(self.model, "_engine"):
+        if not self.model.__sklearn_is_fitted__():
             return
         wanted, found = getattr(self.model, "feature_names_in_", None), self.table.features
         if wanted is None and len(found) != self.model.n_features_in_:
@@ -279,7 +279,7 @@ class Run:
         """Return the rows that the family takes; of others, say where they are, or leave them out."""
         if not len(chunk.rows):
             return chunk
-        family = self.model.family_ if hasattr(self.model, "_engine") else self.model._checked().family
+        family = self.model.family_ if self.model.__sklearn_is_fitted__() else self.model._checked().family
         try:
             family.check(chunk.X)
         except ValueError as error:
@@ -321,7 +321,7 @@ class Run:
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
         times = np.concatenate(dates) if dates else None
-        fresh = not hasattr(self.model, "_engine")
+        fresh = not self.model.__sklearn_is_fitted__()
         try:
             with warnings.catch_warnings():  # of rows without names: the names were compared
                 warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)

@@ -117,24 +117,22 @@ class CompiledEngine:
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence. For loops."""
-        done = self._run_single(x, t, True)
-        if done is None:
-            trace = self.run(x[None, :], np.array([t]))
-            return int(trace.labels[0]), float(trace.log_evidence[0])
-        record = done[0]
-        return record.labels.item(0), record.log_evidence.item(0)
+        return self._one(x, t, True)
 
     def judge_one(self, x: Float, t: float) -> tuple[int, float]:
         """Return the place of the table that a valid x (D,) would join at time t, K for a new one, and log evidence.
 
         Changes nothing. For loops.
         """
-        done = self._run_single(x, t, False)
-        if done is None:
-            trace = self._stretch(x[None, :], np.array([t]), self._judging)
-            return int(trace.labels[0]), float(trace.log_evidence[0])
-        record = done[0]
-        return record.labels.item(0), record.log_evidence.item(0)
+        return self._one(x, t, False)
+
+    def _one(self, x: Float, t: float, learn: bool) -> tuple[int, float]:
+        done = self._run_single(x, t, learn)
+        if done is not None:
+            return done[0].labels.item(0), done[0].log_evidence.item(0)
+        X, times = x[None, :], np.array([t])
+        trace = self.run(X, times) if learn else self._stretch(X, times, self._judging)
+        return trace.labels.item(0), trace.log_evidence.item(0)
 
     def _run_single(self, x: Float, t: float, learn: bool) -> tuple[Record, NDArray[np.int64]] | None:
         """Hand one row to the kernel in a job that is kept for the purpose.

@@ -7,17 +7,15 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import LATEST
+from dyncrp.checks import LATEST, microseconds
 
 BLOCK = 1 << 20  # bytes to read at a time
-EPOCH = datetime(1970, 1, 1)
-MICROSECOND = timedelta(microseconds=1)
 NUMBERS, DATES, ZONED = "numbers", "dates without a time zone", "dates with a time zone"
 
 Place = dict[str, Any]  # where to go on: plain values, "row" among them
@@ -245,7 +243,7 @@ class Table(ABC):
         for i, cell in enumerate(column):
             moment = _moment(cell)
             if moment is not None and (moment.tzinfo is not None) == (self.clock == ZONED):
-                ticks[i], untimely[i] = (moment.replace(tzinfo=None) - EPOCH) // MICROSECOND, False
+                ticks[i], untimely[i] = microseconds(moment), False
         return ticks.view("M8[us]"), untimely
 
     def _check_order(self, chunk: Chunk) -> None:
