@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from experiments.store import Row, Table
-from experiments.streams import SLOW
+from experiments.streams import ONE_SEED, SLOW
 
 HERE = Path(__file__).parent
 BACKENDS = ("loky", "threading", "multiprocessing", "ray", "dask")
@@ -55,10 +55,14 @@ def chosen(options: argparse.Namespace, usual: Sequence[str]) -> list[str]:
 
 
 def pending(streams: Sequence[Any], names: Sequence[str], table: Table) -> list[Task]:
-    """Return (stream, names of systems) for what the table does not have yet."""
+    """Return (stream, names of systems) for what the table does not have yet, and is to have."""
     have = set(table.read()[table.key].itertuples(index=False, name=None))
-    missing = [(stream, tuple(name for name in names if (*astuple(stream), name) not in have)) for stream in streams]
-    return [task for task in missing if task[1]]
+
+    def missing(stream: Any) -> tuple[str, ...]:
+        asked = (name for name in names if stream.seed == 0 or name not in ONE_SEED)
+        return tuple(name for name in asked if (*astuple(stream), name) not in have)
+
+    return [(stream, left) for stream in streams if (left := missing(stream))]
 
 
 def run(work: Work, tasks: Sequence[Task], table: Table, options: argparse.Namespace) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dyncrp import DynamicalCRP, Gaussian
-from dyncrp.baselines import VariationalMixture
+from dyncrp.baselines import VariationalMixture, make
 from dyncrp.baselines.variational import LEAST_COMPONENTS
 from dyncrp.datasets import sample_mixture
 from dyncrp.metrics import agreement
@@ -33,5 +33,7 @@ def test_truncation():
     assert VariationalMixture(FAMILY, 1e-3).fit(X).mixture_.n_components == LEAST_COMPONENTS
     assert VariationalMixture(FAMILY, n_components=4).fit(X).n_clusters_ <= 4
     assert VariationalMixture(FAMILY).fit(X[:3]).mixture_.n_components == 3
+    assert VariationalMixture(FAMILY, n_components=9).fit(X[:3]).mixture_.n_components == 3
+    assert make("variational", family=FAMILY, n_clusters=7).fit(X).mixture_.n_components == 11
     with pytest.raises(ValueError, match="n_components"):
         VariationalMixture(FAMILY, n_components=0).fit(X)

@@ -96,6 +96,11 @@ def test_only_the_systems_that_are_missing_run(tmp_path):
     assert tasks == [(STREAMS[0], ("k-means",)), (STREAMS[1], ("D-CRP", "k-means"))]
 
 
+def test_the_slowest_systems_have_the_first_seed_only(tmp_path):
+    tasks = sweep.pending(STREAMS, ("D-CRP", "dd-CRP"), table(tmp_path))
+    assert [names for _, names in tasks] == [("D-CRP", "dd-CRP")] * 4 + [("D-CRP",)] * 4
+
+
 def test_systems_can_be_chosen():
     assert sweep.chosen(options(), NAMES) == list(NAMES)
     assert sweep.chosen(options("--systems", "fast"), NAMES) == ["D-CRP", "k-means"]

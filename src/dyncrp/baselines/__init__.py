@@ -10,6 +10,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -63,6 +64,11 @@ class Truth(NamedTuple):
             raise ValueError("k-means is told the number of clusters: give n_clusters")
         return self.n_clusters
 
+    @property
+    def truncation(self) -> int | None:
+        """Half as many clusters again as there are, if that is known: room for those who need to be given some."""
+        return None if self.n_clusters is None else math.ceil(1.5 * self.n_clusters)
+
 
 class System(NamedTuple):
     """A system: how to make it, whether it sees each row once and in order, what it is told, and on what it works."""
@@ -110,9 +116,9 @@ SYSTEMS: dict[str, System] = {
     ),
     "Gibbs": System(lambda its: GibbsMixture(its.family, its.alpha, seed=its.seed), False, _MODEL, _THREE, "Neal 2000"),
     "variational": System(
-        lambda its: VariationalMixture(its.family, its.alpha, seed=its.seed),
+        lambda its: VariationalMixture(its.family, its.alpha, n_components=its.truncation, seed=its.seed),
         False,
-        _MODEL,
+        ("family", "alpha", "n_clusters"),
         (Gaussian,),
         "Blei and Jordan 2006",
     ),
@@ -149,7 +155,7 @@ def make(
         family: how observations are distributed about a cluster.
         dynamics: how tables are forgotten; None is ``Stationary()``.
         alpha: how readily new tables open.
-        n_clusters: the true number of clusters, which only k-means needs.
+        n_clusters: the true number of clusters, which only k-means needs, and the variational mixture makes use of.
         seed: an integer, for those that draw random numbers.
     """
     if name not in SYSTEMS:

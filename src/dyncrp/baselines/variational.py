@@ -30,7 +30,7 @@ class VariationalMixture(Baseline):
         family: a Gaussian.
         alpha: α.
         n_components: the truncation; None is twice the number of tables that the CRP expects of as many rows,
-            Σ_n α/(α + n), at least 10, and no more than there are rows.
+            Σ_n α/(α + n), at least 10. With fewer rows than that, it is their number.
         max_iter: at most how many steps.
         seed: an integer.
 
@@ -66,7 +66,7 @@ class VariationalMixture(Baseline):
             expected = float(np.sum(alpha / (alpha + np.arange(len(X)))))
             truncation = min(max(math.ceil(2.0 * expected), LEAST_COMPONENTS), len(X))
         else:
-            truncation = whole("n_components", self.n_components, 1, len(X))
+            truncation = min(whole("n_components", self.n_components, 1), len(X))
         rows = family.coordinates(family.check(X)) / np.sqrt(family.variance)
         mixture = BayesianGaussianMixture(
             n_components=truncation,
