@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from experiments import figures, streams, summary, sweep
 from experiments.store import Table
 from experiments.streams import DirectionStream
@@ -24,20 +26,25 @@ QUICK = streams.grid(
 TOO_SLOW = "dd-CRP"  # for all: it takes longer than all others together, and no part in the paper's figure
 
 
+def table(folder: Path = sweep.HERE) -> Table:
+    """Return the results kept in a folder; by default, of the full run."""
+    path = folder / "results" / "directions.parquet"
+    return Table(path, streams.schema(DirectionStream), streams.key(DirectionStream))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, draw, print."""
     every = streams.systems(DirectionStream)
     options = sweep.parser("directions", __doc__, every).parse_args(arguments)
     folder = sweep.output(options)
-    table = Table(
-        folder / "results" / "directions.parquet", streams.schema(DirectionStream), streams.key(DirectionStream)
-    )
+    results = table(folder)
     names = sweep.chosen(options, [name for name in every if name != TOO_SLOW])
-    tasks = sweep.pending(QUICK if options.quick else FULL, names, table)
-    frame = sweep.run(streams.compare_systems, tasks, table, options)
+    tasks = sweep.pending(QUICK if options.quick else FULL, names, results)
+    frame = sweep.run(streams.compare_systems, tasks, results, options)
     frame["signal"] = frame["concentration"]
     figures.comparison(frame, "Mixtures of von Mises–Fisher", "concentration κ", folder / "figures", "directions")
-    summary.show_comparison(frame)
+    for title, values in summary.comparison(frame).items():
+        summary.show(title, values)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dyncrp import baselines
 from experiments.streams import CHECKPOINTS, DYNAMICS
-from experiments.summary import ahead, mean_and_error, stream_columns
+from experiments.summary import ahead, mean_and_error, signed, stream_columns
 
 Float = NDArray[np.float64]
 
@@ -68,10 +68,6 @@ def comparison(frame: pd.DataFrame, title: str, signal: str, folder: Path, name:
     save(_agreement(frame, "signal", signal, title), folder, f"{name}_by_signal")
     save(_clusters(frame, title), folder, f"{name}_clusters")
     save(_creation(frame, title), folder, f"{name}_creation")
-
-
-def _signed(text: str) -> str:
-    return text.replace("-", "−")
 
 
 def _panels(rows: int, height: float, title: str, what: str = " data", **shared: Any) -> tuple[Figure, NDArray[Any]]:
@@ -180,22 +176,14 @@ def _mean_share(frame: pd.DataFrame, column: str) -> Float:
     return np.mean(np.stack(frame[column]) / frame["n_true"].to_numpy()[:, None], axis=0)
 
 
-def wrong_dynamics(frame: pd.DataFrame, folder: Path) -> None:
-    """Draw, for each dynamics of the data (rows) and of the inference (columns): AMI, clusters, and evidence."""
-    cells = ["dynamics", "system"]
-    told_truth = frame[frame["system"] == frame["dynamics"]].set_index(stream_columns(frame))["ami"]
-    streams = pd.MultiIndex.from_frame(frame[stream_columns(frame)])
-    lost = mean_and_error(frame.assign(lost=frame["ami"] - told_truth.reindex(streams).to_numpy()), cells, "lost")
-    ratio = (frame["n_clusters"] / frame["n_true"]).groupby([frame[column] for column in cells]).median()
-    best = frame.loc[frame.groupby(stream_columns(frame))["log_evidence"].idxmax()]
-    won = best.groupby(cells).size() / best.groupby("dynamics").size()
-
+def wrong_dynamics(cells: pd.DataFrame, folder: Path) -> None:
+    """Draw ``summary.wrong_dynamics``: data in rows, inference in columns; AMI, clusters, and evidence."""
     figure = Figure(figsize=(13, 5.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    notes = lost["mean"].map(lambda gain: _signed(f"{gain:+.3f}")) + "\n± " + lost["error"].map("{:.3f}".format)
-    _matrix(left, "mean AMI\nand its gain on the same streams", frame.groupby(cells)["ami"].mean(), notes, lost["mean"])
-    _matrix(middle, "inferred / true clusters,\nmedian", ratio, None, -np.abs(np.log(ratio)))
-    _matrix(right, "share of streams on which\nit has the highest evidence", won, None, won)
+    notes = cells["gain"].map(lambda gain: signed(f"{gain:+.3f}")) + "\n± " + cells["error"].map("{:.3f}".format)
+    _matrix(left, "mean AMI\nand its gain on the same streams", cells["ami"], notes, cells["gain"])
+    _matrix(middle, "inferred / true clusters,\nmedian", cells["ratio"], None, -np.abs(np.log(cells["ratio"])))
+    _matrix(right, "share of streams on which\nit has the highest evidence", cells["won"], None, cells["won"])
     figure.suptitle("The D-CRP told the wrong dynamics, on mixtures of Gaussians", x=0.01, ha="left", fontweight="bold")
     save(figure, folder, "wrong_dynamics")
 
@@ -254,7 +242,7 @@ def prior_errors(frame: pd.DataFrame, folder: Path) -> None:
         for (alpha, runs), (color, marker, size) in zip(there.groupby("alpha"), looks, strict=True):
             x = runs["samples"].iloc[0]
             slope, error = slopes.loc[(dynamics, alpha)]
-            label = _signed(f"α = {alpha:g}: slope {slope:.3f} ± {error:.3f}")
+            label = signed(f"α = {alpha:g}: slope {slope:.3f} ± {error:.3f}")
             errors = np.mean(np.stack(runs["errors"]), axis=0)
             axis.plot(x, errors, marker, color=color, markersize=size, markerfacecolor="none", label=label)
             axis.plot(x, runs["expected"].iloc[0], color=color, linewidth=0.8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from experiments import figures, streams, summary, sweep
@@ -27,17 +29,23 @@ QUICK = streams.grid(
 )
 
 
+def table(folder: Path = sweep.HERE) -> Table:
+    """Return the results kept in a folder; by default, of the full run."""
+    return Table(folder / "results" / "gaussians.parquet", streams.schema(GaussianStream), streams.key(GaussianStream))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, draw, print."""
     usual = streams.systems(GaussianStream)
     options = sweep.parser("gaussians", __doc__, usual).parse_args(arguments)
     folder = sweep.output(options)
-    table = Table(folder / "results" / "gaussians.parquet", streams.schema(GaussianStream), streams.key(GaussianStream))
-    tasks = sweep.pending(QUICK if options.quick else FULL, sweep.chosen(options, usual), table)
-    frame = sweep.run(streams.compare_systems, tasks, table, options)
+    results = table(folder)
+    tasks = sweep.pending(QUICK if options.quick else FULL, sweep.chosen(options, usual), results)
+    frame = sweep.run(streams.compare_systems, tasks, results, options)
     frame["signal"] = np.sqrt(frame["prior_variance"] / frame["variance"])
     figures.comparison(frame, "Mixtures of Gaussians", "signal to noise ρ/σ", folder / "figures", "gaussians")
-    summary.show_comparison(frame)
+    for title, values in summary.comparison(frame).items():
+        summary.show(title, values)
 
 
 if __name__ == "__main__":

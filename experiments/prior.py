@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, astuple, dataclass
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -81,6 +82,23 @@ def slopes(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(slope=fits, ratio=ratios)
 
 
+def convergence(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return means of slopes and ratios over repetitions as text: a row for each alpha, a column for each dynamics."""
+    titles = {"slope": "slope of the mean squared error (perfect: −1)", "ratio": "error / expected (perfect: 1)"}
+    return {
+        title: summary.mean_and_error(frame, ["alpha", "dynamics"], column)
+        .apply(summary.plus_minus, axis=1)
+        .unstack()[list(DYNAMICS)]
+        .rename(index="α = {:g}".format)
+        for column, title in titles.items()
+    }
+
+
+def table(folder: Path = sweep.HERE) -> Table:
+    """Return the results kept in a folder; by default, of the full run."""
+    return Table(folder / "results" / "prior.parquet", SCHEMA, list(Draws.__dataclass_fields__))
+
+
 def square(triangle: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a row for each customer and a column for each table, 0 above the diagonal."""
     full = np.zeros((N, N))
@@ -92,10 +110,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Parse, run, draw, print."""
     options = sweep.parser("prior", __doc__).parse_args(arguments)
     folder = sweep.output(options)
-    table = Table(folder / "results" / "prior.parquet", SCHEMA, list(Draws.__dataclass_fields__))
-    have = set(table.read()[table.key].itertuples(index=False, name=None))
+    results = table(folder)
+    have = set(results.read()[results.key].itertuples(index=False, name=None))
     tasks = [(draws,) for draws in (QUICK if options.quick else FULL) if astuple(draws) not in have]
-    frame = slopes(sweep.run(compare, tasks, table, options))
+    frame = slopes(sweep.run(compare, tasks, results, options))
 
     marginals = {}
     for (dynamics, alpha), repetitions in frame.groupby(["dynamics", "alpha"]):
@@ -104,16 +122,8 @@ def main(arguments: list[str] | None = None) -> None:
         marginals[dynamics, alpha] = square(counts / n_samples), exact
     figures.prior_marginals(marginals, folder / "figures")
     figures.prior_errors(frame, folder / "figures")
-    rows = {
-        measure: {
-            f"{dynamics}, α = {alpha}": f"{mean:.3f} ± {error:.3f}"
-            for (dynamics, alpha), (mean, error) in summary.mean_and_error(
-                frame, ["dynamics", "alpha"], column
-            ).iterrows()
-        }
-        for measure, column in (("slope (perfect: −1)", "slope"), ("error / expected (perfect: 1)", "ratio"))
-    }
-    summary.show("Monte Carlo against the recursion, mean ± standard error over repetitions", pd.DataFrame(rows))
+    for title, values in convergence(frame).items():
+        summary.show(title, values)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,20 @@ def mean_and_error(frame: pd.DataFrame, by: list[str], column: str) -> pd.DataFr
     return pd.DataFrame({"mean": groups.mean(), "error": groups.std(ddof=1) / np.sqrt(groups.count())})
 
 
+def plus_minus(row: pd.Series) -> str:
+    """Return a mean and its standard error as text.
+
+    >>> plus_minus(pd.Series({"mean": -0.5, "error": 0.25}))
+    '−0.500 ± 0.250'
+    """
+    return signed(f"{row['mean']:.3f} ± {row['error']:.3f}")
+
+
+def signed(text: str) -> str:
+    """Return text with minus signs for hyphens."""
+    return text.replace("-", "−")
+
+
 def stream_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that say which stream a row is about: those before ``system``."""
     return list(frame.columns[: frame.columns.get_loc("system")])
@@ -40,7 +54,7 @@ def ahead(frame: pd.DataFrame) -> pd.Series:
 def agreement(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Return mean and standard error of a column as text, a row for each system, a column for each dynamics."""
     values = mean_and_error(frame, ["system", "dynamics"], measure)
-    return _ordered((values["mean"].map("{:.3f}".format) + " ± " + values["error"].map("{:.3f}".format)).unstack())
+    return _ordered(values.apply(plus_minus, axis=1).unstack())
 
 
 def clusters(frame: pd.DataFrame) -> pd.DataFrame:
@@ -71,13 +85,51 @@ def _ordered(values: pd.DataFrame) -> pd.DataFrame:
     ]
 
 
-def show_comparison(frame: pd.DataFrame) -> None:
-    """Print what every system reached, and what it cost."""
-    show("AMI, mean ± standard error", agreement(frame, "ami"))
-    show("AMI less that of the D-CRP on the same streams", agreement(frame.assign(ahead=ahead(frame)), "ahead"))
-    show("NMI, mean ± standard error", agreement(frame, "nmi"))
-    show("inferred / true clusters, median", clusters(frame))
-    show("cost", cost(frame))
+def comparison(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return what every system reached, and what it cost, as text."""
+    return {
+        "AMI": agreement(frame, "ami"),
+        "AMI less that of the D-CRP on the same streams": agreement(frame.assign(ahead=ahead(frame)), "ahead"),
+        "NMI": agreement(frame, "nmi"),
+        "inferred / true clusters, median": clusters(frame),
+        "cost": cost(frame),
+    }
+
+
+def wrong_dynamics(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return, for the dynamics of the data and those that the inference was told: what that did.
+
+    Columns: mean ``ami``; ``gain`` over the AMI with the true dynamics on the same streams, and its standard ``error``;
+    the median ``ratio`` of inferred to true clusters; the share of streams ``won``, those with the highest evidence.
+    """
+    cells = ["dynamics", "system"]
+    told_truth = frame[frame["system"] == frame["dynamics"]].set_index(stream_columns(frame))["ami"]
+    streams = pd.MultiIndex.from_frame(frame[stream_columns(frame)])
+    gain = mean_and_error(frame.assign(gain=frame["ami"] - told_truth.reindex(streams).to_numpy()), cells, "gain")
+    best = frame.loc[frame.groupby(stream_columns(frame))["log_evidence"].idxmax()]
+    won = best.groupby(cells).size() / best.groupby("dynamics").size()
+    return pd.DataFrame(
+        {
+            "ami": frame.groupby(cells)["ami"].mean(),
+            "gain": gain["mean"],
+            "error": gain["error"],
+            "ratio": (frame["n_clusters"] / frame["n_true"]).groupby([frame[column] for column in cells]).median(),
+            "won": won.reindex(gain.index, fill_value=0.0),
+        }
+    )
+
+
+def told(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the same as text: a row for the dynamics of the data, a column for those that the inference was told."""
+    values = wrong_dynamics(frame)
+    gains = values[["gain", "error"]].rename(columns={"gain": "mean"}).apply(plus_minus, axis=1)
+    texts = {
+        "AMI": values["ami"].map("{:.3f}".format),
+        "AMI less that with the true dynamics on the same streams": gains,
+        "inferred / true clusters, median": values["ratio"].map("{:.2f}".format),
+        "share of streams on which it has the highest evidence": values["won"].map("{:.3f}".format),
+    }
+    return {title: text.unstack().loc[list(DYNAMICS), list(DYNAMICS)] for title, text in texts.items()}
 
 
 def show(title: str, frame: pd.DataFrame) -> None:
