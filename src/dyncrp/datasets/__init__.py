@@ -1,5 +1,6 @@
 """Datasets: samplers of streams whose truth is known."""
 
 from dyncrp.datasets.mixtures import Mixture, sample_mixture
+from dyncrp.datasets.sightings import Rooms, rooms
 
-__all__ = ["Mixture", "sample_mixture"]
+__all__ = ["Mixture", "Rooms", "rooms", "sample_mixture"]
