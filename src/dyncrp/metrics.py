@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
 
@@ -30,3 +32,46 @@ def agreement(truth: ArrayLike, labels: ArrayLike) -> Agreement:
         n_clusters=len(np.unique(labels)),
         n_true=len(np.unique(truth)),
     )
+
+
+class Returns(NamedTuple):
+    """For every return to a cluster that was left before: was it recognised (R,), and after how many steps (R,)."""
+
+    recognised: NDArray[np.bool_]
+    steps: NDArray[np.int64]  # −1 where it was not
+
+
+def returns(truth: ArrayLike, labels: ArrayLike, ignore: Collection[int] = ()) -> Returns:
+    """Judge whether clusters are recognised when a stream comes back to them.
+
+    A visit is a run of one true cluster. The home of a cluster is the most frequent label of its earlier observations,
+    if most earlier observations with that label are its own. A return is recognised if the home is also the most
+    frequent label of the visit; the steps are those before the first observation that is given it.
+
+    truth, labels: (N,); ignore: true clusters whose visits do not count, such as hallways between rooms.
+
+    >>> returns([1, 1, 0, 2, 2, 0, 1, 1, 1], [0, 0, 1, 2, 2, 1, 1, 0, 0], ignore=[0])
+    Returns(recognised=array([ True]), steps=array([1]))
+    """
+    true, found = np.asarray(truth), np.asarray(labels)
+    if true.ndim != 1 or true.shape != found.shape:
+        raise ValueError(
+            f"truth and labels must be one number for each observation, got {true.shape} and {found.shape}"
+        )
+    edges = [0, *(np.flatnonzero(np.diff(true)) + 1), len(true)]
+    recognised, steps = [], []
+    for begin, end in pairwise(edges):
+        earlier = true[:begin] == true[begin] if begin < end else np.zeros(0, bool)
+        if earlier.any() and true[begin] not in ignore:
+            home = _most_frequent(found[:begin][earlier])
+            own = _most_frequent(true[:begin][found[:begin] == home]) == true[begin]
+            known = bool(own and _most_frequent(found[begin:end]) == home)
+            recognised.append(known)
+            steps.append(int(np.argmax(found[begin:end] == home)) if known else -1)
+    return Returns(np.array(recognised, dtype=bool), np.array(steps, dtype=np.int64))
+
+
+def _most_frequent(values: NDArray[np.int64]) -> np.int64:
+    """Return the most frequent value; of several, the smallest."""
+    different, counts = np.unique(values, return_counts=True)
+    return different[np.argmax(counts)]
