@@ -28,6 +28,15 @@ def test_demo_prints_both_models_and_draws(tmp_path):
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+def test_demo_of_rooms_prints_three_models_and_draws(tmp_path):
+    figure = tmp_path / "rooms.png"
+    done = runner.invoke(app, ["demo", "--rooms", "--n", "400", "--seed", "1", "--figure", str(figure)])
+    assert done.exit_code == 0, done.output
+    for word in ("sticky", "exponential", "plain CRP", "places", "400 steps"):
+        assert word in done.output
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("figure", ["missing/demo.png", "demo.txt"])
 def test_demo_refuses_a_figure_it_cannot_write_before_working(tmp_path, figure):
     done = runner.invoke(app, ["demo", "--n", "60", "--figure", str(tmp_path / figure)])

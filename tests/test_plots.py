@@ -4,10 +4,12 @@ import io
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 from scipy.sparse import csr_array
 
 import dyncrp
 from dyncrp import Exponential, Stationary, plots
+from dyncrp.datasets import rooms
 
 
 def test_stream_draws_every_observation_and_a_legend_entry_for_each_table():
@@ -162,3 +164,34 @@ def test_a_silence_parts_the_bars_of_a_timeline():
 def test_timeline_refuses(bad):
     with pytest.raises(ValueError, match="must be one"):
         plots.timeline(*bad)
+
+
+def test_a_building_has_its_walls_landmarks_and_walk():
+    house = rooms(300, n_rooms=3, seed=0)
+    (axis,) = plots.building(house).axes
+    walls, steps, landmarks = axis.collections
+    assert len(walls.get_segments()) == len(house.walls)
+    assert len(steps.get_segments()) == 299
+    np.testing.assert_array_equal(landmarks.get_offsets(), house.landmarks)
+    assert sorted(text.get_text() for text in axis.texts) == sorted(map(str, np.unique(house.rooms)))
+    hallway = steps.get_colors()[np.flatnonzero(house.rooms[1:] == 0)]
+    assert np.all(hallway == to_rgba(plots.COLORS[1]))  # orange
+
+
+def test_tables_of_a_building_have_the_colours_of_their_rooms():
+    house = rooms(1500, n_rooms=3, seed=0)
+    shuffled = (house.rooms + 2) % 4
+    truth, found = (plots.building(house, labels).axes[0].collections[1] for labels in (None, shuffled))
+    np.testing.assert_array_equal(truth.get_colors(), found.get_colors())
+    split = np.where(np.arange(1500) == 700, 9, house.rooms)
+    odd = plots.building(house, split).axes[0].collections[1].get_colors()[699]
+    assert odd.tolist() not in truth.get_colors().tolist()
+    beginning = plots.building(house, shuffled, n=200).axes[0].collections[1]
+    np.testing.assert_array_equal(beginning.get_colors(), found.get_colors()[:199])
+    left, right = plots.buildings(house, shuffled).axes
+    assert len(left.collections) == len(right.collections) == 3
+
+
+def test_a_building_refuses_labels_of_another_walk():
+    with pytest.raises(ValueError, match="one whole number ≥ -1 for each of 100 observations"):
+        plots.building(rooms(100, seed=0), np.zeros(99, dtype=int))

@@ -58,12 +58,45 @@ def _root(
 
 @app.command()
 def demo(
-    n: Annotated[int, typer.Option("--n", min=10, help="Observations to sample.")] = 1500,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the stream.")] = 26,
+    n: Annotated[
+        int | None, typer.Option("--n", min=10, help="Observations to sample.", show_default="1500; rooms: 3000")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="26; rooms: 3")] = None,
     figure: Annotated[Path, typer.Option(help="Where to draw the stream: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
+    rooms: Annotated[
+        bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
+    ] = False,
 ) -> None:
     """Sample a stream whose clusters come, go and come back; cluster it, compare with the truth, draw it."""
     _check_writable(figure, "--figure", figure=True)
+    if rooms:
+        _demo_rooms(3000 if n is None else n, 3 if seed is None else seed, figure)
+    else:
+        _demo_stream(1500 if n is None else n, 26 if seed is None else seed, figure)
+
+
+def _demo_rooms(n: int, seed: int, figure: Path) -> None:
+    console = Console()
+    house = job.sample_rooms(n, seed)
+    console.print(
+        f"A robot walks {n} steps through a building of {job.N_ROOMS} rooms and sees some of "
+        f"{len(house.landmarks)} landmarks at each"
+    )
+    with console.status("compiling the engine (the first time only, then it is kept on disk)"):
+        job.find_rooms(job.sample_rooms(10, 0), job.STICKY)
+    table = Table("", "places", "true", "AMI", "returns recognised", "log evidence")
+    found = {name: job.find_rooms(house, dynamics) for name, dynamics in job.ROOM_MODELS.items()}
+    for name, places in found.items():
+        score, back = places.agreement, places.returns
+        recognised = f"{int(np.sum(back.recognised))} of {len(back.steps)}"
+        counts = str(score.n_clusters), str(score.n_true)
+        table.add_row(name, *counts, f"{score.ami:.3f}", recognised, f"{places.log_evidence:.1f}")
+    console.print(table)
+    plots.buildings(house, found["sticky"].labels).savefig(figure, dpi=150)
+    console.print(f"Figure: {figure}")
+
+
+def _demo_stream(n: int, seed: int, figure: Path) -> None:
     console = Console()
     stream = job.sample_stream(n, seed)
     console.print(f"{n} observations from {len(stream.parameters)} clusters that come, go and come back")

@@ -1,4 +1,4 @@
-"""The built-in job: a stream whose clusters come, go and come back, and what two models make of it."""
+"""The built-in jobs: streams whose clusters come, go and come back, and what several models make of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from dyncrp.datasets import Mixture, sample_mixture
+from dyncrp.datasets import Mixture, Rooms, rooms, sample_mixture
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
-from dyncrp.families import Gaussian
-from dyncrp.metrics import Agreement, agreement
+from dyncrp.families import Bernoulli, Gaussian
+from dyncrp.metrics import Agreement, Returns, agreement, returns
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.process import DynamicalCRP
 
@@ -23,6 +23,34 @@ FAMILY = Gaussian(variance=1.0, prior_variance=6.0)
 DYNAMICS: Dynamics = 0.99995 * Exponential(2.0) + 0.00005 * Stationary()
 MODELS: dict[str, Dynamics] = {"right dynamics": DYNAMICS, "plain CRP": Stationary()}
 CHUNK = 25
+
+N_ROOMS = 6
+ROOMS_ALPHA = 0.02
+SIGHTINGS = Bernoulli(a=0.01, b=0.3)  # most landmarks are out of sight
+STICKY: Dynamics = 0.999 * Exponential(5.0) + 0.001 * Stationary()
+ROOM_MODELS: dict[str, Dynamics] = {"sticky": STICKY, "exponential": Exponential(20.0), "plain CRP": Stationary()}
+
+
+@dataclass(frozen=True)
+class Places:
+    """What one model made of a building: labels (N,), agreement with the rooms, returns to them, and evidence."""
+
+    labels: NDArray[np.int64]
+    agreement: Agreement
+    returns: Returns
+    log_evidence: float
+
+
+def sample_rooms(n: int, seed: int) -> Rooms:
+    """Draw a building and n steps through it."""
+    return rooms(n, n_rooms=N_ROOMS, seed=seed)
+
+
+def find_rooms(house: Rooms, dynamics: Dynamics) -> Places:
+    """Cluster what was seen on a walk."""
+    model = DynamicalMixture(SIGHTINGS, dynamics, alpha=ROOMS_ALPHA).fit(house.visibility)
+    back = returns(house.rooms, model.labels_, ignore=[0])
+    return Places(model.labels_, agreement(house.rooms, model.labels_), back, model.log_evidence_)
 
 
 @dataclass(frozen=True)

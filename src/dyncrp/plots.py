@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import issparse
 
 from dyncrp.checks import as_observations, as_times
+from dyncrp.datasets import Rooms
 from dyncrp.dynamics import Dynamics, durations
 from dyncrp.process import occupancy_path
 from dyncrp.tuning import Candidate
@@ -108,6 +109,82 @@ def stream(
     return figure
 
 
+def building(
+    house: Rooms, labels: ArrayLike | None = None, *, n: int | None = None, axis: Axes | None = None
+) -> Figure:
+    """Draw a building of ``dyncrp.datasets.rooms`` and the walk through it, coloured by true room or inferred table.
+
+    labels: (N,) tables; by default the true rooms. n: draw the first so many steps only. axis: where to draw; by
+    default a figure of its own.
+    The number of a room or table is at the middle of its steps. Hallways are orange; a table has the colour of the room
+    that it is matched to, one to one, and a colour of its own without.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+
+    if axis is None:
+        width, depth = np.ptp(house.walls, axis=(0, 1))
+        axis = Figure(figsize=(6.0, 6.0 * depth / width), layout="constrained").add_subplot()
+    shown = house.rooms if labels is None else _labels("labels", labels, len(house.rooms))
+    colors = _building_colors(house.rooms, shown)
+    shown, positions = shown[:n], house.positions[:n]
+    axis.add_collection(LineCollection(list(house.walls), colors="0.25", linewidths=2.2, capstyle="projecting"))
+    steps = np.stack([positions[:-1], positions[1:]], axis=1)
+    of_steps = [colors[label] for label in shown[1:].tolist()]
+    axis.add_collection(LineCollection(list(steps), colors=of_steps, linewidths=1.8, capstyle="round"))
+    x, y = house.landmarks.T
+    axis.scatter(x, y, marker="D", s=9, color="black", zorder=3, linewidths=0)
+    box = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "0.5", "alpha": 0.85, "linewidth": 0.6}
+    for label in np.unique(shown).tolist():
+        at = positions[shown == label]
+        x, y = at[np.argmin(np.sum((at - np.median(at, axis=0)) ** 2, axis=1))]
+        axis.text(x, y, str(label), ha="center", va="center", fontsize=7, bbox=box, zorder=4)
+    (left, lower), (right, upper) = np.min(house.walls, axis=(0, 1)), np.max(house.walls, axis=(0, 1))
+    axis.set(xlim=(left - 0.3, right + 0.3), ylim=(lower - 0.3, upper + 0.3), aspect="equal")
+    axis.set_axis_off()
+    figure = axis.figure
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def buildings(house: Rooms, labels: ArrayLike) -> Figure:
+    """Draw a building twice: with its rooms, and with the tables (N,) that were found."""
+    from matplotlib.figure import Figure
+
+    width, depth = np.ptp(house.walls, axis=(0, 1))
+    figure = Figure(figsize=(12.0, 6.0 * depth / width + 0.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    building(house, axis=left)
+    building(house, labels, axis=right)
+    left.set_title("true rooms (0: hallways)")
+    right.set_title("tables found")
+    return figure
+
+
+def _building_colors(rooms: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[int, Color]:
+    """Return the colour of every label: that of the room it is matched to, or one that no room has."""
+    rank = {0: 1} | {room: room - 1 if room == 1 else room for room in range(1, int(np.max(rooms, initial=0)) + 1)}
+    matched = _match(rooms, labels)
+    spare = len(rank)
+    colors = {}
+    for label in np.unique(labels).tolist():
+        if label in matched:
+            colors[label] = table_style(rank[matched[label]])[0]
+        else:
+            colors[label], spare = table_style(spare)[0], spare + 1
+    return colors
+
+
+def _match(truth: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[int, int]:
+    """Return the true cluster of labels, matched one to one so that as many observations as possible agree."""
+    clusters, cluster = np.unique(truth, return_inverse=True)
+    tables, table = np.unique(labels, return_inverse=True)
+    overlap = np.zeros((len(clusters), len(tables)))
+    np.add.at(overlap, (cluster, table), 1)
+    pairs = zip(*linear_sum_assignment(-overlap), strict=True)
+    return {int(tables[k]): int(clusters[c]) for c, k in pairs if overlap[c, k]}
+
+
 def _labels(name: str, labels: ArrayLike, n: int) -> NDArray[np.int64]:
     array = np.asarray(labels)
     if array.shape != (n,) or array.dtype.kind not in "iu" or np.any(array < -1):
@@ -136,14 +213,12 @@ def _seated(tables: NDArray[np.int64], responsibilities: Any) -> NDArray[np.floa
 
 def _true_colors(truth: NDArray[np.int64], tables: NDArray[np.int64]) -> list[Color]:
     """Match true clusters to tables, one to one, so that as many observations as possible agree; the rest are grey."""
-    clusters, cluster = np.unique(truth, return_inverse=True)
     found = tables >= 0
-    overlap = np.zeros((len(clusters), max(int(np.max(tables)) + 1, 1)))
-    np.add.at(overlap, (cluster[found], tables[found]), 1)
-    matched = {c: k for c, k in zip(*linear_sum_assignment(-overlap), strict=True) if overlap[c, k]}
-    greys = iter(np.resize(UNMATCHED, len(clusters)).tolist())
-    colors = [table_style(int(matched[c]))[0] if c in matched else (next(greys),) * 3 for c in range(len(clusters))]
-    return [colors[c] for c in cluster]
+    matched = {cluster: table for table, cluster in _match(truth[found], tables[found]).items()}
+    greys = iter(np.resize(UNMATCHED, len(truth)).tolist())
+    clusters = np.unique(truth).tolist()
+    colors = {c: table_style(matched[c])[0] if c in matched else (next(greys),) * 3 for c in clusters}
+    return [colors[c] for c in truth.tolist()]
 
 
 def _draw_strips(axis: Axes, x: NDArray[np.float64], strips: dict[str, list[Color]]) -> None:
