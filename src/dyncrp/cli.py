@@ -61,7 +61,7 @@ def demo(
     n: Annotated[
         int | None, typer.Option("--n", min=10, help="Observations to sample.", show_default="1500; rooms: 3000")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="26; rooms: 3")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="26; rooms: 5")] = None,
     figure: Annotated[Path, typer.Option(help="Where to draw the stream: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
     rooms: Annotated[
         bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
@@ -70,7 +70,7 @@ def demo(
     """Sample a stream whose clusters come, go and come back; cluster it, compare with the truth, draw it."""
     _check_writable(figure, "--figure", figure=True)
     if rooms:
-        _demo_rooms(3000 if n is None else n, 3 if seed is None else seed, figure)
+        _demo_rooms(3000 if n is None else n, 5 if seed is None else seed, figure)
     else:
         _demo_stream(1500 if n is None else n, 26 if seed is None else seed, figure)
 
@@ -83,9 +83,9 @@ def _demo_rooms(n: int, seed: int, figure: Path) -> None:
         f"{len(house.landmarks)} landmarks at each"
     )
     with console.status("compiling the engine (the first time only, then it is kept on disk)"):
-        job.find_rooms(job.sample_rooms(10, 0), job.STICKY)
+        job.find_rooms(job.sample_rooms(10, 0), *job.ROOM_MODELS["sticky"])
     table = Table("", "places", "true", "AMI", "returns recognised", "log evidence")
-    found = {name: job.find_rooms(house, dynamics) for name, dynamics in job.ROOM_MODELS.items()}
+    found = {name: job.find_rooms(house, *told) for name, told in job.ROOM_MODELS.items()}
     for name, places in found.items():
         score, back = places.agreement, places.returns
         recognised = f"{int(np.sum(back.recognised))} of {len(back.steps)}"

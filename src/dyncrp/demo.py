@@ -25,10 +25,13 @@ MODELS: dict[str, Dynamics] = {"right dynamics": DYNAMICS, "plain CRP": Stationa
 CHUNK = 25
 
 N_ROOMS = 6
-ROOMS_ALPHA = 0.02
 SIGHTINGS = Bernoulli(a=0.01, b=0.3)  # most landmarks are out of sight
-STICKY: Dynamics = 0.999 * Exponential(5.0) + 0.001 * Stationary()
-ROOM_MODELS: dict[str, Dynamics] = {"sticky": STICKY, "exponential": Exponential(20.0), "plain CRP": Stationary()}
+# Dynamics, and an alpha with which some ten places are expected of 3,000 steps.
+ROOM_MODELS: dict[str, tuple[Dynamics, float]] = {
+    "sticky": (0.999 * Exponential(5.0) + 0.001 * Stationary(), 0.02),
+    "exponential": (Exponential(20.0), 0.07),
+    "plain CRP": (Stationary(), 1.5),
+}
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,9 @@ def sample_rooms(n: int, seed: int) -> Rooms:
     return rooms(n, n_rooms=N_ROOMS, seed=seed)
 
 
-def find_rooms(house: Rooms, dynamics: Dynamics) -> Places:
+def find_rooms(house: Rooms, dynamics: Dynamics, alpha: float) -> Places:
     """Cluster what was seen on a walk."""
-    model = DynamicalMixture(SIGHTINGS, dynamics, alpha=ROOMS_ALPHA).fit(house.visibility)
+    model = DynamicalMixture(SIGHTINGS, dynamics, alpha).fit(house.visibility)
     back = returns(house.rooms, model.labels_, ignore=[0])
     return Places(model.labels_, agreement(house.rooms, model.labels_), back, model.log_evidence_)
 
