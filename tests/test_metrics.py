@@ -30,8 +30,20 @@ def test_a_new_label_for_every_visit_recognises_nothing():
 
 
 def test_one_label_for_all_recognises_only_whom_it_belongs_to():
-    """At the first return three observations are of each place: the smallest number has it, the hallway."""
-    assert judge(np.zeros(17, dtype=int), ignore=[0]) == ([False, False], [-1, -1])
+    assert judge(np.zeros(17, dtype=int)) == ([False] * 4, [-1] * 4)  # nobody has more than half of it
+    assert returns([1, 1, 1, 2, 1], [7] * 5).recognised.tolist() == [True]
+    assert returns([1, 1, 2, 2, 1], [7] * 5).recognised.tolist() == [False]
+
+
+@pytest.mark.parametrize("swap", [{}, {3: 4, 4: 3}, {3: 9, 4: 1}])
+def test_names_do_not_matter(swap):
+    """Two ties: the home is the label that was given last, and it may share a visit with another."""
+    labels = [swap.get(label, label) for label in [4, 3, 5, 4, 3]]
+    assert returns([1, 1, 0, 1, 1], labels).steps.tolist() == [1]
+
+
+def test_none_of_the_tables_is_no_home():
+    assert returns([1, 0, 1], [-1, 0, -1]).recognised.tolist() == [False]
 
 
 def test_most_of_the_visit_must_be_at_home():

@@ -166,28 +166,47 @@ def test_timeline_refuses(bad):
         plots.timeline(*bad)
 
 
+def of_steps(walk):
+    """Return the colour of every step of a walk that is drawn in runs."""
+    return np.repeat(walk.get_colors(), [len(run) - 1 for run in walk.get_segments()], axis=0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 100])
+def test_the_beginning_of_a_walk(n):
+    (axis,) = plots.building(rooms(100, seed=0), np.zeros(100, dtype=int), n=n).axes
+    assert sum(len(run) - 1 for run in axis.collections[1].get_segments()) == max(n - 1, 0)
+
+
+def test_a_table_that_is_no_room_has_a_colour_of_its_own_even_where_there_are_only_hallways():
+    house = rooms(10, seed=0)
+    house = house._replace(rooms=np.zeros(10, dtype=int))
+    colors = of_steps(plots.building(house, np.arange(10) // 6).axes[0].collections[1])
+    assert len(np.unique(colors, axis=0)) == 2
+
+
 def test_a_building_has_its_walls_landmarks_and_walk():
     house = rooms(300, n_rooms=3, seed=0)
     (axis,) = plots.building(house).axes
     walls, steps, landmarks = axis.collections
     assert len(walls.get_segments()) == len(house.walls)
-    assert len(steps.get_segments()) == 299
+    assert sum(len(run) - 1 for run in steps.get_segments()) == 299
     np.testing.assert_array_equal(landmarks.get_offsets(), house.landmarks)
     assert sorted(text.get_text() for text in axis.texts) == sorted(map(str, np.unique(house.rooms)))
-    hallway = steps.get_colors()[np.flatnonzero(house.rooms[1:] == 0)]
-    assert np.all(hallway == to_rgba(plots.COLORS[1]))  # orange
+    assert np.all(of_steps(steps)[house.rooms[1:] == 0] == to_rgba(plots.COLORS[1]))  # orange
 
 
 def test_tables_of_a_building_have_the_colours_of_their_rooms():
     house = rooms(1500, n_rooms=3, seed=0)
     shuffled = (house.rooms + 2) % 4
-    truth, found = (plots.building(house, labels).axes[0].collections[1] for labels in (None, shuffled))
-    np.testing.assert_array_equal(truth.get_colors(), found.get_colors())
-    split = np.where(np.arange(1500) == 700, 9, house.rooms)
-    odd = plots.building(house, split).axes[0].collections[1].get_colors()[699]
-    assert odd.tolist() not in truth.get_colors().tolist()
-    beginning = plots.building(house, shuffled, n=200).axes[0].collections[1]
-    np.testing.assert_array_equal(beginning.get_colors(), found.get_colors()[:199])
+    truth, found = (of_steps(plots.building(house, labels).axes[0].collections[1]) for labels in (None, shuffled))
+    np.testing.assert_array_equal(truth, found)
+    for label in (9, -1):
+        split = np.where(np.arange(1500) == 700, label, house.rooms)
+        odd = of_steps(plots.building(house, split).axes[0].collections[1])[699].tolist()
+        assert odd not in truth.tolist()
+        assert (odd[:3] == list(plots.NEW)) == (label == -1)
+    beginning = of_steps(plots.building(house, shuffled, n=200).axes[0].collections[1])
+    np.testing.assert_array_equal(beginning, found[:199])
     left, right = plots.buildings(house, shuffled).axes
     assert len(left.collections) == len(right.collections) == 3
 

@@ -62,7 +62,7 @@ def demo(
         int | None, typer.Option("--n", min=10, help="Observations to sample.", show_default="1500; rooms: 3000")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="26; rooms: 5")] = None,
-    figure: Annotated[Path, typer.Option(help="Where to draw the stream: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
+    figure: Annotated[Path, typer.Option(help="Where to draw it: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
     rooms: Annotated[
         bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
     ] = False,
@@ -79,12 +79,12 @@ def _demo_rooms(n: int, seed: int, figure: Path) -> None:
     console = Console()
     house = job.sample_rooms(n, seed)
     console.print(
-        f"A robot walks {n} steps through a building of {job.N_ROOMS} rooms and sees some of "
+        f"A robot walks {n} steps through a building of {job.N_ROOMS} rooms and hallways, and sees some of "
         f"{len(house.landmarks)} landmarks at each"
     )
     with console.status("compiling the engine (the first time only, then it is kept on disk)"):
         job.find_rooms(job.sample_rooms(10, 0), *job.ROOM_MODELS["sticky"])
-    table = Table("", "places", "true", "AMI", "returns recognised", "log evidence")
+    table = Table("", "places", "true", "AMI", "returns to a room recognised", "log evidence")
     found = {name: job.find_rooms(house, *told) for name, told in job.ROOM_MODELS.items()}
     for name, places in found.items():
         score, back = places.agreement, places.returns

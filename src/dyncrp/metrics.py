@@ -44,9 +44,10 @@ class Returns(NamedTuple):
 def returns(truth: ArrayLike, labels: ArrayLike, ignore: Collection[int] = ()) -> Returns:
     """Judge whether clusters are recognised when a stream comes back to them.
 
-    A visit is a run of one true cluster. The home of a cluster is the most frequent label of its earlier observations,
-    if most earlier observations with that label are its own. A return is recognised if the home is also the most
-    frequent label of the visit; the steps are those before the first observation that is given it.
+    A visit is a run of one true cluster. The home of a cluster is the most frequent label of its earlier observations
+    (of several, the last one given), if more than half of all earlier observations with that label are its own. A
+    return is recognised if no label is more frequent in the visit than the home; the steps are those before the first
+    observation that is given it. The label −1, none of the tables, is nobody's home.
 
     truth, labels: (N,); ignore: true clusters whose visits do not count, such as hallways between rooms.
 
@@ -58,20 +59,22 @@ def returns(truth: ArrayLike, labels: ArrayLike, ignore: Collection[int] = ()) -
         raise ValueError(
             f"truth and labels must be one number for each observation, got {true.shape} and {found.shape}"
         )
-    edges = [0, *(np.flatnonzero(np.diff(true)) + 1), len(true)]
+    edges = [0, *(np.flatnonzero(true[1:] != true[:-1]) + 1), len(true)]
     recognised, steps = [], []
-    for begin, end in pairwise(edges):
-        earlier = true[:begin] == true[begin] if begin < end else np.zeros(0, bool)
-        if earlier.any() and true[begin] not in ignore:
-            home = _most_frequent(found[:begin][earlier])
-            own = _most_frequent(true[:begin][found[:begin] == home]) == true[begin]
-            known = bool(own and _most_frequent(found[begin:end]) == home)
+    for begin, end in pairwise(edges if len(true) else []):
+        before, visit = found[:begin], found[begin:end]
+        own = true[:begin] == true[begin]
+        if own.any() and true[begin] not in ignore:
+            home = _most_frequent(before[own])
+            its_own = home != -1 and 2 * np.sum(before[own] == home) > np.sum(before == home)
+            known = bool(its_own and np.sum(visit == home) == np.max(np.unique(visit, return_counts=True)[1]))
             recognised.append(known)
-            steps.append(int(np.argmax(found[begin:end] == home)) if known else -1)
+            steps.append(int(np.argmax(visit == home)) if known else -1)
     return Returns(np.array(recognised, dtype=bool), np.array(steps, dtype=np.int64))
 
 
 def _most_frequent(values: NDArray[np.int64]) -> np.int64:
-    """Return the most frequent value; of several, the smallest."""
-    different, counts = np.unique(values, return_counts=True)
-    return different[np.argmax(counts)]
+    """Return the most frequent value; of several, the one that comes last."""
+    different, at, counts = np.unique(values[::-1], return_index=True, return_counts=True)
+    best = np.flatnonzero(counts == np.max(counts))
+    return different[best[np.argmin(at[best])]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import issparse
 
-from dyncrp.checks import as_observations, as_times
+from dyncrp.checks import as_observations, as_times, whole
 from dyncrp.datasets import Rooms
 from dyncrp.dynamics import Dynamics, durations
 from dyncrp.process import occupancy_path
@@ -26,6 +27,7 @@ Color = tuple[float, float, float]
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4B1D5C", "#B8A900")
 MARKERS = "os^Dv<>P"
 NEW = (0.85, 0.85, 0.85)  # the label −1
+PLACE_COLORS = (1, 0, 2, 3, 4, 6, 7, 5)  # of a building: hallways orange, and what resembles it last
 UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
 MOST_LINES = 40  # of a timeline
 POINTS = 430.0  # that a timeline is wide, or nearly so
@@ -117,7 +119,7 @@ def building(
     labels: (N,) tables; by default the true rooms. n: draw the first so many steps only. axis: where to draw; by
     default a figure of its own.
     The number of a room or table is at the middle of its steps. Hallways are orange; a table has the colour of the room
-    that it is matched to, one to one, and a colour of its own without.
+    that it is matched to, one to one, and a colour of its own without; the label −1 is grey.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -127,11 +129,13 @@ def building(
         axis = Figure(figsize=(6.0, 6.0 * depth / width), layout="constrained").add_subplot()
     shown = house.rooms if labels is None else _labels("labels", labels, len(house.rooms))
     colors = _building_colors(house.rooms, shown)
-    shown, positions = shown[:n], house.positions[:n]
+    last = len(shown) if n is None else whole("n", n, 0)
+    shown, positions = shown[:last], house.positions[:last]
     axis.add_collection(LineCollection(list(house.walls), colors="0.25", linewidths=2.2, capstyle="projecting"))
-    steps = np.stack([positions[:-1], positions[1:]], axis=1)
-    of_steps = [colors[label] for label in shown[1:].tolist()]
-    axis.add_collection(LineCollection(list(steps), colors=of_steps, linewidths=1.8, capstyle="round"))
+    edges = [1, *(np.flatnonzero(np.diff(shown[1:])) + 2), len(shown)] if len(shown) > 1 else []
+    runs = [positions[begin - 1 : end] for begin, end in pairwise(edges)]  # with the step that leads to it
+    of_runs = [colors[int(shown[begin])] for begin in edges[:-1]]
+    axis.add_collection(LineCollection(runs, colors=of_runs, linewidths=1.8, capstyle="round", joinstyle="round"))
     x, y = house.landmarks.T
     axis.scatter(x, y, marker="D", s=9, color="black", zorder=3, linewidths=0)
     box = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "0.5", "alpha": 0.85, "linewidth": 0.6}
@@ -143,7 +147,8 @@ def building(
     axis.set(xlim=(left - 0.3, right + 0.3), ylim=(lower - 0.3, upper + 0.3), aspect="equal")
     axis.set_axis_off()
     figure = axis.figure
-    assert isinstance(figure, Figure)
+    while not isinstance(figure, Figure):  # a subfigure
+        figure = figure.figure
     return figure
 
 
@@ -162,16 +167,15 @@ def buildings(house: Rooms, labels: ArrayLike) -> Figure:
 
 
 def _building_colors(rooms: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[int, Color]:
-    """Return the colour of every label: that of the room it is matched to, or one that no room has."""
-    rank = {0: 1} | {room: room - 1 if room == 1 else room for room in range(1, int(np.max(rooms, initial=0)) + 1)}
-    matched = _match(rooms, labels)
-    spare = len(rank)
+    """Return the colour of every label: that of the room it is matched to, or one that no room has; −1 is grey."""
+    found = labels >= 0
+    matched = _match(rooms[found], labels[found])
+    spare = count(int(np.max(rooms, initial=0)) + 1)
     colors = {}
     for label in np.unique(labels).tolist():
-        if label in matched:
-            colors[label] = table_style(rank[matched[label]])[0]
-        else:
-            colors[label], spare = table_style(spare)[0], spare + 1
+        turn, place = divmod(matched[label] if label in matched else next(spare), len(PLACE_COLORS))
+        rank = len(COLORS) * turn + PLACE_COLORS[place]
+        colors[label] = table_style(rank if label >= 0 else -1)[0]
     return colors
 
 

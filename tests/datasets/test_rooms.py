@@ -7,7 +7,7 @@ import pytest
 
 from dyncrp.datasets import rooms
 from dyncrp.datasets.floor_plans import DOOR, SIDE, draw_floor_plan
-from dyncrp.datasets.sightings import REACH
+from dyncrp.datasets.sightings import LONGEST_STEP, REACH
 from dyncrp.datasets.trajectories import walk
 
 BUILDINGS = [(n_rooms, seed) for n_rooms in (1, 2, 3, 6, 15) for seed in range(4)]
@@ -57,6 +57,14 @@ def test_every_space_can_be_reached_and_doors_are_gaps_in_walls(n_rooms, seed):
         for end in portal.ends + 0.05 * np.array([[-1.0], [1.0]]) * np.abs(portal.normal[::-1]):
             beside = any(cross(end - 0.05 * portal.normal, end + 0.05 * portal.normal, *wall) for wall in plan.walls)
             assert beside or portal.width != DOOR
+
+
+@pytest.mark.parametrize(("n_rooms", "seed"), BUILDINGS)
+def test_not_even_the_longest_steps_go_through_a_wall(n_rooms, seed):
+    plan = plan_of(n_rooms, seed, room_size=2 * SIDE)
+    path = walk(plan, 500, LONGEST_STEP, np.random.default_rng(seed))
+    for wall in plan.walls:
+        assert not any(cross(here, there, *wall) for here, there in pairwise(path))
 
 
 @pytest.mark.parametrize(("n_rooms", "seed"), BUILDINGS)
@@ -154,14 +162,19 @@ def test_the_smallest_walk():
     [
         ({"n": 0}, "n must be"),
         ({"n_rooms": 0}, "n_rooms must be"),
-        ({"room_size": 2.0}, "room_size must be at least 4.4"),
+        ({"room_size": 2.0}, "room_size must be from 4.4 to 1000"),
+        ({"room_size": 2000.0}, "room_size must be from 4.4 to 1000"),
         ({"n_landmarks": 0}, "n_landmarks must be"),
         ({"sight": -1.0}, "sight must be"),
-        ({"field_of_view": 0.0}, "field_of_view must be above 0 and at most 360"),
-        ({"field_of_view": 400.0}, "field_of_view must be above 0 and at most 360"),
+        ({"field_of_view": 0.0}, "field_of_view must be"),
+        ({"field_of_view": "180"}, "field_of_view must be"),
+        ({"field_of_view": 400.0}, "field_of_view must be at most 360"),
         ({"missed": 1.5}, "missed must be a probability, from 0 to 1, got 1.5"),
+        ({"missed": True}, "missed must be a probability"),
         ({"false": float("nan")}, "false must be a probability"),
+        ({"false": None}, "false must be a probability"),
         ({"step": 0.0}, "step must be"),
+        ({"step": 2.0}, "step must be at most 1"),
     ],
 )
 def test_bad_options_are_named(wrong, message):

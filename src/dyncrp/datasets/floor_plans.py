@@ -17,6 +17,7 @@ DOOR = 0.9
 FRAME = 0.25  # wall on either side of a door, at least
 SIDE = 2.2  # of a room, at least
 EXTRA_DOOR = 0.2  # how often neighbouring rooms have a door that nobody needs
+SAME = 1e-6  # metres between what is at the same place
 TRIES = 10_000
 
 
@@ -68,7 +69,7 @@ class Shared(NamedTuple):
 def draw_floor_plan(n_rooms: int, room_size: float, rng: np.random.Generator) -> FloorPlan:
     """Return a building of ``n_rooms`` rooms, ``room_size`` metres wide on average, in which every room can be reached.
 
-    A hallway runs along the site; with four rooms or more on one side of it, another may branch off. What is left is
+    A hallway runs along the site; with three rooms or more on one side of it, another may branch off. What is left is
     cut in two, again and again, by walls across the longer side, until every part is a room. A room has a
     door to a hallway that it touches, or else to a neighbour; here and there neighbours have one more.
     """
@@ -134,7 +135,7 @@ def _wall(spaces: list[Rectangle], i: int, j: int) -> Shared | None:
         end = min(spaces[i][axis + 2], spaces[j][axis + 2])
         across = 1 - axis
         for a, b, sign in ((i, j, 1.0), (j, i, -1.0)):
-            if begin < end and np.isclose(spaces[a][across + 2], spaces[b][across]):
+            if begin < end and abs(spaces[a][across + 2] - spaces[b][across]) < SAME:
                 return Shared(axis, sign, spaces[b][across], begin, end)
     return None
 
@@ -189,4 +190,4 @@ def _walls(spaces: list[Rectangle], shared: dict[tuple[int, int], Shared], porta
             pieces += [wall.piece(wall.begin, center - half), wall.piece(center + half, wall.end)]
         else:
             pieces.append(wall.piece(wall.begin, wall.end))
-    return np.array([piece for piece in pieces if not np.allclose(piece[0], piece[1])])
+    return np.array([piece for piece in pieces if np.max(np.abs(piece[0] - piece[1])) > SAME])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import Seed, positive, whole
+from dyncrp.checks import Seed, positive, real, whole
 from dyncrp.datasets.floor_plans import DOOR, SIDE, FloorPlan, draw_floor_plan
 from dyncrp.datasets.trajectories import walk
 
@@ -16,6 +16,8 @@ Bool = NDArray[np.bool_]
 
 REACH = 0.5  # a door opens for a robot that is so close, in metres, and falls shut behind it
 FROM_WALL = 0.2  # what landmarks keep from walls
+LONGEST_STEP = 1.0
+LARGEST_ROOM = 1000.0
 PLACES = 5  # that are tried for each landmark
 
 
@@ -60,15 +62,15 @@ def rooms(
     Args:
         n: N, how many steps.
         n_rooms: how many rooms.
-        room_size: the square root of the average area of a room; metres.
+        room_size: the square root of the average area of a room, about; metres.
         n_landmarks: how many landmarks a room of that size has on average.
         sight: how far the robot can see; metres.
         field_of_view: the angle it overlooks; degrees, up to 360.
         missed: the probability that a landmark in sight is not seen.
         false: the probability that one out of sight is.
-        step: the average length of a step; metres.
-        seed: an integer or a ``numpy.random.Generator``. The same seed gives the same building and walk, whatever is
-            seen of it, and however long the walk.
+        step: the average length of a step along the path; metres, up to 1.
+        seed: an integer or a ``numpy.random.Generator``, of which children are spawned. The same seed gives the same
+            building and walk, whatever is seen of it, and however long the walk.
 
     >>> house = rooms(500, n_rooms=4, seed=1)
     >>> house.visibility.shape, house.landmarks.shape, np.unique(house.rooms)
@@ -79,13 +81,14 @@ def rooms(
     n, n_rooms = whole("n", n, 1), whole("n_rooms", n_rooms, 1)
     room_size, n_landmarks = positive("room_size", room_size), positive("n_landmarks", n_landmarks)
     sight, step = positive("sight", sight), positive("step", step)
-    if room_size < 2 * SIDE:
-        raise ValueError(f"room_size must be at least {2 * SIDE} (metres), got {room_size}")
-    if not 0 < field_of_view <= 360:
-        raise ValueError(f"field_of_view must be above 0 and at most 360 (degrees), got {field_of_view}")
-    for name, probability in {"missed": missed, "false": false}.items():
-        if not 0 <= probability <= 1:
-            raise ValueError(f"{name} must be a probability, from 0 to 1, got {probability}")
+    field_of_view = positive("field_of_view", field_of_view)
+    if not 2 * SIDE <= room_size <= LARGEST_ROOM:
+        raise ValueError(f"room_size must be from {2 * SIDE} to {LARGEST_ROOM:g} (metres), got {room_size}")
+    if field_of_view > 360:
+        raise ValueError(f"field_of_view must be at most 360 (degrees), got {field_of_view}")
+    if step > LONGEST_STEP:
+        raise ValueError(f"step must be at most {LONGEST_STEP:g} (metres), so that no wall is skipped, got {step}")
+    missed, false = _probability("missed", missed), _probability("false", false)
     for_plan, for_landmarks, for_walk, for_noise = np.random.default_rng(seed).spawn(4)
     plan = draw_floor_plan(n_rooms, room_size, for_plan)
     landmarks = _scatter(plan, n_landmarks / room_size**2, for_landmarks)
@@ -102,6 +105,13 @@ def rooms(
     visibility = np.where(seen, chance >= missed, chance < false)
     numbers = np.maximum(plan.space_of(positions) - plan.n_hallways + 1, 0)
     return Rooms(visibility.astype(np.int64), positions, numbers, plan.walls, landmarks)
+
+
+def _probability(name: str, value: float) -> float:
+    number = real(value)
+    if number is None or not 0 <= number <= 1:
+        raise ValueError(f"{name} must be a probability, from 0 to 1, got {value!r}")
+    return number
 
 
 def _scatter(plan: FloorPlan, density: float, rng: np.random.Generator) -> Float:
