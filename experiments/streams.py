@@ -37,7 +37,6 @@ DYNAMICS = {
 }
 CHECKPOINTS = 50  # of the curve of clusters created
 SLOW = ("dd-CRP", "Gibbs", "variational")  # seconds a stream; the others take a fraction of one
-ONE_SEED = ("dd-CRP", "variational")  # the slowest have a part of the streams only, evenly spread: the first seed's
 
 
 @dataclass(frozen=True)

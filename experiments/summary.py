@@ -28,7 +28,7 @@ def plus_minus(row: pd.Series) -> str:
     >>> plus_minus(pd.Series({"mean": -0.5, "error": 0.25}))
     '−0.500 ± 0.250'
     """
-    return signed(f"{row['mean']:.3f} ± {row['error']:.3f}")
+    return signed(f"{round(row['mean'], 3) + 0.0:.3f} ± {row['error']:.3f}")  # no −0.000
 
 
 def signed(text: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
@@ -18,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from experiments.store import Row, Table
-from experiments.streams import ONE_SEED, SLOW
+from experiments.streams import SLOW
 
 HERE = Path(__file__).parent
 BACKENDS = ("loky", "threading", "multiprocessing", "ray", "dask")
@@ -54,12 +55,15 @@ def chosen(options: argparse.Namespace, usual: Sequence[str]) -> list[str]:
     return options.only or [name for name in usual if options.systems == "all" or name not in SLOW]
 
 
-def pending(streams: Sequence[Any], names: Sequence[str], table: Table) -> list[Task]:
-    """Return (stream, names of systems) for what the table does not have yet, and is to have."""
+def pending(
+    streams: Sequence[Any], names: Sequence[str], table: Table, seeds: Mapping[str, int] | None = None
+) -> list[Task]:
+    """Return (stream, names of systems) for what the table does not have yet; of some systems, so many seeds only."""
+    limits = seeds or {}
     have = set(table.read()[table.key].itertuples(index=False, name=None))
 
     def missing(stream: Any) -> tuple[str, ...]:
-        asked = (name for name in names if stream.seed == 0 or name not in ONE_SEED)
+        asked = (name for name in names if stream.seed < limits.get(name, math.inf))
         return tuple(name for name in asked if (*astuple(stream), name) not in have)
 
     return [(stream, left) for stream in streams if (left := missing(stream))]

@@ -12,8 +12,20 @@ pytest.importorskip("rich")
 
 import pandas as pd
 
-from dyncrp import baselines
-from experiments import directions, figures, gaussians, prior, summary, wrong_dynamics
+from dyncrp import DynamicalCRP, baselines
+from dyncrp.metrics import agreement
+from experiments import (
+    directions,
+    figures,
+    gaussians,
+    prior,
+    report,
+    room_figures,
+    rooms,
+    summary,
+    sweep,
+    wrong_dynamics,
+)
 
 
 def small(quick):
@@ -65,6 +77,37 @@ def test_the_prior_runs_and_draws(tmp_path, monkeypatch):
     assert len({image.get_images()[0].get_array().shape for image in images}) == 1
 
 
+def test_rooms_run_and_draw(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rooms, "QUICK", [replace(walk, n=150) for walk in rooms.QUICK])
+    monkeypatch.setattr(rooms, "STRENGTHS", (0.3,))
+    monkeypatch.setattr(room_figures, "FRAMES", 3)
+    monkeypatch.setattr(sweep, "HERE", tmp_path)
+    rooms.main([*ALONE, "--output", str(tmp_path)])
+    drawn = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert drawn == {"rooms.png", "rooms.svg", "rooms_scores.png", "rooms_scores.svg", "rooms.gif"}
+    frame = rooms.table(tmp_path).read()
+    assert len(frame) == 2 * 3 * 4
+    for row in frame.itertuples():
+        house = rooms.Walk(row.noise, row.seed, row.n_rooms, row.n).draw()
+        assert row.ami == agreement(house.rooms, row.labels).ami
+        assert row.recognised <= row.returns
+    assert "AMI less that of the sticky D-CRP" in capsys.readouterr().out
+
+
+def test_the_fit_with_the_highest_evidence_counts(monkeypatch):
+    walk = rooms.Walk("none", 0, n=300)
+    made = list(rooms.fits(walk.draw(), "D-CRP, sticky", 0))
+    assert len(made) == 4 * len(rooms.STRENGTHS)
+    (row,) = rooms.compare(walk, ["D-CRP, sticky"])
+    assert row["log_evidence"] == max(fit.log_evidence for fit in made)
+
+
+@pytest.mark.parametrize("dynamics", [d for some in rooms.DYNAMICS.values() for d in some], ids=str)
+def test_alpha_expects_ten_places(dynamics):
+    marginals = DynamicalCRP(rooms.alpha_of(dynamics, 300), dynamics).marginals(range(300))
+    assert float(marginals.n_tables[-1] @ np.arange(1, 301)) == pytest.approx(10.0, rel=1e-6)
+
+
 def test_the_error_is_what_monte_carlo_makes_if_the_recursion_is_exact():
     """Mean of 20 runs of 500 seatings: the standard error of the ratio is about 0.01."""
     draws = [prior.Draws("oscillatory", 10.78, repetition, 500) for repetition in range(20)]
@@ -84,3 +127,10 @@ def test_gains_are_taken_on_the_same_stream():
         {"seed": [0, 0, 1, 2], "system": ["D-CRP", "Gibbs", "D-CRP", "Gibbs"], "ami": [0.5, 0.75, 0.25, 1.0]}
     )
     np.testing.assert_array_equal(summary.ahead(frame), [0.0, 0.25, 0.0, np.nan])
+
+
+def test_pages_have_the_tables_of_the_results_that_are_kept():
+    known = report.tables()
+    for page in (path.read_text(encoding="utf-8") for path in report.PAGES):
+        assert report.MARK.findall(page)
+        assert report.fill(page, known) == page

@@ -97,7 +97,7 @@ def test_only_the_systems_that_are_missing_run(tmp_path):
 
 
 def test_the_slowest_systems_have_the_first_seed_only(tmp_path):
-    tasks = sweep.pending(STREAMS, ("D-CRP", "dd-CRP"), table(tmp_path))
+    tasks = sweep.pending(STREAMS, ("D-CRP", "dd-CRP"), table(tmp_path), {"dd-CRP": 1})
     assert [names for _, names in tasks] == [("D-CRP", "dd-CRP")] * 4 + [("D-CRP",)] * 4
 
 
