@@ -39,7 +39,7 @@ def buildings(houses: Sequence[Rooms], rows: Sequence[pd.Series], folder: Path) 
         plots.building(house, np.asarray(row["labels"]), axis=below)
         above.set_title(f"{row['n_true'] - 1} rooms and their hallways", fontsize=10)
         below.set_title(f"{row['n_clusters']} tables, AMI {row['ami']:.2f}", fontsize=10)
-    for axis, name in zip(axes[:, 0], ("true rooms", "found by the D-CRP"), strict=True):
+    for axis, name in zip(axes[:, 0], ("true rooms", "found by the sticky D-CRP"), strict=True):
         axis.text(-0.04, 0.5, name, transform=axis.transAxes, rotation=90, va="center", ha="right", fontweight="bold")
     save(figure, folder, "rooms")
 

@@ -26,9 +26,10 @@ from experiments import room_figures, streams, summary, sweep
 from experiments.store import Row, Table
 
 NOISE = {"none": (0.0, 0.0), "some": (0.1, 0.005), "much": (0.3, 0.02)}  # missed, false
+TIMESCALES = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 DYNAMICS: dict[str, list[Dynamics]] = {
-    "D-CRP, sticky": [0.999 * Exponential(timescale) + 0.001 * Stationary() for timescale in (1.0, 2.0, 5.0, 10.0)],
-    "D-CRP, exponential": [Exponential(timescale) for timescale in (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)],
+    "D-CRP, sticky": [0.999 * Exponential(timescale) + 0.001 * Stationary() for timescale in TIMESCALES],
+    "D-CRP, exponential": [Exponential(timescale) for timescale in TIMESCALES],
     "R-CRP": [Stationary()],
 }
 OFFLINE = "Gibbs"
@@ -148,6 +149,10 @@ def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
         within=(np.abs(frame["n_clusters"] - frame["n_true"]) <= 1).astype(float),
     )
     groups = frame.groupby(["system", "noise"])
+    streaming = frame[frame["system"] != OFFLINE]
+    best = streaming.loc[streaming.groupby(["noise", "seed"])["log_evidence"].idxmax()]
+    won = (best.groupby(["system", "noise"]).size() / best.groupby("noise").size()).reindex(groups.size().index)
+    won = won.fillna(0.0).where(won.index.get_level_values("system") != OFFLINE)
     counts = groups[["recognised", "returns"]].sum()
     steps = groups["steps"].apply(lambda lists: np.concatenate(lists.to_list()))
     texts = {
@@ -158,13 +163,18 @@ def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "tables (places), mean": groups["n_clusters"].mean().map("{:.1f}".format)
         + groups["n_true"].mean().map(" ({:.1f})".format),
         "walks with at most one table more or less than places": groups["within"].mean().map("{:.0%}".format),
-        "returns to a room that are recognised": (counts["recognised"] / counts["returns"]).map("{:.0%}".format),
+        "returns to a room that are recognised": (counts["recognised"] / counts["returns"]).map(_percent),
         "steps until then: median, 90 %": steps.map(
-            lambda s: "{:.0f}, {:.0f}".format(*np.quantile(s, [0.5, 0.9])) if len(s) else "none"
+            lambda s: "{:.0f}, {:.0f}".format(*np.quantile(s, [0.5, 0.9])) if len(s) else "–"
         ),
+        "walks on which its evidence is the highest of the streaming methods": won.map(_percent),
     }
     present = [name for name in METHODS if name in set(frame["system"])]
     return {title: text.unstack().loc[present, list(NOISE)] for title, text in texts.items()}
+
+
+def _percent(share: float) -> str:
+    return "–" if np.isnan(share) else f"{share:.0%}"
 
 
 def draw(frame: pd.DataFrame, folder: Path) -> None:

@@ -67,7 +67,7 @@ def demo(
         bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
     ] = False,
 ) -> None:
-    """Sample a stream whose clusters come, go and come back; cluster it, compare with the truth, draw it."""
+    """Sample a stream, or a walk through a building; cluster it, compare with the truth, draw it."""
     _check_writable(figure, "--figure", figure=True)
     if rooms:
         _demo_rooms(3000 if n is None else n, 5 if seed is None else seed, figure)

@@ -97,7 +97,7 @@ def test_rooms_run_and_draw(tmp_path, monkeypatch, capsys):
 def test_the_fit_with_the_highest_evidence_counts(monkeypatch):
     walk = rooms.Walk("none", 0, n=300)
     made = list(rooms.fits(walk.draw(), "D-CRP, sticky", 0))
-    assert len(made) == 4 * len(rooms.STRENGTHS)
+    assert len(made) == 6 * len(rooms.STRENGTHS)
     (row,) = rooms.compare(walk, ["D-CRP, sticky"])
     assert row["log_evidence"] == max(fit.log_evidence for fit in made)
 
