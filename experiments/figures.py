@@ -60,15 +60,20 @@ def save(figure: Figure, folder: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # it is laid out now; again for each file would take as long again
-    canvas = FigureCanvasAgg(figure)
-    figure.set_dpi(150)
-    canvas.draw()
-    pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
-    pixels.quantize(256, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True, dpi=(150, 150))
+    few = pixels(figure, 150).quantize(256, dither=Image.Dither.NONE)
+    few.save(folder / f"{name}.png", optimize=True, dpi=(150, 150))
     drawn = StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     (folder / f"{name}.svg").write_text(LONG_NUMBER.sub(r"\1", drawn.getvalue()), encoding="utf-8")
+
+
+def pixels(figure: Figure, dpi: int) -> Image.Image:
+    """Return a figure as an image."""
+    canvas = FigureCanvasAgg(figure)
+    figure.set_dpi(dpi)
+    canvas.draw()
+    return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
 
 
 def comparison(frame: pd.DataFrame, title: str, signal: str, folder: Path, name: str) -> None:

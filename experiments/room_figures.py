@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Wedge
 from numpy.typing import NDArray
@@ -15,16 +14,10 @@ from PIL import Image
 
 from dyncrp import plots
 from dyncrp.datasets import Rooms
-from experiments.figures import save
+from experiments.figures import pixels, save, style
 from experiments.summary import mean_and_error
 
-STYLES = {
-    "D-CRP, sticky": {"color": "#D55E00", "marker": "o", "linewidth": 2.4},
-    "D-CRP, exponential": {"color": "#56B4E9", "marker": "v"},
-    "R-CRP": {"color": "#0072B2", "marker": "^"},
-    "Gibbs": {"color": "#000000", "marker": "<", "linestyle": (0, (4, 2)), "markerfacecolor": "white"},
-}
-SIGHT = 5.0  # metres, half of all around: the defaults of ``rooms``
+LOOKS = {"D-CRP, sticky": "D-CRP", "D-CRP, exponential": "ts-CRP", "R-CRP": "R-CRP", "Gibbs": "Gibbs"}
 FRAMES = 100
 FRAME_SECONDS = 0.12
 LAST_SECONDS = 3.0
@@ -61,11 +54,11 @@ def scores(frame: pd.DataFrame, noises: Sequence[str], folder: Path) -> None:
     axes = figure.subplots(1, len(panels))
     for axis, (column, label) in zip(axes, panels.items(), strict=True):
         values = mean_and_error(frame.dropna(subset=column), ["system", "noise"], column)
-        for i, (system, style) in enumerate(STYLES.items()):
+        for i, (system, like) in enumerate(LOOKS.items()):
             if system in values.index.get_level_values(0):
                 line = values.loc[system].reindex(list(noises))
                 x = np.arange(len(noises)) + 0.04 * (i - 1.5)
-                axis.errorbar(x, line["mean"], yerr=line["error"], label=system, elinewidth=0.8, **style)
+                axis.errorbar(x, line["mean"], yerr=line["error"], elinewidth=0.8, **(style(like) | {"label": system}))
         axis.set_xticks(range(len(noises)), noises)
         axis.set_xlabel("noise")
         axis.set_title(label, fontsize=11)
@@ -76,27 +69,23 @@ def scores(frame: pd.DataFrame, noises: Sequence[str], folder: Path) -> None:
     save(figure, folder, "rooms_scores")
 
 
-def discovery(house: Rooms, labels: NDArray[np.int64], path: Path) -> None:
+def discovery(house: Rooms, labels: NDArray[np.int64], sight: float, field_of_view: float, path: Path) -> None:
     """Write an animation of the walk: what the robot sees, and the places it has found so far."""
     frames = []
     for n in np.linspace(2, len(labels), FRAMES).round().astype(int):
-        figure = Figure(figsize=(6.4, 4.2), dpi=80, layout="constrained")
+        figure = Figure(figsize=(6.4, 4.2), layout="constrained")
         axis = figure.add_subplot()
         plots.building(house, labels, n=n, axis=axis)
         here = house.positions[n - 1]
         heading = np.degrees(np.arctan2(*(here - house.positions[n - 2])[::-1]))
-        view = Wedge(
-            (here[0], here[1]), SIGHT, heading - 90.0, heading + 90.0, color="#F0E442", alpha=0.25, linewidth=0
-        )
-        axis.add_patch(view)
+        sides = heading - field_of_view / 2, heading + field_of_view / 2
+        axis.add_patch(Wedge((here[0], here[1]), sight, *sides, color="#F0E442", alpha=0.25, linewidth=0))
         seen = house.landmarks[house.visibility[n - 1] == 1]
         axis.scatter(*seen.T, marker="D", s=34, facecolor="none", edgecolor="black", zorder=4)
         axis.scatter(*here, s=60, color="black", edgecolor="white", zorder=6)
         places = len(np.unique(labels[:n]))
         axis.set_title(f"step {n:,}: {places} place{'s' if places > 1 else ''}", fontsize=11, loc="left")
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-        frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3]))
+        frames.append(pixels(figure, 80))
     palette = frames[-1].quantize(48)
     few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     seconds = [FRAME_SECONDS] * (len(few) - 1) + [LAST_SECONDS]

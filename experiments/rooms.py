@@ -26,6 +26,7 @@ from experiments import room_figures, streams, summary, sweep
 from experiments.store import Row, Table
 
 NOISE = {"none": (0.0, 0.0), "some": (0.1, 0.005), "much": (0.3, 0.02)}  # missed, false
+SIGHT, FIELD_OF_VIEW = 5.0, 180.0  # metres, degrees
 TIMESCALES = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 DYNAMICS: dict[str, list[Dynamics]] = {
     "D-CRP, sticky": [0.999 * Exponential(timescale) + 0.001 * Stationary() for timescale in TIMESCALES],
@@ -52,7 +53,8 @@ class Walk:
         """Return what is seen on it."""
         missed, false = NOISE[self.noise]
         seed = np.random.default_rng(streams.seeds("rooms", self.seed, self.n_rooms))
-        return rooms(self.n, n_rooms=self.n_rooms, missed=missed, false=false, seed=seed)
+        view = {"sight": SIGHT, "field_of_view": FIELD_OF_VIEW}
+        return rooms(self.n, n_rooms=self.n_rooms, missed=missed, false=false, seed=seed, **view)
 
 
 FULL = [Walk(noise, seed) for seed in range(30) for noise in NOISE]
@@ -184,7 +186,7 @@ def draw(frame: pd.DataFrame, folder: Path) -> None:
     houses = [Walk("none", row["seed"], row["n_rooms"], row["n"]).draw() for row in rows]
     room_figures.buildings(houses, rows, folder)
     room_figures.scores(frame, list(NOISE), folder)
-    room_figures.discovery(houses[0], np.asarray(rows[0]["labels"]), folder / "rooms.gif")
+    room_figures.discovery(houses[0], np.asarray(rows[0]["labels"]), SIGHT, FIELD_OF_VIEW, folder / "rooms.gif")
 
 
 def main(arguments: list[str] | None = None) -> None:
