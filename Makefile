@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench bench-quick bench-real soak clean clean-cache
+.PHONY: demo test test-fast lint bench bench-quick bench-real soak clean clean-cache
 
 demo: .venv/ready
 	$(BIN)/dyncrp demo
@@ -10,6 +10,10 @@ demo: .venv/ready
 # One process a core, and one thread each: threads that wait for each other's cores take most of the time.
 test: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+# About a minute on two cores: without what is marked slow, and with fewer generated examples. It runs every module.
+test-fast: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --fast tests
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.evidence``: draw what tune tries on digits in a sticky order, for docs/tuning.md."""
+"""Draw the figure of the page on automatic hyperparameters: what tune tries on digits in a sticky order."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def run(n: int, seed: int, advance: Any) -> tuple[list[dict[str, Any]], dict[str
 
     from benchmarks.growth import resident
     from dyncrp import DynamicalMixture, Exponential, Gaussian
-    from dyncrp.engine import reference
+    from dyncrp.engine import law
     from dyncrp.metrics import agreement
 
     model = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(TIMESCALE), alpha=0.01, **LIMITS)
@@ -61,7 +61,7 @@ def run(n: int, seed: int, advance: Any) -> tuple[list[dict[str, Any]], dict[str
     before = None
     for i, (X, truth) in enumerate(stream(n, seed)):
         if (n // BATCH - i) * BATCH == LAW_FROM_STATE:
-            before = model._engine.state  # no public name: nobody else needs to hand it to the law
+            before = model.engine_.state
         start = process_time()
         model.partial_fit(X)
         seconds += process_time() - start
@@ -83,14 +83,14 @@ def run(n: int, seed: int, advance: Any) -> tuple[list[dict[str, Any]], dict[str
         advance(BATCH)
     X, labels, novelty = (np.concatenate(part) for part in zip(*kept, strict=True))
     times = np.arange(n - len(X), n, dtype=np.float64)
-    told = model._engine.model
+    told = model.engine_.model
     assert before is not None
-    end, trace = reference.run(before, X[-LAW_FROM_STATE:], times[-LAW_FROM_STATE:], told)
+    end, trace = law.run(before, X[-LAW_FROM_STATE:], times[-LAW_FROM_STATE:], told)
     advance(LAW_FROM_STATE)
-    state = model._engine.state
-    law = reference.ReferenceEngine(told, D)
+    state = model.engine_.state
+    afresh = law.LawEngine(told, D)
     for begin in range(0, len(X), BATCH):
-        found = law.run(X[begin : begin + BATCH], times[begin : begin + BATCH])
+        found = afresh.run(X[begin : begin + BATCH], times[begin : begin + BATCH])
         advance(BATCH)
     return rows, {
         "labels that differ from the law's, from the same state": float(

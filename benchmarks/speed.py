@@ -19,7 +19,7 @@ Sections = Mapping[str, Callable[[Any], Iterator[tuple[str, Rows]]]]
 
 
 def sections() -> Sections:
-    """Return the sections by name; imports numpy, so one thread must be settled before."""
+    """Return the sections by name; imports numpy, so one thread must be set before."""
     from benchmarks import dictionaries, growth, peers, startup, variants
 
     return dict(
@@ -65,7 +65,7 @@ def run(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parse, settle on one thread, run, save, draw."""
+    """Parse, set one thread, run, save, draw."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one or two minutes, rougher figures")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="run this section (may be repeated)")

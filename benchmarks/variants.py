@@ -112,7 +112,7 @@ def _model(family: Family, kind: Dynamics | None = None) -> DynamicalMixture:
 
 def _stepper(model: DynamicalMixture) -> Callable[[data.Float], object]:
     """Return a call of the engine without the estimator about it: no validation, no bookkeeping."""
-    engine = model._engine
+    engine = model.engine_
     clock = itertools.count(engine.time + 1.0)
 
     def step(rows: data.Float) -> object:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments import directions, gaussians, prior, rooms, summary, wrong_dynamics
+from experiments import gaussians, prior, rooms, sphere, summary, wrong_dynamics
 
 PAGES = [Path(__file__).parents[1] / "docs" / name for name in ("paper.md", "rooms.md")]
 MARK = re.compile(r"(<!-- table: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -29,7 +29,7 @@ def tables() -> dict[str, pd.DataFrame]:
         "prior": prior.convergence(prior.slopes(prior.table().read())),
         "gaussians": summary.comparison(mixtures),
         "gaussians, part of the grid": summary.comparison(asked),
-        "directions": summary.comparison(directions.table().read()),
+        "sphere": summary.comparison(sphere.table().read()),
         "wrong dynamics": summary.told(wrong_dynamics.table().read()),
         "rooms": rooms.tables(rooms.table().read()),
     }

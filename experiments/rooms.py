@@ -35,7 +35,7 @@ DYNAMICS: dict[str, list[Dynamics]] = {
 }
 OFFLINE = "Gibbs"
 METHODS = (*DYNAMICS, OFFLINE)
-STRENGTHS = (0.3, 1.0, 3.0)  # what a + b of the Bernoulli family may be; with less, a single sighting settles a table
+STRENGTHS = (0.3, 1.0, 3.0)  # what a + b of the Bernoulli family may be; with less, a single sighting decides the table
 EXPECTED = 10.0  # places
 HALLWAY = 0
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dyncrp.persistence import sync_folder
+from dyncrp.io.files import sync_folder
 
 Row = dict[str, Any]
 

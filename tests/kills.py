@@ -1,6 +1,6 @@
 """Kill a checkpointed run again and again, at random moments, and compare what it finally wrote.
 
-``python tests/kills.py 200`` starts a run, kills it with SIGKILL after a random moment, goes on with ``--resume``, and
+``python tests/kills.py 200`` starts a run, kills it with SIGKILL after a random moment, resumes with ``--resume``, and
 so on; whenever a run gets to its end, its output must be, byte for byte, that of a run that nobody disturbed. The runs
 are forks of one process with the engine ready, or each would spend seconds on starting.
 """
@@ -57,7 +57,7 @@ def kill_until(n_kills, folder, seed=0):
     wanted = {}
     for suffix in ("csv", "jsonl", "parquet"):
         undisturbed = folder / f"undisturbed.{suffix}"
-        for _ in range(2):  # a second time, so that what going on needs is ready, too
+        for _ in range(2):  # a second time, so that what resuming needs is ready, too
             main(command(source, undisturbed, ROWS), standalone_mode=False)
         wanted[suffix] = undisturbed.read_bytes()
     begin = time.monotonic()

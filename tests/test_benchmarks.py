@@ -58,6 +58,7 @@ def test_peers_at_toy_size(tmp_path, monkeypatch):
     assert (tmp_path / "chart.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_river_learns_and_labels():
     pytest.importorskip("river")
     rows = systems.as_dicts(data.gaussian(4, 2, 1200, 0).pool)
@@ -223,6 +224,7 @@ def test_the_chart_of_real_streams_is_drawn_from_what_was_saved(tmp_path):
     assert (tmp_path / "real.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_soak_compares_the_engine_with_the_law(monkeypatch):
     from benchmarks import soak
 

@@ -112,7 +112,7 @@ class TestAsTimes:
 
     @pytest.mark.parametrize("missing", [pd.NaT, np.datetime64("NaT")])
     def test_a_missing_datetime_is_refused(self, missing):
-        with pytest.raises(ValueError, match=r"NaT at times\[1\]"):
+        with pytest.raises(ValueError, match="NaT, at row 1"):
             as_times(np.array([datetime(2024, 1, 1), missing], dtype=object if missing is pd.NaT else "M8[s]"))
 
     @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ class TestAsTimes:
     )
     def test_order_is_checked_before_rounding(self, times):
         assert times.astype(np.float64)[0] == times.astype(np.float64)[1]
-        with pytest.raises(ValueError, match=r"times\[1\] = .* is earlier than times\[0\] = "):
+        with pytest.raises(ValueError, match=r"is earlier than .*, the time before it, at row 1"):
             as_times(times)
 
     def test_rounding_keeps_the_order(self):
@@ -152,23 +152,23 @@ class TestAsTimes:
 
     def test_the_message_shows_dates_as_dates(self):
         dates = np.array(["2024-01-02", "2024-01-01"], dtype="M8[D]")
-        with pytest.raises(ValueError, match=r"times\[1\] = 2024-01-01 is earlier than times\[0\] = 2024-01-02$"):
+        with pytest.raises(ValueError, match=r"2024-01-01 is earlier than 2024-01-02, the time before it, at row 1$"):
             as_times(dates)
-        with pytest.raises(ValueError, match=r"= 2024-01-01 is earlier than 2024-01-02T00:00:00.0+, the latest time"):
+        with pytest.raises(ValueError, match=r": 2024-01-01 is earlier than 2024-01-02T00:00:00.0+, the latest time"):
             as_times(dates[1:], last=as_times(dates[:1])[0])
 
     def test_masked_times_are_refused(self):
         times = np.ma.array([0.0, 1.0, 2.0], mask=[False, True, False])
-        with pytest.raises(ValueError, match=r"times\[1\]"):
+        with pytest.raises(ValueError, match="masked, at row 1"):
             as_times(times)
         assert as_times(np.ma.array([0.0, 1.0], mask=False)).tolist() == [0.0, 1.0]
 
     def test_times_beyond_1e150_are_refused(self):
-        with pytest.raises(ValueError, match=r"within ±1e\+150, got times\[1\] = 1e\+151"):
+        with pytest.raises(ValueError, match=r"within ±1e\+150, got 1e\+151, at row 1"):
             as_times([0.0, 1e151])
 
     def test_a_missing_date_is_refused(self):
-        with pytest.raises(ValueError, match=r"NaT at times\[1\]"):
+        with pytest.raises(ValueError, match="NaT, at row 1"):
             as_times(np.array(["2024-01-01", "NaT"], dtype="M8[D]"))
 
     @pytest.mark.parametrize("times", [[3.0, 4.0], [], [5.0]])
@@ -177,11 +177,11 @@ class TestAsTimes:
 
     def test_unordered_times_may_still_not_lie_before_the_last(self):
         assert as_times([5.0, 3.0], last=3.0, ordered=False).tolist() == [5.0, 3.0]
-        with pytest.raises(ValueError, match=r"times\[1\] = 2.0 is earlier than 3.0, the latest"):
+        with pytest.raises(ValueError, match=r"2.0 is earlier than 3.0, the latest .*, at row 1"):
             as_times([5.0, 2.0], last=3.0, ordered=False)
 
     def test_a_stream_never_goes_back_before_its_last_time(self):
-        with pytest.raises(ValueError, match=r"times\[0\] = 2.0 is earlier than 3.0, the latest"):
+        with pytest.raises(ValueError, match=r"2.0 is earlier than 3.0, the latest .*, at row 0"):
             as_times([2.0, 4.0], last=3.0)
 
     def test_one_time_for_each_row(self):
@@ -239,15 +239,15 @@ class TestAsObservations:
         X = np.ma.array(np.zeros((3, 2)), mask=False)
         assert as_observations(X).shape == (3, 2)
         X[1, 1] = np.ma.masked
-        with pytest.raises(ValueError, match="masked, but row 1, column 1"):
+        with pytest.raises(ValueError, match="masked, at row 1, column 1"):
             as_observations(X)
 
     def test_a_longdouble_too_large_is_refused(self):
-        with pytest.raises(ValueError, match="inf at row 0, column 0"):
+        with pytest.raises(ValueError, match="inf, at row 0, column 0"):
             as_observations(np.array([[np.longdouble("1e400")]]))
 
     def test_the_table_has_the_name_it_is_given(self):
         with pytest.raises(
-            ValueError, match=r"^weights must be finite, without NaN or inf, got nan at row 0, column 1"
+            ValueError, match=r"^weights must be finite, without NaN or inf, got nan, at row 0, column 1"
         ):
             as_observations([[1.0, np.nan]], "weights")

@@ -1,4 +1,5 @@
-"""The console blocks of the page on the command line, and those of the README that cluster, are what a shell shows."""
+"""The console blocks of the page on the command line, and those of the README that cluster, are what a shell shows;
+and links between pages lead somewhere."""
 
 import doctest
 import os
@@ -17,6 +18,8 @@ import dyncrp
 from dyncrp.cli import app
 
 ROOT = Path(__file__).parents[1]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -63,24 +66,43 @@ class Shell:
         return done.stdout
 
 
+@pytest.mark.slow
 def test_the_page_on_the_command_line(tmp_path, monkeypatch):
     check((ROOT / "docs" / "command-line.md").read_text(), 10, tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme(tmp_path, monkeypatch):
     page = (ROOT / "README.md").read_text()
-    section = page[page.index("## A CSV and a shell") :].split("\n## ")[0]
+    section = page[page.index("## Command line") :].split("\n## ")[0]
     (tmp_path / "work" / "docs").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "rooms.csv", tmp_path / "work" / "docs")
     check(section, 2, tmp_path, monkeypatch)
+
+
+def anchors(page):
+    """Return what the headings of a page are linked by: lower case, dashes for spaces, no other punctuation."""
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for link in LINK.findall(path.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        target, _, anchor = link.partition("#")
+        file = path.parent / target if target else path
+        assert file.exists(), link
+        assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), link
 
 
 def check(page, least, tmp_path, monkeypatch):
     """Run every command of a page in an empty folder."""
     (tmp_path / "work").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr("dyncrp.cli.PLAIN_EVERY", float("inf"))  # how long it takes is not what the page shows
-    monkeypatch.setattr("dyncrp.cli.COMPILING_AFTER", threading.TIMEOUT_MAX)
+    monkeypatch.setattr("dyncrp.cli.display.PLAIN_EVERY", float("inf"))  # how long it takes is not what the page shows
+    monkeypatch.setattr("dyncrp.cli.display.COMPILING_AFTER", threading.TIMEOUT_MAX)
     shell, checker = Shell(tmp_path), doctest.OutputChecker()
     found = commands(page)
     assert len(found) >= least

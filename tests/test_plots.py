@@ -64,7 +64,7 @@ def test_occupancies_are_those_of_the_responsibilities():
 
 def test_what_is_none_of_the_tables_is_grey():
     figure = plots.stream(np.zeros((3, 1)), [0, -1, 0], Exponential(2.0))
-    assert strip_colors(figure, "inferred")[1] == plots.NEW
+    assert strip_colors(figure, "inferred")[1] == plots.NEW_TABLE_COLOR
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["new", "0"]
 
 
@@ -103,6 +103,7 @@ def test_bad_input_is_refused(bad):
         plots.stream(**{**given, **bad})
 
 
+@pytest.mark.slow
 def test_evidence_shows_every_family_and_rings_what_was_chosen(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(rng.choice([-9.0, 0.0, 9.0], size=(200, 1)), 1.0, size=(200, 2))
@@ -139,7 +140,7 @@ def test_timeline_of_many_tables_names_the_largest():
     tables = np.concatenate([np.arange(100), np.repeat([70, 30], 5)])
     figure = plots.timeline(np.arange(110.0), tables, np.zeros(110), step=4)
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert len(names) == plots.MOST_LINES
+    assert len(names) == plots.MOST_TIMELINE_ROWS
     assert {"30", "70"} <= set(names)
     assert names[-1] == "61 others"
     assert figure.axes[1].get_xlabel() == "time (1 row in 4 is drawn)"
@@ -204,7 +205,7 @@ def test_tables_of_a_building_have_the_colours_of_their_rooms():
         split = np.where(np.arange(1500) == 700, label, house.rooms)
         odd = of_steps(plots.building(house, split).axes[0].collections[1])[699].tolist()
         assert odd not in truth.tolist()
-        assert (odd[:3] == list(plots.NEW)) == (label == -1)
+        assert (odd[:3] == list(plots.NEW_TABLE_COLOR)) == (label == -1)
     beginning = of_steps(plots.building(house, shuffled, n=200).axes[0].collections[1])
     np.testing.assert_array_equal(beginning, found[:199])
     left, right = plots.buildings(house, shuffled).axes

@@ -133,7 +133,7 @@ def test_n_jobs_is_checked(n_jobs):
 @pytest.mark.parametrize("family", [None, Gaussian(1.0, 100.0)])
 @pytest.mark.parametrize("resolution", [1e-7, 1e7, 1e200])
 def test_extreme_resolutions_are_refused_before_anything_is_tried(family, resolution, monkeypatch):
-    monkeypatch.setattr(DynamicalMixture, "_settle", None)
+    monkeypatch.setattr("dyncrp.mixture.learn", None)
     with pytest.raises(ValueError, match=r"resolution must be a number from 1e-06 to 1e\+06"):
         DynamicalMixture(family, resolution=resolution).fit(X)
     with pytest.raises(ValueError, match=r"resolution = 10000.0 does not suit VonMisesFisher.*at most 1e\+09"):
@@ -289,12 +289,12 @@ def test_names_of_a_fit_that_failed_are_not_kept():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (pd.DataFrame({"a": [1.0, None]}), "nan at row 1, column 0"),
-        (pd.DataFrame({"a": [1, None]}, dtype="Int64"), "(<NA>|nan) at row 1, column 0"),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), "'x' at row 0, column 1"),
+        (pd.DataFrame({"a": [1.0, None]}), "nan, at row 1, column 0"),
+        (pd.DataFrame({"a": [1, None]}, dtype="Int64"), "(<NA>|nan), at row 1, column 0"),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), "'x', at row 0, column 1"),
         (pd.DataFrame({"a": pd.to_datetime(["2024-01-01"])}), "must hold numbers"),
-        (pl.DataFrame({"a": [1.0, None]}), "nan at row 1, column 0"),
-        (pl.DataFrame({"a": [1.0], "b": ["x"]}), "'x' at row 0, column 1"),
+        (pl.DataFrame({"a": [1.0, None]}), "nan, at row 1, column 0"),
+        (pl.DataFrame({"a": [1.0], "b": ["x"]}), "'x', at row 0, column 1"),
         (sparse.csr_array(X), "sparse.*toarray"),
         (sparse.coo_matrix(X), "sparse.*toarray"),
     ],
@@ -387,12 +387,12 @@ def test_numbers_of_any_kind_are_times(numbers):
         ([DATES[0], 5.0], "times must be numbers or datetime64"),
         ([5.0, DATES[0]], "times must be numbers or datetime64"),
         (["2024-01-01"], "convert text"),
-        (pd.Series([STAMPS[0], pd.NaT]), r"NaT at times\[1\]"),
-        (pl.Series([DATES[0], None]), r"NaT at times\[1\]"),
+        (pd.Series([STAMPS[0], pd.NaT]), "NaT, at row 1"),
+        (pl.Series([DATES[0], None]), "NaT, at row 1"),
         (pd.Series([1, None], dtype="Int64"), "times must be"),
-        (pl.Series([1, None]), r"finite.*times\[1\]"),
-        (STAMPS[[0, 0]].as_unit("ns") + pd.to_timedelta([1, 0], unit="ns"), r"backwards: times\[1\]"),
-        (STAMPS[[1, 0]], r"backwards: times\[1\] = 2024-03-31T00:00:00"),
+        (pl.Series([1, None]), "finite.*row 1"),
+        (STAMPS[[0, 0]].as_unit("ns") + pd.to_timedelta([1, 0], unit="ns"), "backwards: .* at row 1"),
+        (STAMPS[[1, 0]], "backwards: 2024-03-31T00:00:00.* at row 1"),
         # 03:30 comes twice: the second one first is an hour too early
         ([datetime(2024, 10, 27, 3, 30, tzinfo=ATHENS, fold=fold) for fold in (1, 0)], "backwards"),
     ],

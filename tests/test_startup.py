@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dyncrp
 from dyncrp import Bernoulli, DynamicalMixture, Gaussian
@@ -23,10 +24,12 @@ def python(code, **environment):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_import_does_not_load_the_compiler():
     assert python("import sys, dyncrp; print('numba' in sys.modules)") == ["False"]
 
 
+@pytest.mark.slow
 def test_a_second_process_loads_compiled_code_from_disk():
     DynamicalMixture(Gaussian(1.0, 9.0)).fit([[0.0], [1.0]])  # the first process is this one
     code = """
@@ -38,6 +41,7 @@ print(sum(run.stats.cache_hits.values()), sum(run.stats.cache_misses.values()))
     assert python(code) == ["1", "0"]
 
 
+@pytest.mark.slow
 def test_without_a_place_to_keep_it_code_is_compiled_again(tmp_path):
     # Every place that compiled code could be kept in is, or lies below, a file. (Permissions would not stop root.)
     shutil.copytree(PACKAGE, tmp_path / "dyncrp", ignore=shutil.ignore_patterns("__pycache__"))

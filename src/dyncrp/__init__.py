@@ -1,28 +1,36 @@
-"""dyncrp: streaming, infinite, non-stationary clustering with the Dynamical Chinese Restaurant Process.
+"""Cluster streams whose number of clusters is unknown and changes with time.
 
->>> from dyncrp import DynamicalMixture, Exponential, Gaussian
->>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=5.0)
->>> model.fit([[0.0], [10.0], [0.1]]).labels_
-array([0, 1, 0])
+``DynamicalMixture`` is the estimator. Without arguments, it learns its hyperparameters from the first rows.
+
+>>> from sklearn.datasets import make_blobs
+>>> from dyncrp import DynamicalMixture
+>>> X, _ = make_blobs(300, centers=4, random_state=3)
+>>> DynamicalMixture().fit(X).n_tables_
+4
+
+The model is a mixture under the Dynamical Chinese Restaurant Process (Schaeffer et al. 2022).
 """
 
 from dyncrp import datasets
+from dyncrp.checks import BadRow
 from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-from dyncrp.families import Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher
-from dyncrp.mixture import DynamicalMixture, tune
+from dyncrp.families import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
+from dyncrp.mixture import DynamicalMixture
 from dyncrp.process import DynamicalCRP
+from dyncrp.tuning import tune
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BadRow",
     "Bernoulli",
     "DynamicalCRP",
     "DynamicalMixture",
     "Exponential",
     "Gaussian",
-    "GaussianUnknownVariance",
     "Hyperbolic",
     "LinearODE",
+    "NormalGamma",
     "Oscillatory",
     "Stationary",
     "VonMisesFisher",

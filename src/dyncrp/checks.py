@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from enum import StrEnum
+from typing import Any, SupportsInt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Duration = float | timedelta | np.timedelta64
 Seed = int | np.random.Generator | None
-SMALLEST, LARGEST = 1e-250, 1e250  # what a positive parameter may be
-SHORTEST, LATEST = 1e-150, 1e150  # durations from, times up to: a time over a duration stays finite
+SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-250, 1e250  # what a positive parameter may be
+SHORTEST_DURATION, LATEST_TIME = 1e-150, 1e150  # durations from, times up to: a time over a duration stays finite
 # Seconds in each unit of datetime64, as a fraction; years and months on average.
 UNITS = {"Y": (31_556_952, 1), "M": (2_629_746, 1), "W": (604_800, 1), "D": (86_400, 1), "h": (3600, 1), "m": (60, 1)}
 UNITS |= {"s": (1, 1), "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9)}
@@ -20,12 +21,63 @@ EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
+class Clock(StrEnum):
+    """What the times of a stream are; one stream keeps to one kind."""
+
+    INDEX = "index"
+    NUMBERS = "numbers"
+    DATES = "dates"
+
+    @classmethod
+    def of(cls, times: Any) -> Clock:
+        """Tell what kind of times a call came with; None are the index of arrival.
+
+        >>> Clock.of(None), Clock.of([1.5]), Clock.of([datetime(2024, 1, 1)])
+        (<Clock.INDEX: 'index'>, <Clock.NUMBERS: 'numbers'>, <Clock.DATES: 'dates'>)
+        """
+        if times is None:
+            return cls.INDEX
+        return cls.DATES if are_dates(times) else cls.NUMBERS
+
+    def check(self, other: Clock) -> None:
+        """Refuse the times of a later call that are of another kind."""
+        if other is not self:
+            names = {Clock.INDEX: "the index of arrival", Clock.NUMBERS: "numbers", Clock.DATES: "dates"}
+            raise ValueError(
+                f"this call's times are {names[other]}, earlier ones were {names[self]}: a stream has one clock"
+            )
+
+
 class Seconds(float):
     """A duration in seconds that was given as a timedelta: it means nothing to times that count observations."""
 
 
-class NotANumber(TypeError, ValueError):
-    """No number, or a sparse table: scikit-learn promises a TypeError for those, and we a ValueError for bad input."""
+class BadRow(ValueError):
+    """A row of the input is refused.
+
+    row: its index in the call. column: the index of the feature at fault, None if the whole row is. reason: what is
+    wrong, and what is allowed.
+
+    >>> BadRow("X must be finite, got nan", 3, 1)
+    BadRow('X must be finite, got nan, at row 3, column 1')
+    """
+
+    def __init__(self, reason: str, row: SupportsInt, column: SupportsInt | None = None) -> None:
+        self.reason, self.row, self.column = reason, int(row), None if column is None else int(column)
+        place = f"row {self.row}" if self.column is None else f"row {self.row}, column {self.column}"
+        super().__init__(f"{reason}, at {place}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles keep the fields."""
+        return type(self), (self.reason, self.row, self.column)
+
+
+class SparseInput(TypeError, ValueError):
+    """A sparse matrix: scikit-learn promises a TypeError for it, and we a ValueError for bad input."""
+
+
+class NotANumber(BadRow, TypeError):
+    """A cell holds no number: scikit-learn promises a TypeError for it."""
 
 
 def real(value: object) -> float | None:
@@ -55,8 +107,8 @@ def positive(name: str, value: object) -> float:
     number = real(value)
     if number is None or not 0 < number < np.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
-    if not SMALLEST <= number <= LARGEST:
-        raise ValueError(f"{name} must be a number from {SMALLEST:g} to {LARGEST:g}, got {value!r}")
+    if not SMALLEST_PARAMETER <= number <= LARGEST_PARAMETER:
+        raise ValueError(f"{name} must be a number from {SMALLEST_PARAMETER:g} to {LARGEST_PARAMETER:g}, got {value!r}")
     return number
 
 
@@ -93,8 +145,8 @@ def duration(name: str, value: object) -> float:
         number = positive(name, number)
     except (TypeError, ValueError):  # a TypeError: NumPy's months and years have no length in seconds
         raise ValueError(f"{name} must be a positive finite number or timedelta, got {value!r}") from None
-    if number < SHORTEST:
-        raise ValueError(f"{name} must be at least {SHORTEST:g}, or its rate overflows, got {value!r}")
+    if number < SHORTEST_DURATION:
+        raise ValueError(f"{name} must be at least {SHORTEST_DURATION:g}, or its rate overflows, got {value!r}")
     return Seconds(number) if isinstance(value, (Seconds, timedelta, np.timedelta64)) else number
 
 
@@ -115,7 +167,7 @@ def as_times(
     >>> as_times([0, 2, 1])
     Traceback (most recent call last):
         ...
-    ValueError: times must not run backwards: times[2] = 1 is earlier than times[1] = 2
+    dyncrp.checks.BadRow: times must not run backwards: 1 is earlier than 2, the time before it, at row 2
     """
     array = _readings(times)
     if array.ndim != 1:
@@ -126,7 +178,7 @@ def as_times(
     if n is not None and len(array) != n:
         raise ValueError(f"times must have one entry per observation: got {len(array)} times for {n} rows")
     if np.ma.is_masked(times):
-        raise ValueError(f"times must not be masked, but times[{np.argmax(np.ma.getmask(times))}] is")
+        raise BadRow("times must not be masked", np.argmax(np.ma.getmask(times)))
     if array.dtype.kind == "O":
         array = _same_kind(array)
     if array.dtype.kind == "M":
@@ -139,21 +191,21 @@ def as_times(
             f"times must be numbers or datetime64, got dtype {array.dtype}; "
             "convert text with np.array(times, dtype='datetime64[us]')"
         )
-    bad = np.flatnonzero(~(np.abs(seconds) <= LATEST))
+    bad = np.flatnonzero(~(np.abs(seconds) <= LATEST_TIME))
     if bad.size:
-        raise ValueError(f"times must be finite, within ±{LATEST:g}, got times[{bad[0]}] = {array[bad[0]]}")
+        raise BadRow(f"times must be finite, within ±{LATEST_TIME:g}, got {array[bad[0]]}", bad[0])
     early = np.flatnonzero(seconds < last) if not ordered else np.flatnonzero(seconds[:1] < last)
     if early.size:
         latest = np.datetime64(round(last * 1e6), "us") if array.dtype.kind == "M" and abs(last) < 9e12 else last
-        raise ValueError(
-            f"times must not run backwards: times[{early[0]}] = {array[early[0]]} is earlier than {latest}, "
-            "the latest time of the stream"
+        raise BadRow(
+            f"times must not run backwards: {array[early[0]]} is earlier than {latest}, the latest time of the stream",
+            early[0],
         )
     backwards = np.flatnonzero(array[1:] < array[:-1]) if ordered else early
     if backwards.size:
         i = backwards[0]
-        raise ValueError(
-            f"times must not run backwards: times[{i + 1}] = {array[i + 1]} is earlier than times[{i}] = {array[i]}"
+        raise BadRow(
+            f"times must not run backwards: {array[i + 1]} is earlier than {array[i]}, the time before it", i + 1
         )
     return seconds
 
@@ -215,7 +267,7 @@ def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
     """Return datetime64 as seconds since 1970; missing dates and those that int64 cannot hold are refused."""
     missing = np.flatnonzero(np.isnat(dates))
     if missing.size:
-        raise ValueError(f"times must be finite, got NaT at times[{missing[0]}]")
+        raise BadRow("times must be finite, got NaT", missing[0])
     unit, count = np.datetime_data(dates.dtype)
     if unit not in UNITS:  # a finer one only reaches a few months from 1970, and NumPy wraps around silently
         raise ValueError(f"times must be dates in years to nanoseconds, got dtype {dates.dtype}")
@@ -225,9 +277,7 @@ def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
     bad = np.flatnonzero(np.abs(seconds) > FURTHEST_DATE)
     if bad.size:
         i = bad[0]
-        raise ValueError(
-            f"times must lie within 30 million years of 1970, got times[{i}] = {ticks[i]} of {dates.dtype}"
-        )
+        raise BadRow(f"times must lie within 30 million years of 1970, got {ticks[i]} of {dates.dtype}", i)
     return dates.astype("M8[s]").astype(np.float64) if unit in ("Y", "M") else seconds
 
 
@@ -237,13 +287,13 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
     >>> as_observations([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
         ...
-    ValueError: X must be finite, without NaN or inf, got nan at row 1, column 1
+    dyncrp.checks.BadRow: X must be finite, without NaN or inf, got nan, at row 1, column 1
     """
     plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous
     if plain and np.vdot(X, X) < np.inf:  # one quick pass; whatever fails it is looked at below
         return X
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
-        raise NotANumber(f"{name} is sparse; dyncrp needs a dense array: pass {name}.toarray()")
+        raise SparseInput(f"{name} is sparse; dyncrp needs a dense array: pass {name}.toarray()")
     array = np.asarray(X)
     if array.ndim == 0 and hasattr(X, "collect"):
         raise ValueError(f"{name} is a {type(X).__name__}, whose rows are not there yet: pass {name}.collect()")
@@ -263,7 +313,7 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
         raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}")
     if np.ma.is_masked(X):
         row, column = np.argwhere(np.ma.getmaskarray(X))[0]
-        raise ValueError(f"{name} must not be masked, but row {row}, column {column} is")
+        raise BadRow(f"{name} must not be masked", row, column)
     if array.dtype.kind == "O":
         array = _numbers(array, name)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -272,9 +322,7 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
     bad = np.argwhere(~np.isfinite(array)) if suspicious else np.empty(0)
     if bad.size:
         row, column = bad[0]
-        raise ValueError(
-            f"{name} must be finite, without NaN or inf, got {array[row, column]} at row {row}, column {column}"
-        )
+        raise BadRow(f"{name} must be finite, without NaN or inf, got {array[row, column]}", row, column)
     return array
 
 
@@ -285,10 +333,12 @@ def _numbers(array: NDArray[Any], name: str) -> NDArray[np.float64]:
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):
             raise NotANumber(
                 f"{name} must hold numbers (no argument must be a string or anything else that is not a number), "
-                f"got {value!r} at row {row}, column {column}"
+                f"got {value!r}",
+                row,
+                column,
             )
         try:
             numbers[row, column] = float(value)  # type: ignore[arg-type]
         except (OverflowError, TypeError, ValueError):
-            raise ValueError(f"{name} must hold float64 numbers, got {value!r} at row {row}, column {column}") from None
+            raise BadRow(f"{name} must hold float64 numbers, got {value!r}", row, column) from None
     return numbers

@@ -11,26 +11,26 @@ from typing import Any
 import numpy as np
 
 
-def nested(values: dict[str, Any]) -> dict[str, Any]:
+def nested_params(values: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of those values that are dataclasses, and theirs in turn; arrays as lists, which ``==`` takes.
 
     >>> from dyncrp import Exponential
-    >>> nested({"alpha": 1.0, "dynamics": 0.5 * Exponential(3.0)})
+    >>> nested_params({"alpha": 1.0, "dynamics": 0.5 * Exponential(3.0)})
     {'dynamics__weight': 0.5, 'dynamics__dynamics': Exponential(timescale=3.0), 'dynamics__dynamics__timescale': 3.0}
     """
     found: dict[str, Any] = {}
     for name, value in values.items():
         entries = _entries(value)
-        for key, entry in (entries | nested(entries)).items():
+        for key, entry in (entries | nested_params(entries)).items():
             found[f"{name}__{key}"] = entry.tolist() if isinstance(entry, np.ndarray) else entry
     return found
 
 
-def changed(owner: str, values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def with_params(owner: str, values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return those values that changes such as {"family__variance": 2.0} make new; an error names their owner.
 
     >>> from dyncrp import Gaussian
-    >>> changed("model", {"alpha": 1.0, "family": Gaussian(1.0, 9.0)}, {"family__variance": 2.0})
+    >>> with_params("model", {"alpha": 1.0, "family": Gaussian(1.0, 9.0)}, {"family__variance": 2.0})
     {'family': Gaussian(variance=2.0, prior_variance=9.0, prior_mean=0.0)}
     """
     result = {name: value for name, value in changes.items() if "__" not in name}
@@ -45,7 +45,7 @@ def changed(owner: str, values: dict[str, Any], changes: dict[str, Any]) -> dict
             deeper.setdefault(first, {})[rest] = value
     for name, inner in deeper.items():
         part = result.get(name, values[name])
-        result[name] = replace(part, **changed(f"{name} = {part!r}", _entries(part), inner))
+        result[name] = replace(part, **with_params(f"{name} = {part!r}", _entries(part), inner))
     return result
 
 

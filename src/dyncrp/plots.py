@@ -13,9 +13,9 @@ from scipy.sparse import issparse
 
 from dyncrp.checks import as_observations, as_times, whole
 from dyncrp.datasets import Rooms
-from dyncrp.dynamics import Dynamics, durations
+from dyncrp.dynamics import Dynamics
+from dyncrp.learning import Candidate
 from dyncrp.process import occupancy_path
-from dyncrp.tuning import Candidate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,12 +26,12 @@ Color = tuple[float, float, float]
 # in greyscale.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4B1D5C", "#B8A900")
 MARKERS = "os^Dv<>P"
-NEW = (0.85, 0.85, 0.85)  # the label −1
+NEW_TABLE_COLOR = (0.85, 0.85, 0.85)  # the label −1
 PLACE_COLORS = (1, 0, 2, 3, 4, 6, 7, 5)  # of a building: hallways orange, and what resembles it last
 UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
-MOST_LINES = 40  # of a timeline
-POINTS = 430.0  # that a timeline is wide, or nearly so
-FAINTEST = 1e-5  # occupancies below are not shown
+MOST_TIMELINE_ROWS = 40  # of a timeline
+TIMELINE_POINTS = 430.0  # how wide a timeline is, nearly
+LEAST_OCCUPANCY = 1e-5  # occupancies below are not shown
 
 
 def table_style(table: int) -> tuple[Color, str]:
@@ -39,7 +39,7 @@ def table_style(table: int) -> tuple[Color, str]:
     from matplotlib.colors import to_rgb
 
     if table < 0:
-        return NEW, "x"
+        return NEW_TABLE_COLOR, "x"
     turn, color = divmod(table, len(COLORS))
     base = np.array(to_rgb(COLORS[color]))
     mixed = (base, 0.5 * base + 0.5, 0.55 * base + 0.15)[turn % 3]
@@ -70,7 +70,7 @@ def stream(
     t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
     dated = times is not None and np.asarray(times).dtype.kind not in "iuf"
     x = t / 86_400 if dated else t  # matplotlib counts dates in days since 1970
-    seated = _seated(tables, responsibilities)
+    seated = _seat(tables, responsibilities)
     n_tables = seated.shape[1]
     shown = min(rows.shape[1], 2)
     figure = Figure(figsize=(10, 2.0 * shown + 3.6), layout="constrained")
@@ -91,13 +91,13 @@ def stream(
     occupancy = occupancy_path(seated, t, dynamics)
     for table, (color, marker) in styles.items():
         if table >= 0:
-            axes[-1].plot(x, np.maximum(occupancy[:, table], FAINTEST / 10), color=color, linewidth=1.0)
+            axes[-1].plot(x, np.maximum(occupancy[:, table], LEAST_OCCUPANCY / 10), color=color, linewidth=1.0)
         name = f"{table}" if table >= 0 else "new"
         axes[-1].plot([], [], color=color, linestyle="", marker=marker, markersize=6, label=name)
     axes[-1].set_ylabel("occupancy")
     axes[-1].set_xlabel("time (observations)" if times is None else "time")
     axes[-1].set_yscale("log")
-    axes[-1].set_ylim(FAINTEST, 2.0 * max(float(np.max(occupancy)), 1.0))
+    axes[-1].set_ylim(LEAST_OCCUPANCY, 2.0 * max(float(np.max(occupancy)), 1.0))
     if dated:
         axes[-1].xaxis_date()
     if len(styles) <= 24:
@@ -199,7 +199,7 @@ def _labels(name: str, labels: ArrayLike, n: int) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _seated(tables: NDArray[np.int64], responsibilities: Any) -> NDArray[np.float64]:
+def _seat(tables: NDArray[np.int64], responsibilities: Any) -> NDArray[np.float64]:
     """Return how much of each observation sits at each table, (N, K)."""
     n_tables = max(int(np.max(tables)) + 1, 1)
     if responsibilities is None:
@@ -255,10 +255,10 @@ def timeline(
     x = x / 86_400 if dated else x
     ids, line, counts = np.unique(labels, return_inverse=True, return_counts=True)
     names = [str(table) for table in ids]
-    if len(ids) > MOST_LINES:
-        largest = np.sort(np.argsort(-counts, kind="stable")[: MOST_LINES - 1])
-        position = np.full(len(ids), MOST_LINES - 1)
-        position[largest] = np.arange(MOST_LINES - 1)
+    if len(ids) > MOST_TIMELINE_ROWS:
+        largest = np.sort(np.argsort(-counts, kind="stable")[: MOST_TIMELINE_ROWS - 1])
+        position = np.full(len(ids), MOST_TIMELINE_ROWS - 1)
+        position[largest] = np.arange(MOST_TIMELINE_ROWS - 1)
         line, names = position[line], [*(names[i] for i in largest), f"{len(ids) - len(largest)} others"]
         ids = np.append(ids[largest], -1)
     height = 0.2 * max(len(ids), 4)
@@ -296,7 +296,7 @@ def _bars(x: NDArray[np.float64], joined: NDArray[np.bool_], width: float) -> li
     """
     order = np.argsort(x, kind="stable")
     x, places = x[order], np.flatnonzero(joined[order])
-    point = (x[-1] - x[0]) / POINTS or 1.0
+    point = (x[-1] - x[0]) / TIMELINE_POINTS or 1.0
     at, pace = x[places], 3.0 * np.median(np.diff(x)) if len(x) > 1 else 0.0
     gaps = np.diff(at)
     parted = (gaps > width * point) & ((np.diff(places) > 1) | (gaps > pace))
@@ -349,7 +349,7 @@ def _draw_dynamics(axis: Axes, weighed: Sequence[Candidate], chosen: Candidate) 
     best = max(c.log_evidence for c in weighed)
     lines: dict[str, dict[float | None, float]] = {}
     for c in weighed:
-        lengths = durations(c.dynamics)
+        lengths = c.dynamics.durations()
         name = repr(c.dynamics)
         for length in lengths:
             name = name.replace(f"={length!r}", "=τ")
@@ -363,8 +363,8 @@ def _draw_dynamics(axis: Axes, weighed: Sequence[Candidate], chosen: Candidate) 
         else:
             x = sorted(line)  # type: ignore[type-var]
             axis.plot(x, [line[length] for length in x], color=color, marker=marker, markersize=4, label=name)  # type: ignore[arg-type]
-    at = durations(chosen.dynamics)
-    if len(at) == 1:
+    at = chosen.dynamics.durations()
+    if len(at) == 1 and at[0] is not None:
         axis.scatter(
             at[0], chosen.log_evidence - best, s=160, facecolors="none", edgecolors="#D55E00", linewidths=2, zorder=3
         )

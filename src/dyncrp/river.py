@@ -6,14 +6,13 @@ until something is asked, and then go to ``dyncrp.DynamicalMixture`` together.
 
 from __future__ import annotations
 
-import re
 import struct
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import date, datetime
 from math import hypot, inf, isfinite
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,26 +24,19 @@ except ModuleNotFoundError as missing:
         "dyncrp.river needs river: pip install 'dyncrp[river]', or '.[river]' in a clone"
     ) from missing
 
-from dyncrp.checks import LATEST, as_times, microseconds, real
+from dyncrp.checks import LATEST_TIME, BadRow, Clock, as_times, microseconds, real
 from dyncrp.dynamics import Dynamics
-from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
-from dyncrp.mixture import DATES, INDEX, NUMBERS
+from dyncrp.engine import Engine
+from dyncrp.families import Family
 from dyncrp.mixture import DynamicalMixture as Mixture
-
-if TYPE_CHECKING:
-    from dyncrp.engine.compiled import CompiledEngine
-    from dyncrp.engine.reference import ReferenceEngine
-
-    Engine = ReferenceEngine | CompiledEngine
+from dyncrp.spec import ModelSpec
 
 Float = NDArray[np.float64]
 Names = tuple[Hashable, ...]
 
-NEW = -1  # what stands for a new table
-MOST_ROWS, MOST_BYTES = 4096, 1 << 20  # that wait
-FEW = 4  # rows that are quicker to learn one by one
-FAR = 1e30  # a row that is not longer is looked at no further, if the family allows
-GROWING = (Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher)  # an engine can be widened for these
+NEW_TABLE = -1  # what stands for a new table
+MOST_ROWS_WAITING, MOST_BYTES_WAITING = 4096, 1 << 20
+MOST_ROWS_ONE_BY_ONE = 4  # more are quicker to learn together
 LATEST_DATE = 9e12  # seconds that int64 has the microseconds of
 
 
@@ -65,7 +57,7 @@ class DynamicalMixture(base.Clusterer):
 
     **Unknown hyperparameters**, as for ``dyncrp.DynamicalMixture``, are learnt from the first ``warmup`` observations,
     which are kept until then, and learnt in order afterwards. Meanwhile, as before the first observation, there are no
-    tables: ``predict_one`` gives −1, ``score_one`` 0. To end the warm-up early, call ``settle``.
+    tables: ``predict_one`` gives −1, ``score_one`` 0. To end the warm-up early, call ``learn_unknown``.
 
     Args:
         family: how observations are distributed about a table; by default ``Gaussian()``, to be learnt.
@@ -75,7 +67,7 @@ class DynamicalMixture(base.Clusterer):
         features: the names of all features, in the order of hyperparameters with one entry for each.
         warmup: how many observations to learn from what is unknown.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
-        learn_alpha: whether alpha goes on learning.
+        learn_alpha: whether alpha is updated while learning.
         max_tables: how many tables may be open; when one more opens, the one with the least occupancy closes.
         prune_below: the occupancy below which a table closes.
 
@@ -128,58 +120,56 @@ class DynamicalMixture(base.Clusterer):
             max_tables=max_tables,
             prune_below=prune_below,
         )
-        wanted = self._model._checked()
-        self._warming = wanted.settled is None
-        self._family = wanted.family  # as known now: it says what a row may be
-        if not self._warming and wanted.resolution != 1.0:
-            self._family = wanted.family.sharpened(wanted.resolution)
-        self._scalar = wanted.family.known and type(wanted.family) in GROWING  # and without vectors, see below
+        self._spec = ModelSpec.resolve(**self._model.get_params(deep=False))
+        given = self._spec.given
+        self._warming = given is None
+        self._family = self._spec.family if given is None else given.family  # as known now: it says what a row may be
         self._warned = False
-        self._clock: str | None = None
+        self._clock: Clock | None = None
         self._last = -inf  # the latest time
         # The values of each row that waits, as float64. Before them its time, unless that is the index of arrival: a
         # float64, or the microseconds of a date as int64.
         self._rows: list[bytes] = []
-        self._lay_out(self._checked_features())
+        self._lay_out(self._resolve_features())
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
         """Learn from x, at time t. Bad values raise ``ValueError`` at once, and change nothing."""
         if t is None and len(x) == self._size:
             try:
                 values = self._get(x)
-                plain = hypot(*values) <= self._longest
+                plain = hypot(*values) <= self._safe_norm
             except (KeyError, TypeError, OverflowError):
                 plain = False
             if plain:
                 rows = self._rows
                 rows.append(self._pack(*values))
-                if len(rows) >= self._most:
+                if len(rows) >= self._most_waiting:
                     self._hand_over()
                 return
         self._learn(x, t)
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
         """Return the table that x would be seated at now (or at time t, not before the latest), −1 for a new one."""
-        engine, row, time = self._judged(x, t)
+        engine, row, time = self._prepare(x, t)
         if engine is None:
-            return NEW
+            return NEW_TABLE
         place = engine.judge_one(row, time)[0]
-        return int(engine.ids[place]) if place < engine.n_tables else NEW
+        return int(engine.ids[place]) if place < engine.n_tables else NEW_TABLE
 
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""
-        engine, row, time = self._judged(x, t)
+        engine, row, time = self._prepare(x, t)
         if engine is None:
-            return {NEW: 1.0}
+            return {NEW_TABLE: 1.0}
         shares = engine.shares(row[None, :], np.array([time]))[0]
-        return dict(zip([*engine.ids.tolist(), NEW], shares.tolist(), strict=True))
+        return dict(zip([*engine.ids.tolist(), NEW_TABLE], shares.tolist(), strict=True))
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return the novelty of x, −log p(x | everything so far): high means anomalous, as for river's detectors."""
-        engine, row, time = self._judged(x, t)
+        engine, row, time = self._prepare(x, t)
         return 0.0 if engine is None else -engine.judge_one(row, time)[1]
 
-    def settle(self) -> None:
+    def learn_unknown(self) -> None:
         """End the warm-up now: learn what is unknown from the observations so far, at least 2, then learn those."""
         if not self._warming:
             return
@@ -226,25 +216,25 @@ class DynamicalMixture(base.Clusterer):
     @property
     def _fitted(self) -> bool:
         """Whether an observation was learnt, or waits to be without anything else to wait for."""
-        return not self._warming and bool(self._rows or self._model.__sklearn_is_fitted__())
+        return not self._warming and bool(self._rows or hasattr(self._model, "engine_"))
 
     def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
         """Check everything, and only then keep the row."""
         x, t = self._split(x, t)
         if t is None and self.time_key is not None:
             raise ValueError(f"x must hold its time as {self.time_key!r}, got the keys {list(x)!r}")
-        clock, time = self._checked_time(t)
-        names, row = self._checked_row(x)
+        clock, time = self._parse_time(t)
+        names, row = self._pack_row(x)
         if names is not self._names or self._clock is None:
             if self._clock is None:
-                self._model._checked().check_clock(clock)
+                self._spec.check_clock(clock)
             self._clock = clock
             self._widen(names)
-        if clock != INDEX:
+        if clock is not Clock.INDEX:
             self._last = time
-            row = struct.pack("q" if clock == DATES else "d", time) + row
+            row = struct.pack("q" if clock is Clock.DATES else "d", time) + row
         self._rows.append(row)
-        if len(self._rows) >= self._most:
+        if len(self._rows) >= self._most_waiting:
             self._hand_over()
 
     def _split(self, x: Mapping[Any, Any], t: Any) -> tuple[Mapping[Any, Any], Any]:
@@ -256,26 +246,26 @@ class DynamicalMixture(base.Clusterer):
         rest = dict(x)
         return rest, rest.pop(self.time_key, None)
 
-    def _checked_time(self, t: Any) -> tuple[str, float]:
+    def _parse_time(self, t: Any) -> tuple[Clock, float]:
         """Return what kind of time t is, and t as a number that is not before the latest."""
-        clock, time = INDEX, -inf
+        clock, time = Clock.INDEX, -inf
         if isinstance(t, (date, np.datetime64)):
-            clock, time = DATES, _microseconds(t)
+            clock, time = Clock.DATES, _microseconds(t)
         elif t is not None:
-            clock, number = NUMBERS, real(t)
-            if number is None or not abs(number) <= LATEST:
-                raise ValueError(f"the time must be a finite number, within ±{LATEST:g}, or a date, got {t!r}")
+            clock, number = Clock.NUMBERS, real(t)
+            if number is None or not abs(number) <= LATEST_TIME:
+                raise ValueError(f"the time must be a finite number, within ±{LATEST_TIME:g}, or a date, got {t!r}")
             time = number
-        if self._clock is not None and clock != self._clock:
-            raise ValueError(f"this call's time is {clock}, earlier ones were {self._clock}: a stream has one clock")
+        if self._clock is not None:
+            self._clock.check(clock)
         if time < self._last:
-            latest = np.datetime64(int(self._last), "us") if clock == DATES else self._last
+            latest = np.datetime64(int(self._last), "us") if clock is Clock.DATES else self._last
             raise ValueError(
                 f"times must not run backwards: {t} is earlier than {latest}, the latest time of the stream"
             )
         return clock, time
 
-    def _checked_row(self, x: Mapping[Any, Any]) -> tuple[Names, bytes]:
+    def _pack_row(self, x: Mapping[Any, Any]) -> tuple[Names, bytes]:
         """Return the features that there are with x, and its values there as bytes."""
         names = self._names
         if not self._positions.issuperset(x):
@@ -287,7 +277,7 @@ class DynamicalMixture(base.Clusterer):
             raise ValueError(f"x must hold at least one feature, got {dict(x)!r}")
         values = [x.get(name, 0.0) for name in names]
         try:
-            if names is self._names and hypot(*values) <= self._longest:
+            if names is self._names and hypot(*values) <= self._safe_norm:
                 return names, self._pack(*values)
         except (TypeError, OverflowError):
             pass
@@ -300,33 +290,32 @@ class DynamicalMixture(base.Clusterer):
                 raise ValueError(f"feature {name!r} must be a finite number, got {value!r}")
         try:
             self._family.check(np.array([values], dtype=np.float64))
-        except ValueError as error:
-            place = re.compile(r"row 0, column (\d+)")
-            text = place.sub(lambda match: f"feature {names[int(match[1])]!r}", str(error))
-            raise ValueError(text.replace(" at row 0", "")) from None
+        except BadRow as error:
+            where = "" if error.column is None else f" for feature {names[error.column]!r}"
+            raise ValueError(error.reason + where) from None
         return names, struct.pack(f"{len(values)}d", *values)
 
-    def _judged(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Float, float]:
+    def _prepare(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Float, float]:
         """Return an engine to judge x by, x as a row for it, and when; no engine if nothing was learnt yet."""
         x, t = self._split(x, t)
-        names, row = self._checked_row(x)
-        clock, time = (self._clock, 0.0) if t is None else self._checked_time(t)
+        names, row = self._pack_row(x)
+        clock, time = (self._clock, 0.0) if t is None else self._parse_time(t)
         self._catch_up()
         values = np.frombuffer(row)
         if not self._fitted:
             return None, values, time
-        engine = self._model._engine
+        engine = self._model.engine_
         if t is None:
-            time = engine.n_observations if clock == INDEX else engine.time
-        elif clock == DATES:
+            time = engine.n_observations if clock is Clock.INDEX else engine.time
+        elif clock is Clock.DATES:
             time /= 1e6
         if names is not self._names:
-            engine = engine.widened(len(names))  # as the model will be once it has learnt x
-        return engine, self._as_wanted(values), time
+            engine = engine.widen(len(names))  # as the model will be once it has learnt x
+        return engine, self._check_row(values), time
 
-    def _as_wanted(self, row: Float) -> Float:
-        """Return a checked row (D,) as the family wants it: as it is, if that family need not look at every one."""
-        return row if self._longest > 0 else self._family.check(row[None, :])[0]
+    def _check_row(self, row: Float) -> Float:
+        """Return a row (D,) as the family wants it: as it is, if that family need not look at every one."""
+        return row if self._safe_norm > 0 else self._family.check(row[None, :])[0]
 
     def _catch_up(self) -> None:
         """Learn the rows that wait, unless it is the end of the warm-up that they wait for."""
@@ -336,26 +325,26 @@ class DynamicalMixture(base.Clusterer):
     def _hand_over(self) -> None:
         """Let the model learn all rows that wait. Interrupted, those that it came to wait no longer."""
         model, rows, clock = self._model, self._rows, self._clock
-        begun = model.__sklearn_is_fitted__()
-        before = model._engine.n_observations if begun else 0
+        engine: Engine | None = getattr(model, "engine_", None)
+        before = 0 if engine is None else engine.n_observations
+        one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
         try:
-            if begun and len(rows) <= FEW and clock != DATES and not self.learn_alpha:
-                engine = model._engine
+            if engine is not None and one_by_one:
                 for row in map(np.frombuffer, rows):
-                    if clock == INDEX:
-                        engine.run_one(self._as_wanted(row), float(engine.n_observations))
+                    if clock is Clock.INDEX:
+                        engine.run_one(self._check_row(row), float(engine.n_observations))
                     else:
-                        engine.run_one(self._as_wanted(row[1:]), row.item(0))
+                        engine.run_one(self._check_row(row[1:]), row.item(0))
             else:
-                table = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
-                if clock == INDEX:
-                    model.partial_fit(table)
+                packed = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
+                if clock is Clock.INDEX:
+                    model.partial_fit(packed)
                 else:
-                    times = table[:, 0].view("M8[us]") if clock == DATES else table[:, 0]
-                    model.partial_fit(table[:, 1:], times=times)
+                    times = packed[:, 0].view("M8[us]") if clock is Clock.DATES else packed[:, 0]
+                    model.partial_fit(packed[:, 1:], times=times)
         finally:
-            if model.__sklearn_is_fitted__():
-                del rows[: model._engine.n_observations - before]
+            if hasattr(model, "engine_"):
+                del rows[: model.engine_.n_observations - before]
         if self._warming:
             self._warming = False
             self._family = model.family_
@@ -364,23 +353,25 @@ class DynamicalMixture(base.Clusterer):
     def _widen(self, names: Names) -> None:
         """Take in new features, of which all rows so far had 0."""
         self._catch_up()
-        if self._model.__sklearn_is_fitted__():
-            self._model._widen(len(names))
+        if hasattr(self._model, "engine_"):
+            self._model.widen(len(names))
         zeros = bytes(8 * (len(names) - len(self._names)))
         self._rows = [row + zeros for row in self._rows]
         self._lay_out(names)
 
     def _lay_out(self, names: Names) -> None:
-        """Let these be the features: settle on what a row looks like, and how many may wait."""
+        """Let these be the features: fix what a row looks like, and how many may wait."""
         self._names, self._positions = names, frozenset(names)
-        self._grows = self.features is None and (self._warming or self._scalar or not names)
-        self._size = len(names) if self._clock == INDEX else -1  # of an x that needs no closer look
+        self._grows = self.features is None and (self._warming or self._spec.family.can_widen or not names)
+        self._size = len(names) if self._clock is Clock.INDEX else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
-        self._longest = _longest(self._family)
-        self._most = self.warmup if self._warming else min(MOST_ROWS, MOST_BYTES // (8 * len(names) or 1) + 1)
+        self._safe_norm = self._family.safe_norm
+        self._most_waiting = (
+            self.warmup if self._warming else min(MOST_ROWS_WAITING, MOST_BYTES_WAITING // (8 * len(names) or 1) + 1)
+        )
 
-    def _checked_features(self) -> Names:
+    def _resolve_features(self) -> Names:
         """Return the names of the features as far as they are given."""
         width = self._family.width
         if self.features is None:
@@ -402,7 +393,7 @@ class DynamicalMixture(base.Clusterer):
         self._warned = True
         new = next(name for name in x if name not in self._positions)
         warnings.warn(
-            f"feature {new!r} came after the features were settled; it is ignored, as all other new ones will be",
+            f"feature {new!r} came after the features were fixed; it is ignored, as all other new ones will be",
             stacklevel=5,
         )
 
@@ -413,19 +404,6 @@ class DynamicalMixture(base.Clusterer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lay_out(self._names)
-
-
-def _longest(family: Family) -> float:
-    """Return up to which length a row needs no closer look; −1 if every one does."""
-    if type(family) in (Gaussian, GaussianUnknownVariance):
-        corner = np.full((1, family.width or 1), FAR)
-        try:
-            family.check(corner)
-            family.check(-corner)
-            return FAR
-        except ValueError:  # its prior mean lies further out still
-            pass
-    return -1.0
 
 
 def _microseconds(t: date | np.datetime64) -> int:

@@ -1,328 +1,54 @@
-"""Hyperparameters from the stream itself: what the evidence of its first rows says they are. No labels, no dice.
-
-The prequential log evidence Σ log p(x_n | x_<n) rates a model as a density. Real clusters are not quite Gaussian, and
-then ever narrower tables that tile them make a better density: evidence alone finds far too many. But where such tiles
-lie is an accident of the data. So each candidate is also asked to cluster one half of the rows, and the other half, and
-to label each half by the other's tables; the agreement is its reproducibility (the prediction strength of Tibshirani
-and Walther 2005, as adjusted mutual information). The evidence chooses among those that reproduce nearly as well as the
-best does.
-"""
+"""``dyncrp.tune``: what ``DynamicalMixture`` learns from its first rows, as a step of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from dyncrp.dynamics import Dynamics, Exponential, Oscillatory, Product, Scaled, Stationary, Sum
-from dyncrp.engine import make_engine
-from dyncrp.engine.reference import Model, Rules
+from dyncrp.checks import Clock, as_observations, as_times
+from dyncrp.dynamics import Dynamics
 from dyncrp.families import Family
-from dyncrp.families.base import Frame
-
-Float = NDArray[np.float64]
-T = TypeVar("T")
-Point = tuple[float, ...]  # alpha and the durations
-
-# What a stream may be, if nothing is said: an unchanging one; one that forgets; and sticky ones that never quite do.
-DYNAMICS_TO_TRY = (
-    Stationary(),
-    Exponential(),
-    0.99 * Exponential() + 0.01 * Stationary(),
-    0.999 * Exponential() + 0.001 * Stationary(),
-)
-MOST_UNKNOWN = 2  # durations in one dynamics
-
-FAR_OUT = 30.0  # interquartile ranges; see _usual
-ALPHAS = (0.3, 3.0, 30.0)
-FINER = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # factors by which alpha and durations are then changed, up and down
-ROUNDS = 8  # of asking clusters for their spread
-EVERY = 3  # of the coarse grid, how many to a start of such rounds
-WORTH = 0.05  # nats a number that they must bring: less only makes clusters narrower, and no better
-SPLITS = 3  # into halves
-FEWEST_TO_SPLIT = 40  # rows; of fewer, all candidates are taken to reproduce
-ONE_TABLE = 1e-6  # an alpha at which no second table opens without need
-MOST_IN_ONE = 0.99  # of the rows in one table: then there is nothing to reproduce
-LEAST_REPRODUCED = 0.4  # what tiles of a cloud without clusters do not reach
-MORE_TABLES = 1.5  # that a dynamics may find, beside the family's clusters: more, and it forgets what comes back
-REPRODUCES = 0.92  # as a share of the best
+from dyncrp.learning import Candidate, learn
+from dyncrp.mixture import DynamicalMixture
+from dyncrp.spec import ModelSpec
 
 
-class Candidate(NamedTuple):
-    """What was tried on the first rows, and how it did.
+class Tuned(NamedTuple):
+    """A model that is ready to fit, with no unknown left, and all candidates that were tried."""
 
-    reproducibility: nan where it was not asked for, as for dynamics, or where all rows share a table.
-    admitted: whether it reproduced well enough. chosen: whether this was it.
-    """
-
-    family: Family
-    dynamics: Dynamics
-    alpha: float
-    log_evidence: float
-    n_tables: int
-    reproducibility: float
-    admitted: bool
-    chosen: bool
-
-
-class Settled(NamedTuple):
-    """The hyperparameters that were chosen, and all candidates in the order in which they were tried."""
-
-    family: Family
-    dynamics: Dynamics
-    alpha: float
+    model: DynamicalMixture
     candidates: list[Candidate]
 
 
-class _Run(NamedTuple):
-    """One candidate's run over the rows."""
-
-    family: Family
-    dynamics: Dynamics
-    alpha: float
-    log_evidence: float
-    labels: NDArray[np.int64]
-    n_tables: int
-    reproducibility: float = np.nan
-
-
-def settle(
-    family: Family,
-    dynamics: Sequence[Dynamics],
-    alpha: float | None,
-    X: Float,
-    times: Float,
+def tune(
+    X: ArrayLike,
+    times: ArrayLike | None = None,
+    *,
+    family: Family | None = None,
+    dynamics: Dynamics | Sequence[Dynamics] | None = None,
+    alpha: float | None = None,
+    warmup: int = 1000,
+    resolution: float = 1.0,
     n_jobs: int | None = None,
-) -> Settled:
-    """Choose what is unknown by the evidence of X (n, D) at times (n,), which the family has checked.
+) -> Tuned:
+    """Choose hyperparameters by the evidence of the first ``warmup`` rows of X (n, D), without labels.
 
-    First the family and, along with it, a rough alpha: a coarse grid, then what the clusters found suggest. Then, with
-    that family, the dynamics and alpha: a coarse grid, then ever smaller steps from its best point. Rows that lie
-    absurdly far out have no say, if they are few.
+    What ``DynamicalMixture`` does by itself when it begins with unknown hyperparameters, as a step of its own: the
+    same arguments, where None is unknown. ``dyncrp.plots.evidence`` draws the candidates.
+
+    >>> import numpy as np, dyncrp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(rng.choice([-20.0, 0.0, 20.0], size=(300, 1)), 1.0, size=(300, 2))
+    >>> model, candidates = dyncrp.tune(X)
+    >>> model.fit(X).n_tables_
+    3
     """
-    from threadpoolctl import threadpool_limits
-
-    usual = _usual(X)
-    X, times = X[usual], times[usual]
-    alphas = ALPHAS if alpha is None else (alpha,)
-    with threadpool_limits(1, user_api="blas"):  # the same bits, however many cores there are
-        searches = [_Search(frame, times, n_jobs) for frame in family.frames(X)]
-        search, chosen = searches[0], family
-        if not family.known:
-            first = next((kind for kind in dynamics if not kind.n_unknown), Stationary())
-            kinds = [search.frame.family or family for search in searches]
-            starts = [
-                search.best_family(kind.proposals(search.Z), first, alphas)
-                for search, kind in zip(searches, kinds, strict=True)
-            ]
-            at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].frame.log_density)
-            search, best = searches[at], searches[at].refine(kinds[at], starts[at])
-            chosen, search.most_tables = best.family, 1 + int(MORE_TABLES * best.n_tables)
-            if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
-                dynamics = (first,)
-            if all(kind == first for kind in dynamics) and alpha is not None:
-                dynamics = ()
-        if dynamics:
-            best = search.best_dynamics(chosen, dynamics, alpha)
-        candidates = [c for one in searches for c in one.table(best)]
-        return Settled(search.frame.lift(best.family), best.dynamics, best.alpha, candidates)
-
-
-def _usual(X: Float) -> NDArray[np.bool_]:
-    """Return which rows are no outliers, (n,): −9999 for a number that is missing would widen all clusters to one.
-
-    An outlier lies further than FAR_OUT interquartile ranges from the median in some feature. If they are more than
-    one row in a hundred, there are none.
-    """
-    low, middle, high = np.quantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
-    with np.errstate(over="ignore"):
-        reach = np.where(high > low, FAR_OUT * (high - low), np.inf)
-        usual: NDArray[np.bool_] = np.all(np.abs(X - middle) <= reach, axis=1)
-    return usual if np.mean(usual) >= 0.99 else np.ones(len(X), dtype=bool)
-
-
-class _Search:
-    """Tries candidates on the rows of a frame at times (n,), and remembers them."""
-
-    def __init__(self, frame: Frame, times: Float, n_jobs: int | None) -> None:
-        self.frame, self.Z, self.times, self.n_jobs = frame, frame.rows, times, n_jobs
-        self.tried: list[tuple[_Run, bool]] = []
-        self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
-
-    def refine(self, family: Family, best: _Run) -> _Run:
-        """Ask clusters for their spread, and cluster with that: those of the best run, and others' if far better.
-
-        Clusters that are long and thin look, to round tables, like rows of beads. So we also start from tables of
-        several sizes, and ask again and again: beads grow along the thread.
-        """
-        starts = [run for run, _ in self.tried if 1 < run.n_tables <= len(self.Z) // 4][::EVERY]
-        best = self._rescaled(family, best)
-        for start in starts:
-            end = self._grown(family, start)
-            if end.log_evidence < best.log_evidence + WORTH * self.Z.size:
-                continue
-            if len(self.Z) < FEWEST_TO_SPLIT or _reproducibility(end, self.Z) >= REPRODUCES * self._most_reproducible():
-                self.tried.append((end, True))
-                best = max(best, self._rescaled(family, end), key=lambda run: run.log_evidence)
-        return best
-
-    def _rescaled(self, family: Family, run: _Run) -> _Run:
-        """Return the best run with the spread of a run's clusters, at all scales; or that run, if it is better."""
-        proposals = family.proposals(self.Z, run.labels)
-        if not proposals:
-            return run
-        return max(run, self.best_family(proposals, run.dynamics, (run.alpha,)), key=lambda run: run.log_evidence)
-
-    def _grown(self, family: Family, run: _Run) -> _Run:
-        """Return what becomes of a run when its clusters are asked for their spread again and again."""
-        for _ in range(ROUNDS):
-            proposals = family.proposals(self.Z, run.labels, (1.0,))
-            runs = self._run([(proposal, run.dynamics, run.alpha) for proposal in proposals])
-            better = max(runs, key=lambda run: run.log_evidence, default=run)
-            if better.log_evidence <= run.log_evidence:
-                break
-            run = better
-        return run
-
-    def _most_reproducible(self) -> float:
-        return float(np.nanmax([0.0, *(run.reproducibility for run, _ in self.tried)]))
-
-    def best_family(self, families: Sequence[Family], dynamics: Dynamics, alphas: Sequence[float]) -> _Run:
-        """Return the best run among those that reproduce well, each with its best alpha."""
-        runs = self._run([(family, dynamics, alpha) for family in families for alpha in alphas])
-        n = len(alphas)
-        groups = [runs[i : i + n] for i in range(0, len(runs), n)]
-        if n > 1:  # a table for all, which is what there is to find in rows without clusters
-            groups.append(self._run([(families[0], dynamics, ONE_TABLE)]))
-        leading = [group[self._best(group, [self._clusters(run) for run in group])] for group in groups]
-        if len(self.Z) >= FEWEST_TO_SPLIT and len(leading) > 1:
-            agreement = self._parallel(_reproducibility, [(run, self.Z) for run in leading])
-            leading = [run._replace(reproducibility=a) for run, a in zip(leading, agreement, strict=True)]
-        least = max(REPRODUCES * np.nanmax([0.0, *(run.reproducibility for run in leading)]), LEAST_REPRODUCED)
-        admitted = [self._clusters(run) and not run.reproducibility < least for run in leading]
-        self.tried += zip(leading, admitted, strict=True)
-        return leading[self._best(leading, admitted)]
-
-    def _best(self, runs: Sequence[_Run], admitted: Sequence[bool]) -> int:
-        """Return which run has the fewest tables among those, of the admitted, that the evidence hardly tells apart."""
-        allowed = [i for i in range(len(runs)) if admitted[i]] or list(range(len(runs)))
-        top = max(runs[i].log_evidence for i in allowed) - np.log(len(self.Z))
-        close = [i for i in allowed if runs[i].log_evidence >= top]
-        return min(close, key=lambda i: (runs[i].n_tables, -runs[i].log_evidence))
-
-    def _clusters(self, run: _Run) -> bool:
-        """Tell whether rows share tables. If none does, the density is that of one wide table, and no clustering."""
-        return run.n_tables <= min(max(1, len(self.Z) // 2), self.most_tables)
-
-    def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> _Run:
-        """Return the best dynamics and alpha for a family. Each unknown duration must earn its keep, log n."""
-        alphas = ALPHAS if alpha is None else (alpha,)
-        best: dict[Dynamics, tuple[Point, _Run]] = {}
-        for kind in dynamics:
-            points = list(product(alphas, *[self._durations(kind)] * kind.n_unknown))
-            best[kind] = self._best_point(family, kind, points)
-        price = np.log(len(self.Z))
-        kind = max(best, key=lambda kind: best[kind][1].log_evidence - price * kind.n_unknown)
-        centre, run = best[kind]
-        for factor in FINER:
-            free = len(centre) if alpha is None else len(centre) - 1
-            moves = product((1.0 / factor, 1.0, factor), repeat=free)  # corners too: alpha and durations trade off
-            points = [tuple(np.multiply(centre, (1.0,) * (len(centre) - free) + move)) for move in moves]
-            points = [point for point in points if all(self._gap() <= duration for duration in point[1:])]
-            centre, run = self._best_point(family, kind, points)
-        return run
-
-    def _best_point(self, family: Family, kind: Dynamics, points: list[Point]) -> tuple[Point, _Run]:
-        runs = self._run([(family, kind.settled(point[1:]), float(point[0])) for point in points])
-        admitted = [self._clusters(run) for run in runs]
-        self.tried += zip(runs, admitted, strict=True)
-        at = self._best(runs, admitted)
-        return points[at], runs[at]
-
-    def _durations(self, kind: Dynamics) -> list[float]:
-        """Return what an unknown duration may be: from the usual gap between times to all of their span."""
-        span, gap = float(self.times[-1] - self.times[0]), self._gap()
-        if gap == 0.0:
-            return [1.0]
-        if _oscillates(kind):  # a period must be met closely, or it slips out of phase
-            span = min(span, gap * len(self.times))  # however long a pause: each period costs a run
-            return list(np.geomspace(2.0 * gap, span, 4 + int(12 * np.log10(span / gap))))
-        return list(np.geomspace(gap, span, 1 + max(1, round(2 * np.log10(span / gap)))))
-
-    def _gap(self) -> float:
-        """Return the median gap between times that differ: one long pause says nothing of the others."""
-        gaps = np.diff(self.times)
-        return float(np.median(gaps[gaps > 0])) if self.times[-1] > self.times[0] else 0.0
-
-    def _run(self, cases: list[tuple[Family, Dynamics, float]]) -> list[_Run]:
-        return self._parallel(_run, [(*case, self.Z, self.times) for case in cases])
-
-    def _parallel(self, function: Callable[..., T], cases: Iterable[tuple[Any, ...]]) -> list[T]:
-        from joblib import Parallel, delayed
-
-        return list(Parallel(n_jobs=self.n_jobs)(delayed(function)(*case) for case in cases))
-
-    def table(self, chosen: _Run) -> list[Candidate]:
-        """Return all that was tried, in terms of the features."""
-        families = {id(run.family): run.family for run, _ in self.tried}
-        lifted = {key: self.frame.lift(family) for key, family in families.items()}
-        return [
-            Candidate(
-                lifted[id(run.family)],
-                run.dynamics,
-                run.alpha,
-                run.log_evidence + self.frame.log_density,
-                run.n_tables,
-                run.reproducibility,
-                admitted,
-                run is chosen,
-            )
-            for run, admitted in self.tried
-        ]
-
-
-def _run(family: Family, dynamics: Dynamics, alpha: float, Z: Float, times: Float) -> _Run:
-    model = Model(family, dynamics.modes(), alpha, Rules(), clip=not dynamics.nonnegative)
-    engine = make_engine(model, Z.shape[1])
-    labels = engine.run(family.check(Z), times).labels
-    return _Run(family, dynamics, alpha, engine.log_evidence, labels, engine.n_tables)
-
-
-def _reproducibility(run: _Run, Z: Float) -> float:
-    """Return how well the tables of either half label the other, as its own do: the mean of 2 × SPLITS."""
-    from sklearn.metrics import adjusted_mutual_info_score
-
-    n = len(Z)
-    if np.max(np.bincount(run.labels)) >= MOST_IN_ONE * n:  # so does an outlier against all the rest, trivially
-        return np.nan
-    if run.n_tables > n // 2:  # hardly a clustering
-        return 0.0
-    model = Model(run.family, Stationary().modes(), run.alpha, Rules(), clip=False)
-    rng = np.random.default_rng(0)
-    agreement = []
-    for _ in range(SPLITS):
-        order = rng.permutation(n)
-        halves = [run.family.check(Z[np.sort(part)]) for part in (order[: n // 2], order[n // 2 :])]
-        engines = [make_engine(model, Z.shape[1]) for _ in halves]
-        own = [
-            engine.run(half, np.arange(len(half), dtype=np.float64)).labels
-            for engine, half in zip(engines, halves, strict=True)
-        ]
-        for mine, half, other in zip(own, halves, engines[::-1], strict=True):
-            theirs = other.labels(half, np.full(len(half), other.time))
-            agreement.append(adjusted_mutual_info_score(mine, theirs))
-    return float(np.mean(agreement))
-
-
-def _oscillates(kind: Dynamics) -> bool:
-    """Tell whether an unknown duration of a dynamics is a period."""
-    if isinstance(kind, Sum):
-        return any(map(_oscillates, kind.terms))
-    if isinstance(kind, Product):
-        return _oscillates(kind.left) or _oscillates(kind.right)
-    if isinstance(kind, Scaled):
-        return _oscillates(kind.dynamics)
-    return isinstance(kind, Oscillatory) and kind.n_unknown == 1
+    spec = ModelSpec.resolve(family, dynamics, alpha, warmup=warmup, resolution=resolution, n_jobs=n_jobs)
+    spec.check_clock(Clock.of(times))
+    rows = spec.family.check(as_observations(X))
+    t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
+    known, candidates = learn(spec, rows, t)
+    return Tuned(DynamicalMixture(*known), candidates)

@@ -8,29 +8,30 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dyncrp import Bernoulli, DynamicalCRP, Exponential, Gaussian, Hyperbolic, Oscillatory, Stationary, VonMisesFisher
+from cases import SEPARATED
+from dyncrp import Bernoulli, DynamicalCRP, Exponential, Gaussian, Hyperbolic, Oscillatory, Stationary
 from dyncrp.baselines import SYSTEMS, make
 from dyncrp.baselines.crp import nearest_exponential
 from dyncrp.datasets import sample_mixture
 from dyncrp.metrics import agreement
 
-FAMILIES = [Gaussian(1.0, 100.0), VonMisesFisher(200.0), Bernoulli(0.1, 0.1)]
+GAUSSIAN = SEPARATED["gaussian"].family
 CASES = [
-    pytest.param(name, family, id=f"{name}-{type(family).__name__}")
+    pytest.param(name, family, id=f"{name}-{kind}")
     for name, system in SYSTEMS.items()
-    for family in FAMILIES
+    for kind, (family, _) in SEPARATED.items()
     if isinstance(family, system.families)
-    and (isinstance(family, Gaussian) or "CRP" not in name or name == "dd-CRP")  # our engine has tests of its own
+    and (kind == "gaussian" or "CRP" not in name or name == "dd-CRP")  # our engine has tests of its own
 ]
-DYNAMICS = Exponential(50.0)
+TIMESCALE_50 = Exponential(50.0)
 
 
 def stream(family):
-    return sample_mixture(DynamicalCRP(0.5, DYNAMICS), family, range(150), seed=4, n_features=8)
+    return sample_mixture(DynamicalCRP(0.5, TIMESCALE_50), family, range(150), seed=4, n_features=8)
 
 
 def built(name, family, X_truth):
-    return make(name, family=family, dynamics=DYNAMICS, alpha=0.5, n_clusters=len(np.unique(X_truth)), seed=1)
+    return make(name, family=family, dynamics=TIMESCALE_50, alpha=0.5, n_clusters=len(np.unique(X_truth)), seed=1)
 
 
 @pytest.mark.parametrize(("name", "family"), CASES)
@@ -72,15 +73,15 @@ def test_bad_input_is_refused_and_changes_nothing(name, family):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_streaming_systems_can_go_on_and_others_cannot(name):
-    model = built(name, FAMILIES[0], range(3))
+    model = built(name, GAUSSIAN, range(3))
     assert hasattr(model, "partial_fit") == SYSTEMS[name].streaming
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_told_what_it_says_and_no_more(name):
     family = Gaussian(1.0, 9.0)  # clusters that overlap, so that whatever one is told matters
-    X, truth, _ = sample_mixture(DynamicalCRP(5.0, DYNAMICS), family, range(150), seed=0)
-    everything = {"family": family, "dynamics": DYNAMICS, "alpha": 5.0, "n_clusters": len(np.unique(truth))}
+    X, truth, _ = sample_mixture(DynamicalCRP(5.0, TIMESCALE_50), family, range(150), seed=0)
+    everything = {"family": family, "dynamics": TIMESCALE_50, "alpha": 5.0, "n_clusters": len(np.unique(truth))}
     others = {"family": Gaussian(3.0, 9.0), "dynamics": Exponential(5.0), "alpha": 1.0, "n_clusters": 5}
     labels = make(name, **everything).fit(X).labels_
     for fact, other in others.items():
@@ -98,7 +99,7 @@ def test_the_nearest_exponential_falls_to_1_over_e_at_the_same_delay(dynamics, d
 
 
 def test_the_paper_has_its_own_forms():
-    paper, ours = (make(name, family=FAMILIES[0]).get_params(deep=False) for name in ("D-CRP (paper)", "D-CRP"))
+    paper, ours = (make(name, family=GAUSSIAN).get_params(deep=False) for name in ("D-CRP (paper)", "D-CRP"))
     assert {key: value for key, value in paper.items() if value != ours[key]} == {
         "assignment": "variational",
         "table_count": "posterior",
@@ -107,11 +108,11 @@ def test_the_paper_has_its_own_forms():
 
 def test_names_and_families_are_checked():
     with pytest.raises(ValueError, match="name must be one of 'D-CRP', "):
-        make("DBSCAN", family=FAMILIES[0])
+        make("DBSCAN", family=GAUSSIAN)
     with pytest.raises(ValueError, match="variational works on Gaussian, got Bernoulli"):
         make("variational", family=Bernoulli(1.0, 1.0))
     with pytest.raises(ValueError, match="give n_clusters"):
-        make("k-means", family=FAMILIES[0])
+        make("k-means", family=GAUSSIAN)
 
 
 def test_the_page_tells_what_the_registry_does():

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from dyncrp.datasets import rooms
-from dyncrp.datasets.floor_plans import DOOR, SIDE, draw_floor_plan
-from dyncrp.datasets.sightings import LONGEST_STEP, REACH
+from dyncrp.datasets.floor_plans import DOOR_WIDTH, LEAST_ROOM_SIDE, draw_floor_plan
+from dyncrp.datasets.sightings import DOOR_OPENS_WITHIN, LONGEST_STEP
 from dyncrp.datasets.trajectories import walk
 
-BUILDINGS = [(n_rooms, seed) for n_rooms in (1, 2, 3, 6, 15) for seed in range(4)]
+BUILDINGS = [
+    pytest.param(n_rooms, seed, marks=[pytest.mark.slow] if seed else [])
+    for n_rooms in (1, 2, 3, 6, 15)
+    for seed in range(4)
+]
 
 
 def plan_of(n_rooms, seed, room_size=8.0):
@@ -32,7 +36,7 @@ def test_spaces_tile_the_site_and_rooms_are_wide_enough(n_rooms, seed):
     plan = plan_of(n_rooms, seed)
     spaces = np.array(plan.spaces)
     assert len(spaces) - plan.n_hallways == n_rooms
-    assert np.all(spaces[plan.n_hallways :, 2:] - spaces[plan.n_hallways :, :2] >= SIDE)
+    assert np.all(spaces[plan.n_hallways :, 2:] - spaces[plan.n_hallways :, :2] >= LEAST_ROOM_SIDE)
     (left, lower), (right, upper) = spaces[:, :2].min(axis=0), spaces[:, 2:].max(axis=0)
     areas = np.prod(spaces[:, 2:] - spaces[:, :2], axis=1)
     assert np.sum(areas) == pytest.approx((right - left) * (upper - lower))
@@ -56,12 +60,12 @@ def test_every_space_can_be_reached_and_doors_are_gaps_in_walls(n_rooms, seed):
         assert not any(cross(first, second, *wall) for wall in plan.walls)
         for end in portal.ends + 0.05 * np.array([[-1.0], [1.0]]) * np.abs(portal.normal[::-1]):
             beside = any(cross(end - 0.05 * portal.normal, end + 0.05 * portal.normal, *wall) for wall in plan.walls)
-            assert beside or portal.width != DOOR
+            assert beside or portal.width != DOOR_WIDTH
 
 
 @pytest.mark.parametrize(("n_rooms", "seed"), BUILDINGS)
 def test_not_even_the_longest_steps_go_through_a_wall(n_rooms, seed):
-    plan = plan_of(n_rooms, seed, room_size=2 * SIDE)
+    plan = plan_of(n_rooms, seed, room_size=2 * LEAST_ROOM_SIDE)
     path = walk(plan, 500, LONGEST_STEP, np.random.default_rng(seed))
     for wall in plan.walls:
         assert not any(cross(here, there, *wall) for here, there in pairwise(path))
@@ -100,16 +104,18 @@ def test_landmarks_are_in_rooms_only():
     assert len(house.landmarks) == pytest.approx(6 * 15, rel=0.5)
 
 
-@pytest.mark.parametrize("field_of_view", [90.0, 180.0, 270.0, 360.0])
+@pytest.mark.parametrize(
+    "field_of_view", [90.0, *(pytest.param(angle, marks=pytest.mark.slow) for angle in (180.0, 270.0, 360.0))]
+)
 def test_what_is_seen_is_near_ahead_and_behind_no_wall_or_closed_door(field_of_view):
     house = rooms(400, n_rooms=4, sight=5.0, field_of_view=field_of_view, seed=5)
     longer = rooms(401, n_rooms=4, seed=5)
     plan = draw_floor_plan(4, 8.0, np.random.default_rng(5).spawn(4)[0])
-    doors = [portal for portal in plan.portals if portal.width == DOOR]
+    doors = [portal for portal in plan.portals if portal.width == DOOR_WIDTH]
     hidden_by_doors = 0
     for n in range(0, 400, 3):
         here, heading = longer.positions[n], longer.positions[n + 1] - longer.positions[n]
-        shut = [door for door in doors if np.hypot(*(here - door.center)) > REACH]
+        shut = [door for door in doors if np.hypot(*(here - door.center)) > DOOR_OPENS_WITHIN]
         for landmark, seen in zip(house.landmarks, house.visibility[n], strict=True):
             turn = np.degrees(np.abs(np.angle(complex(*(landmark - here)) / complex(*heading))))
             open_view = np.hypot(*(landmark - here)) <= 5.0 and turn <= field_of_view / 2

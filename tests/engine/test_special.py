@@ -6,7 +6,7 @@ import pytest
 import scipy.special
 
 from dyncrp.engine.special import bessel_constants, bessel_excess, bessel_ratio, digamma, log_gamma_half
-from dyncrp.families import gaussian_unknown_variance
+from dyncrp.families import normal_gamma
 from dyncrp.families.bessel import DEBYE_ORDER, SMALL_Z, excess_and_ratio
 
 KAPPAS = [0.0, 1e-300, 1e-9, 1e-3, 0.1, 1.0, 5.0, 14.9, 15.1, 50.0, 500.0, 1e4, 1e6, 1e9]
@@ -31,7 +31,7 @@ def test_digamma_near_its_root():
 
 def test_log_gamma_half_against_its_twin():
     z = np.concatenate([np.geomspace(0.05, 1e100, 300), np.arange(0.5, 20.0, 0.5)])
-    expected = gaussian_unknown_variance.log_gamma_half(z)
+    expected = normal_gamma.log_gamma_half(z)
     np.testing.assert_allclose([log_gamma_half(value) for value in z], expected, rtol=0, atol=4e-15)
 
 

@@ -15,13 +15,13 @@ import pandas as pd
 from dyncrp import DynamicalCRP, baselines
 from dyncrp.metrics import agreement
 from experiments import (
-    directions,
     figures,
     gaussians,
     prior,
     report,
     room_figures,
     rooms,
+    sphere,
     summary,
     sweep,
     wrong_dynamics,
@@ -39,7 +39,8 @@ ALONE = ["--quick", "--backend", "threading", "--n-jobs", "1"]
 FIGURES = ["by_alpha", "by_signal", "clusters", "creation"]
 
 
-@pytest.mark.parametrize("module", [gaussians, directions])
+@pytest.mark.slow
+@pytest.mark.parametrize("module", [gaussians, sphere])
 def test_a_comparison_runs_draws_and_does_nothing_twice(module, tmp_path, monkeypatch, capsys):
     drawn = {}
     monkeypatch.setattr(figures, "save", lambda figure, folder, name: drawn.update({folder / name: figure}))
@@ -56,6 +57,7 @@ def test_a_comparison_runs_draws_and_does_nothing_twice(module, tmp_path, monkey
     assert results.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_wrong_dynamics_run_and_draw_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(gaussians, "QUICK", small(gaussians.QUICK))
     wrong_dynamics.main([*ALONE, "--output", str(tmp_path)])
@@ -66,6 +68,7 @@ def test_the_wrong_dynamics_run_and_draw_to_the_same_bytes(tmp_path, monkeypatch
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_prior_runs_and_draws(tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(figures, "save", lambda figure, folder, name: drawn.update({name: figure}))
@@ -77,6 +80,7 @@ def test_the_prior_runs_and_draws(tmp_path, monkeypatch):
     assert len({image.get_images()[0].get_array().shape for image in images}) == 1
 
 
+@pytest.mark.slow
 def test_rooms_run_and_draw(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(rooms, "QUICK", [replace(walk, n=150) for walk in rooms.QUICK])
     monkeypatch.setattr(rooms, "STRENGTHS", (0.3,))

@@ -11,7 +11,7 @@ pytest.importorskip("pandas")
 from experiments.streams import DirectionStream, GaussianStream
 
 from dyncrp import DynamicalMixture
-from experiments import directions, gaussians, streams
+from experiments import gaussians, sphere, streams
 
 STREAM = GaussianStream("exponential", 5.0, 3, 100.0, 5.0, seed=0, n=100)
 DIRECTION = DirectionStream("oscillatory", 5.0, 3, 50.0, seed=0, n=100)
@@ -21,7 +21,7 @@ def timeless(rows):
     return [{name: np.array(value).tolist() for name, value in row.items() if name != "cpu_seconds"} for row in rows]
 
 
-@pytest.mark.parametrize("module", [gaussians, directions])
+@pytest.mark.parametrize("module", [gaussians, sphere])
 def test_the_grids_are_those_of_the_paper(module):
     assert len(set(module.FULL)) == 3600
     assert {stream.n for stream in module.FULL} == {1000}
@@ -47,6 +47,7 @@ def test_streams_differ_by_any_field_and_are_the_same_each_time(stream):
     assert not np.array_equal(first, streams.draw(replace(stream, seed=1)).observations)
 
 
+@pytest.mark.slow
 def test_a_system_does_not_mind_its_neighbours():
     names = ["D-CRP", "k-means", "DP-means, online"]
     together = streams.compare_systems(STREAM, names)

@@ -52,11 +52,13 @@ def assert_same(frame, other):
         assert [str(value) for value in frame[column]] == [str(value) for value in other[column]], column
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_backends_agree_to_the_bit(backend, sequential, tmp_path):
     assert_same(run(tmp_path, backend), sequential)
 
 
+@pytest.mark.slow
 def test_ray_with_two_workers_agrees_to_the_bit(sequential, tmp_path):
     """In a process of its own, because Ray changes joblib for good."""
     pytest.importorskip("ray")
@@ -68,6 +70,7 @@ def test_ray_with_two_workers_agrees_to_the_bit(sequential, tmp_path):
     assert_same(table(tmp_path).read(), sequential)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_with_what_is_missing(sequential, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "BATCH", 1)
     results = table(tmp_path)

@@ -199,4 +199,4 @@ def test_what_is_known_is_kept(known):
 
 
 def test_sharper_tables_have_more_certain_ones():
-    assert Bernoulli(1.0, [2.0, 4.0]).sharpened(2.0) == Bernoulli(0.5, [1.0, 2.0])
+    assert Bernoulli(1.0, [2.0, 4.0]).sharpen(2.0) == Bernoulli(0.5, [1.0, 2.0])

@@ -1,12 +1,13 @@
-"""What every family must satisfy. A new family gets all of it by adding a line to CASES.
+"""What every family must satisfy. A new family gets all of it by a line in ``cases.FAMILIES`` and one in LIKELIHOODS.
 
-Monte Carlo tests fix their seed and allow five standard errors.
+The checks of ``dyncrp.testing`` do without a likelihood; here it is written out once more, independently. Monte Carlo
+tests fix their seed and allow five standard errors.
 """
 
 import copy
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -14,21 +15,59 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dyncrp import Stationary
-from dyncrp.engine.reference import Model, Rules
-from dyncrp.families import FAMILIES, Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
+from cases import FAMILIES, UNKNOWN_FAMILIES
+from dyncrp import families
+from dyncrp.dynamics import Stationary
+from dyncrp.engine.types import Model, Rules
+from dyncrp.families import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
 from dyncrp.families.base import SCALES
+from dyncrp.testing import family_checks
 
 SIGMAS = 5.0
 N_DRAWS = 100_000
+NAMES = {"array": np.array, **families.FAMILIES}  # what a repr is made of
+
+unknown = pytest.mark.parametrize("family", UNKNOWN_FAMILIES.values(), ids=UNKNOWN_FAMILIES)
+
+
+def cases_of(check):
+    """The check of every case; where it takes long, all but one of each family are slow."""
+    quick = check.__name__ not in ("engine_learns_a_stream", "predictive_of_a_table_is_that_of_the_sampler")
+    for name in FAMILIES:
+        marks = [] if quick or name in ("gaussian", "normal-gamma", "bernoulli", "circle") else [pytest.mark.slow]
+        yield pytest.param(check, name, marks=marks, id=f"{name}-{check.__name__}")
+
+
+@pytest.mark.parametrize(("check", "name"), [case for check in family_checks() for case in cases_of(check)])
+def test_check(check, name):
+    check(*FAMILIES[name])
+
+
+def test_every_family_has_a_case():
+    kinds = set(families.FAMILIES.values())
+    assert {type(case.family) for case in FAMILIES.values()} == kinds
+    assert {type(family) for family in UNKNOWN_FAMILIES.values()} == kinds
+    assert set(LIKELIHOODS) == kinds
+
+
+def test_different_families_differ():
+    everything = [case.family for case in FAMILIES.values()] + list(UNKNOWN_FAMILIES.values())
+    assert all(one != other for one, other in combinations(everything, 2))
+
+
+def test_repr_rebuilds_the_family():
+    for family, _ in FAMILIES.values():
+        if getattr(family, "directions", None) is None:  # matrices are shown as their shapes
+            assert eval(repr(family), NAMES) == family
+
+
+# --- against the likelihood -----------------------------------------------------------------------------------------
 
 
 def log_gaussian(family, X, parameters):
-    return stats.norm.logpdf(X[:, None], parameters, np.sqrt(family.variance)).sum(-1)
-
-
-def log_gaussian_with_directions(family, X, parameters):
-    """Densities across the directions, and along them: W⁺ diag(σ²) W⁺ᵀ + τ² (I − W⁺ W) has this inverse."""
+    if family.directions is None:
+        return stats.norm.logpdf(X[:, None], parameters, np.sqrt(family.variance)).sum(-1)
+    # Densities across the directions, and along them: W⁺ diag(σ²) W⁺ᵀ + τ² (I − W⁺ W) has this inverse.
     W = family.directions
     Q, D = W.shape
     variance = np.broadcast_to(family.variance, Q)
@@ -39,7 +78,7 @@ def log_gaussian_with_directions(family, X, parameters):
     return 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * D * np.log(2 * np.pi) - 0.5 * square
 
 
-def log_gaussian_unknown_variance(family, X, parameters):
+def log_normal_gamma(family, X, parameters):
     means, variances = np.split(parameters, 2, axis=1)
     return stats.norm.logpdf(X[:, None], means, np.sqrt(variances)).sum(-1)
 
@@ -68,38 +107,26 @@ def resultant(family, parameters):
     return special.ive(order, kappa) / special.ive(order - 1, kappa) * parameters
 
 
-class Case(NamedTuple):
-    """A family, how many features, log p(x | φ) as (n, D), (m, P) to (n, m), E[x | φ], and some φ with given centers.
+class Likelihood(NamedTuple):
+    """log p(x | φ) as (n, D), (m, P) to (n, m), E[x | φ], and some φ with given centers.
 
     The last two are (m, P) to (m, D) and back; where φ is where a table lies, neither needs to be given.
     """
 
-    family: Family
-    n_features: int
-    log_likelihood: Callable[..., np.ndarray]
+    log_density: Callable[..., np.ndarray]
     mean: Callable[..., np.ndarray] = lambda family, parameters: parameters
     parameters_at: Callable[..., np.ndarray] = lambda family, centers: centers
 
 
-UNKNOWN_VARIANCE = (log_gaussian_unknown_variance, mean_of_mean_and_variance, with_variances)
-CASES = [
-    Case(Gaussian(0.7, 3.0), 1, log_gaussian),
-    Case(Gaussian(2.0, 3.0, 1.5), 3, log_gaussian),
-    Case(Gaussian([0.5, 2.0], [3.0, 1.0], [4.0, -2.0]), 2, log_gaussian),
-    Case(Gaussian([0.5, 2.0], [3.0, 1.0], [4.0, -2.0], [[1.0, 0.4], [-0.3, 2.0]]), 2, log_gaussian_with_directions),
-    Case(Gaussian([0.7, 2.0], 3.0, 0.5, [[0.6, -1.2, 1.0], [0.5, 0.1, 0.8]], 0.4), 3, log_gaussian_with_directions),
-    Case(GaussianUnknownVariance(0.7, 3.0), 1, *UNKNOWN_VARIANCE),
-    Case(GaussianUnknownVariance(2.0, 3.0, 12.0, 1.5), 3, *UNKNOWN_VARIANCE),
-    Case(GaussianUnknownVariance([0.5, 2.0], [3.0, 1.0], 7.0, [4.0, -2.0]), 2, *UNKNOWN_VARIANCE),
-    Case(Bernoulli(0.5, 2.0), 1, log_bernoulli),
-    Case(Bernoulli([0.6, 1.0, 3.0], 1.5), 3, log_bernoulli),
-    Case(VonMisesFisher(3.0), 2, log_von_mises_fisher, resultant),
-    Case(VonMisesFisher(1.0), 3, log_von_mises_fisher, resultant),
-    Case(VonMisesFisher(8.0), 5, log_von_mises_fisher, resultant),
-]
+LIKELIHOODS = {
+    Gaussian: Likelihood(log_gaussian),
+    NormalGamma: Likelihood(log_normal_gamma, mean_of_mean_and_variance, with_variances),
+    Bernoulli: Likelihood(log_bernoulli),
+    VonMisesFisher: Likelihood(log_von_mises_fisher, resultant),
+}
 
 
-@pytest.fixture(params=CASES, ids=[f"{case.family!r}-{case.n_features}" for case in CASES])
+@pytest.fixture(params=FAMILIES.values(), ids=FAMILIES)
 def case(request):
     return request.param
 
@@ -110,21 +137,22 @@ def family(case):
 
 
 @pytest.fixture
-def X(case):
-    """Five observations of one table, read-only: no method may write into its input."""
-    rng = np.random.default_rng(3)
-    X = case.family.sample(np.repeat(case.family.sample_parameters(1, case.n_features, rng), 5, axis=0), rng)
-    X.flags.writeable = False
-    return X
+def likelihood(family):
+    return LIKELIHOODS[type(family)]
 
 
 @pytest.fixture
-def stats_of_tables(family, X):
-    """Read-only stats of an empty table, of the first three rows, and of fractional responsibilities for all."""
+def X(case):
+    """Five observations of one table."""
+    rng = np.random.default_rng(3)
+    return case.family.sample(np.repeat(case.family.sample_parameters(1, case.n_features, rng), 5, axis=0), rng)
+
+
+@pytest.fixture
+def tables(family, X):
+    """Responsibilities of an empty table, of one of the first three rows, of fractions of all; and their stats."""
     responsibilities = np.array([[0, 0, 0, 0, 0], [1, 1, 1, 0, 0], [0.2, 0.9, 0.0, 1.0, 0.35]])
-    tables = responsibilities @ family.statistics(X)
-    tables.flags.writeable = False
-    return responsibilities, tables
+    return responsibilities, responsibilities @ family.statistics(X)
 
 
 @pytest.fixture
@@ -148,243 +176,97 @@ def assert_within(estimate, error, exact):
     assert np.all(np.abs(estimate - exact) <= SIGMAS * error + 1e-12), (estimate, error, exact)
 
 
-def test_every_family_has_a_case():
-    assert {type(case.family) for case in CASES} == set(FAMILIES.values())
-
-
-# Statistics
-
-
-def test_statistics_start_with_a_one(family, X):
-    assert np.array_equal(family.statistics(X)[:, 0], np.ones(len(X)))
-
-
-def test_statistics_of_a_row_do_not_depend_on_the_other_rows(family, X):
-    one_by_one = np.vstack([family.statistics(x[None]) for x in X])
-    if getattr(family, "directions", None) is None:
-        assert np.array_equal(family.statistics(X), one_by_one)
-    else:  # BLAS rounds a product of matrices in another order than one with a row
-        np.testing.assert_allclose(family.statistics(X), one_by_one, rtol=1e-13, atol=1e-15)
-
-
-def test_no_table_has_no_rows_and_the_width_of_the_statistics(case, family, X):
-    assert family.empty(case.n_features).shape == (0, family.statistics(X).shape[1])
-
-
-def test_updating_with_the_sum_equals_updating_one_by_one(family, X):
-    at_once = family.statistics(X).sum(axis=0, keepdims=True)
-    step_by_step = np.zeros_like(at_once)
-    for x in X:
-        step_by_step += family.statistics(x[None])
-    for method in (family.log_predictive, family.expected_log_likelihood):
-        np.testing.assert_allclose(method(X, at_once), method(X, step_by_step), rtol=1e-13)
-    np.testing.assert_allclose(family.centers(at_once), family.centers(step_by_step), rtol=1e-12)
-
-
-# Identities
-
-
-def test_log_partition_of_an_empty_table_is_zero(family, X):
-    np.testing.assert_allclose(family.log_partition(np.zeros_like(family.statistics(X))), 0.0, atol=1e-15)
-
-
-def test_log_predictive_is_a_difference_of_log_partitions(family, X, stats_of_tables):
-    _, tables = stats_of_tables
-    joint = tables + family.statistics(X)[:, None]
-    after = np.array([family.log_partition(row) for row in joint])
-    expected = after - family.log_partition(tables) + family.log_base_measure(X)[:, None]
-    np.testing.assert_allclose(family.log_predictive(X, tables), expected, rtol=0, atol=1e-12)
-
-
-def test_chain_rule_of_log_predictive_gives_log_marginal(family, X):
-    before = np.vstack([np.zeros_like(family.statistics(X[:1])), np.cumsum(family.statistics(X), axis=0)])[:-1]
-    chain = np.trace(family.log_predictive(X, before))
-    assert family.log_marginal(X) == pytest.approx(chain, abs=1e-12)
-
-
-def test_log_marginal_does_not_depend_on_the_order(family, X):
-    assert family.log_marginal(X[::-1]) == pytest.approx(family.log_marginal(X), abs=1e-12)
-
-
-def test_expected_log_likelihood_is_below_log_predictive(family, X, stats_of_tables):
-    _, tables = stats_of_tables
-    assert np.all(family.expected_log_likelihood(X, tables) < family.log_predictive(X, tables))
-
-
-def test_shapes_are_observations_by_tables(case, family, X, stats_of_tables):
-    _, tables = stats_of_tables
-    assert family.log_predictive(X, tables).shape == (len(X), len(tables))
-    assert family.expected_log_likelihood(X, tables).shape == (len(X), len(tables))
-    assert family.log_base_measure(X).shape == (len(X),)
-    assert family.log_partition(tables).shape == (len(tables),)
-    assert family.centers(tables).shape == (len(tables), case.n_features)
-
-
-def test_each_pair_is_scored_on_its_own(family, X, stats_of_tables):
-    _, tables = stats_of_tables
-    for method in (family.log_predictive, family.expected_log_likelihood):
-        alone = [[method(x[None], table[None])[0, 0] for table in tables] for x in X]
-        np.testing.assert_allclose(method(X, tables), alone, rtol=1e-13)
-
-
-# Monte Carlo over the prior
-
-
-def test_log_base_measure_and_log_partition_average_the_likelihood(case, family, X, stats_of_tables, prior_draws):
-    responsibilities, tables = stats_of_tables
-    exponents = case.log_likelihood(family, X, prior_draws) - family.log_base_measure(X)[:, None]
+@pytest.mark.slow
+def test_log_base_measure_and_log_partition_average_the_likelihood(likelihood, family, X, tables, prior_draws):
+    responsibilities, stats = tables
+    exponents = likelihood.log_density(family, X, prior_draws) - family.log_base_measure(X)[:, None]
     estimate, error = mean_and_error(np.exp(responsibilities @ exponents), axis=1)
-    assert_within(estimate, error, np.exp(family.log_partition(tables)))
+    assert_within(estimate, error, np.exp(family.log_partition(stats)))
 
 
-def test_predictive_of_an_empty_table_averages_the_likelihood_over_the_prior(case, family, X, prior_draws):
-    estimate, error = mean_and_error(np.exp(case.log_likelihood(family, X, prior_draws)), axis=1)
+@pytest.mark.slow
+def test_predictive_of_an_empty_table_averages_the_likelihood_over_the_prior(likelihood, family, X, prior_draws):
+    estimate, error = mean_and_error(np.exp(likelihood.log_density(family, X, prior_draws)), axis=1)
     empty = np.zeros_like(family.statistics(X[:1]))
     assert_within(estimate, error, np.exp(family.log_predictive(X, empty)[:, 0]))
 
 
-def test_posterior_expectations_by_importance_weighted_prior_draws(case, family, X, stats_of_tables, prior_draws):
-    responsibilities, tables = stats_of_tables
-    log_likelihood = case.log_likelihood(family, X, prior_draws)
-    predictive, expected = np.exp(family.log_predictive(X, tables)), family.expected_log_likelihood(X, tables)
-    for table, weights in enumerate(np.exp(responsibilities @ log_likelihood)):
-        assert_within(*weighted_mean_and_error(np.exp(log_likelihood), weights), predictive[:, table])
-        assert_within(*weighted_mean_and_error(log_likelihood, weights), expected[:, table])
+@pytest.mark.slow
+def test_posterior_expectations_by_importance_weighted_prior_draws(likelihood, family, X, tables, prior_draws):
+    responsibilities, stats = tables
+    log_density = likelihood.log_density(family, X, prior_draws)
+    predictive, expected = np.exp(family.log_predictive(X, stats)), family.expected_log_likelihood(X, stats)
+    for table, weights in enumerate(np.exp(responsibilities @ log_density)):
+        assert_within(*weighted_mean_and_error(np.exp(log_density), weights), predictive[:, table])
+        assert_within(*weighted_mean_and_error(log_density, weights), expected[:, table])
 
 
-# Samplers
-
-
+@pytest.mark.slow
 def test_center_of_an_empty_table_is_the_mean_of_the_prior(case, family, X, prior_draws):
     empty = np.zeros_like(family.statistics(X[:1]))
     assert_within(*mean_and_error(prior_draws[:, : case.n_features]), family.centers(empty)[0])
 
 
-def test_first_moment_of_the_observations_of_a_table(case, family):
+@pytest.mark.slow
+def test_first_moment_of_the_observations_of_a_table(case, family, likelihood):
     parameters = family.sample_parameters(1, case.n_features, seed=5)
     draws = family.sample(np.repeat(parameters, N_DRAWS, axis=0), seed=6)
-    assert_within(*mean_and_error(draws), case.mean(family, parameters)[0])
+    assert_within(*mean_and_error(draws), likelihood.mean(family, parameters)[0])
 
 
-def test_observations_have_the_density_of_the_likelihood(case, family, stats_of_tables):
+@pytest.mark.slow
+def test_observations_have_the_density_of_the_likelihood(family, likelihood, tables):
     """E[p(x | φ')/p(x | φ)] = 1 for x ~ p(x | φ): the sampler and the density agree."""
-    parameters = case.parameters_at(family, family.centers(stats_of_tables[1][1:]))
+    parameters = likelihood.parameters_at(family, family.centers(tables[1][1:]))
     draws = family.sample(np.repeat(parameters[:1], N_DRAWS, axis=0), seed=8)
-    log_p = case.log_likelihood(family, draws, parameters)
+    log_p = likelihood.log_density(family, draws, parameters)
     assert_within(*mean_and_error(np.exp(log_p[:, 1] - log_p[:, 0])), 1.0)
 
 
-def test_samples_are_legal_data(case, family):
-    draws = family.sample(family.sample_parameters(50, case.n_features, seed=1), seed=2)
-    np.testing.assert_allclose(family.check(draws), draws, rtol=0, atol=1e-15)
+# --- to the last digits ---------------------------------------------------------------------------------------------
+#
+# The checks of dyncrp.testing leave room for the rounding of any family; ours have less of it.
 
 
-def test_a_seed_repeats_the_draws_and_a_generator_moves_on(case, family):
-    parameters = family.sample_parameters(4, case.n_features, seed=1)
-    assert np.array_equal(parameters, family.sample_parameters(4, case.n_features, seed=1))
-    many = np.repeat(parameters, 10, axis=0)
-    assert np.array_equal(family.sample(many, seed=2), family.sample(many, seed=2))
-    rng = np.random.default_rng(2)
-    assert not np.array_equal(family.sample(many, rng), family.sample(many, rng))
+def test_identities_to_the_last_digits(family, X, tables):
+    T, stats = family.statistics(X), tables[1]
+    after = np.array([family.log_partition(stats + t) for t in T])
+    difference = after - family.log_partition(stats) + family.log_base_measure(X)[:, None]
+    np.testing.assert_allclose(family.log_predictive(X, stats), difference, rtol=0, atol=1e-12)
+    chain = np.trace(family.log_predictive(X, np.vstack([np.zeros_like(T[:1]), np.cumsum(T, axis=0)])[:-1]))
+    assert family.log_marginal(X) == pytest.approx(chain, abs=1e-12)
+    assert family.log_marginal(X[::-1]) == pytest.approx(family.log_marginal(X), abs=1e-12)
+    np.testing.assert_allclose(family.log_partition(np.zeros_like(T)), 0.0, atol=1e-15)
+    assert np.all(family.expected_log_likelihood(X, stats) < family.log_predictive(X, stats))
+    np.testing.assert_allclose(family.check(X), X, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("n", [0, 1])
-def test_none_and_one_can_be_drawn(case, family, n):
-    parameters = family.sample_parameters(n, case.n_features, seed=0)
-    assert len(parameters) == n
-    assert family.sample(parameters, seed=0).shape == case.mean(family, parameters).shape == (n, case.n_features)
+def test_rows_and_tables_on_their_own_to_the_last_digits(family, X, tables):
+    stats = tables[1]
+    one_by_one = np.vstack([family.statistics(x[None]) for x in X])
+    if getattr(family, "directions", None) is None:
+        assert np.array_equal(family.statistics(X), one_by_one)
+    else:  # BLAS rounds a product of matrices in another order than one with a row
+        np.testing.assert_allclose(family.statistics(X), one_by_one, rtol=1e-13, atol=1e-15)
+    summed = np.sum(family.statistics(X), axis=0, keepdims=True)
+    in_steps = np.zeros_like(summed)
+    for row in one_by_one:
+        in_steps += row
+    for method in (family.log_predictive, family.expected_log_likelihood):
+        alone = [[method(x[None], table[None])[0, 0] for table in stats] for x in X]
+        np.testing.assert_allclose(method(X, stats), alone, rtol=1e-13)
+        np.testing.assert_allclose(method(X, summed), method(X, in_steps), rtol=1e-13)
+    np.testing.assert_allclose(family.centers(summed), family.centers(in_steps), rtol=1e-12)
 
 
-# Objects
-
-
-def test_equal_by_value(family):
-    twin = replace(family)
-    assert twin is not family
-    assert twin == family
-    assert hash(twin) == hash(family)
-
-
-def test_repr_rebuilds_the_family(family):
-    if getattr(family, "directions", None) is not None:
-        pytest.skip("matrices are shown as their shapes")
-    assert eval(repr(family), {"array": np.array, **FAMILIES}) == family
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda family: pickle.loads(pickle.dumps(family))])
-def test_copies_are_equal_and_as_read_only(family, duplicate):
-    again = duplicate(family)
-    assert again == family
-    for field in fields(again):
-        value = getattr(again, field.name)
-        assert not isinstance(value, np.ndarray) or not value.flags.writeable
-
-
-def test_different_families_differ():
-    distinct = [case.family for case in CASES]
-    assert all(one != other for one, other in combinations(distinct, 2))
-    assert distinct[0] != "Gaussian"
-
-
-def test_frozen(family):
-    for field in fields(family):
-        with pytest.raises(FrozenInstanceError):
-            setattr(family, field.name, 1.0)
-        assert not np.ndim(getattr(family, field.name)) or not getattr(family, field.name).flags.writeable
-
-
-def test_input_is_not_modified(family, X, stats_of_tables):
-    """X and stats are read-only, so that a write raises; the copies catch a write that gets around that."""
-    _, tables = stats_of_tables
-    X_before, tables_before = X.copy(), tables.copy()
-    family.check(X)
-    family.statistics(X)
-    family.log_base_measure(X)
-    family.log_marginal(X)
-    family.log_partition(tables)
-    family.centers(tables)
-    family.log_predictive(X, tables)
-    family.expected_log_likelihood(X, tables)
-    assert np.array_equal(X, X_before)
-    assert np.array_equal(tables, tables_before)
-
-
-def test_sampling_does_not_modify_the_parameters(case, family):
-    parameters = family.sample_parameters(3, case.n_features, seed=0)
-    before = parameters.copy()
-    parameters.flags.writeable = False
-    family.sample(parameters, seed=0)
-    assert np.array_equal(parameters, before)
-
-
-# Unknown hyperparameters
-
-UNKNOWN = [
-    Gaussian(),
-    Gaussian(variance=1.0),
-    Gaussian(prior_variance=[1.0, 2.0, 3.0]),
-    Gaussian(prior_mean=4.0),
-    GaussianUnknownVariance(),
-    GaussianUnknownVariance(degrees=3.0),
-    GaussianUnknownVariance(variance=[1.0, 2.0, 3.0], prior_mean=4.0),
-    Bernoulli(),
-    Bernoulli(a=0.5),
-    Bernoulli(b=[1.0, 2.0, 3.0]),
-    VonMisesFisher(),
-]
-unknown = pytest.mark.parametrize("family", UNKNOWN, ids=repr)
-
-
-def test_a_family_with_all_its_hyperparameters_is_known(family):
-    assert family.known
-    family.require_known()
+# --- unknown hyperparameters ----------------------------------------------------------------------------------------
 
 
 @unknown
 def test_what_is_unknown_is_said_to_be(family):
     assert not family.known
     model = (Stationary().modes(), 1.0, Rules())
-    for use in (family.require_known, lambda: family.sharpened(2.0), lambda: Model(family, *model)):
+    for use in (family.require_known, lambda: family.sharpen(2.0), lambda: Model(family, *model)):
         with pytest.raises(
             ValueError, match=r"has unknown hyperparameters, which DynamicalMixture or dyncrp\.tune can"
         ):
@@ -393,31 +275,15 @@ def test_what_is_unknown_is_said_to_be(family):
 
 @unknown
 def test_unknown_families_are_values_too(family):
-    assert eval(repr(family), {"array": np.array, **FAMILIES}) == family
+    assert eval(repr(family), NAMES) == family
     for twin in (replace(family), copy.deepcopy(family), pickle.loads(pickle.dumps(family))):
         assert twin == family
         assert hash(twin) == hash(family)
-    assert sum(family == other for other in UNKNOWN) == 1
-    assert all(family != case.family for case in CASES)
 
 
 @unknown
 def test_the_width_that_is_known(family):
     assert family.width == (3 if any(np.ndim(getattr(family, field.name)) for field in fields(family)) else None)
-
-
-def test_resolution_keeps_strangers_apart(case, family):
-    """Rows of five tables have less reason to share one."""
-    X = family.sample(family.sample_parameters(5, case.n_features, seed=4), seed=5)
-
-    def reason_to_share(family):
-        return family.log_marginal(X) - sum(family.log_marginal(x[None]) for x in X)
-
-    sharper = family.sharpened(3.0)
-    assert type(sharper) is type(family)
-    assert sharper.known
-    assert reason_to_share(sharper) < reason_to_share(family)
-    assert family.sharpened(1.0) == family
 
 
 ROWS = {
@@ -455,21 +321,22 @@ def data_for(family, X):
     return X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("kind", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("kind", families.FAMILIES.values(), ids=families.FAMILIES)
 def test_proposals_are_known_and_valid(kind, rows):
     family = kind()
     X = family.check(data_for(family, ROWS[rows]))
     n = len(X)
-    for frame in family.frames(X):
-        Z = frame.rows
+    for view in family.views(X):
+        Z = view.rows
         first = family.proposals(Z)
         assert first
         for labels in (np.zeros(n, dtype=np.int64), np.arange(n) // 2, np.arange(n) % 3, np.arange(n)):
             for proposal in first + family.proposals(Z, labels):
                 assert type(proposal) is kind
                 assert proposal.known
-                lifted = frame.lift(proposal)
+                lifted = view.lift(proposal)
                 assert np.isfinite(proposal.log_marginal(proposal.check(Z)))
                 assert np.isfinite(lifted.log_marginal(lifted.check(X)))
 
@@ -486,23 +353,15 @@ def test_proposals_keep_what_is_known(family):
                 assert value is None or np.array_equal(getattr(proposal, field.name), value)
 
 
-def test_a_known_family_proposes_itself(case, family, X):
-    assert family.proposals(X) == family.proposals(X, np.array([0, 0, 1, 1, 1])) == [family]
-    (frame,) = family.frames(X)
-    assert np.array_equal(frame.rows, X)
-    assert frame.lift(family) is family
-    assert frame.log_density == 0.0
-
-
 def test_guesses_of_variances_are_those_of_the_features():
     """Variances of 20,000 normals have a relative standard error of √(2/n); five, and the shrinking, are allowed."""
     rng, n = np.random.default_rng(0), 20_000
     labels = np.arange(n) % 40
     X = rng.normal(0.0, 10.0, (40, 3))[labels] + rng.normal(size=(n, 3)) * [1.0, 2.0, 0.5]
-    found = GaussianUnknownVariance(degrees=9.0).proposals(X, labels)
+    found = NormalGamma(degrees=9.0).proposals(X, labels)
     assert len(found) == len(SCALES)
     guess = found[SCALES.index(1.0)]
-    assert GaussianUnknownVariance(degrees=9.0).proposals(X, labels, (1.0,)) == [guess]
+    assert NormalGamma(degrees=9.0).proposals(X, labels, (1.0,)) == [guess]
     np.testing.assert_allclose(guess.variance, [1.0, 4.0, 0.25], rtol=5 * np.sqrt(2 / n) + 0.02)
     np.testing.assert_allclose(guess.variance + guess.prior_variance, np.var(X, axis=0), rtol=1e-9)
     np.testing.assert_allclose(guess.prior_mean, X.mean(axis=0))

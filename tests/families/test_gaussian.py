@@ -74,6 +74,7 @@ def test_log_marginal(problem):
     assert family.log_marginal(X) == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("responsibilities", RESPONSIBILITIES, ids=["empty", "whole", "fractional"])
 def test_log_predictive_and_expected_log_likelihood(problem, responsibilities):
     family, X, integral = problem
@@ -227,7 +228,7 @@ def test_the_most_extreme_variances_stay_finite(variance, prior_variance):
 def test_the_distance_limit_is_each_features_own():
     family = Gaussian([1.0, 1e-100], 1.0)
     assert family.check(np.array([[1e100, 1.0]])).shape == (1, 2)
-    with pytest.raises(ValueError, match="within 1e\\+90 of the prior mean, got 1e\\+91 at row 0, column 1"):
+    with pytest.raises(ValueError, match="within 1e\\+90 of the prior mean, got 1e\\+91, at row 0, column 1"):
         family.check(np.array([[1e100, 1e91]]))
 
 
@@ -640,7 +641,7 @@ def test_repr(family, text):
 @directed
 def test_sharper_clusters_have_less_variance_and_means_that_vary_as_much(family):
     D = family.directions.shape[1]
-    sharper = family.sharpened(4.0)
+    sharper = family.sharpen(4.0)
     rest = (family.residual_variance or 0.0) * (np.eye(D) - np.linalg.pinv(family.directions) @ family.directions)
     np.testing.assert_allclose(sharper.within_covariance(D) - rest, (covariances(family)[0] - rest) / 4.0, atol=1e-13)
     np.testing.assert_allclose(sharper.between_covariance(D), covariances(family)[1], atol=1e-13)
@@ -754,60 +755,60 @@ def test_about_a_known_mean_variances_are_taken():
 # --- coordinates to look for proposals in ---------------------------------------------------------------------------
 
 
-def assert_frames_keep_the_evidence(family, X, labels):
-    """Evidence in the coordinates of a frame, plus its log density, is that of the lifted family in the features."""
+def assert_views_keep_the_evidence(family, X, labels):
+    """Evidence in the coordinates of a view, plus its log density, is that of the lifted family in the features."""
     clusters = [labels == c for c in np.unique(labels)]
-    frames = family.frames(X)
-    for frame in frames:
-        for proposal in family.proposals(frame.rows) + family.proposals(frame.rows, labels):
-            lifted = frame.lift(proposal)
+    views = family.views(X)
+    for view in views:
+        for proposal in family.proposals(view.rows) + family.proposals(view.rows, labels):
+            lifted = view.lift(proposal)
             assert lifted.known
-            expected = sum(proposal.log_marginal(frame.rows[c]) for c in clusters) + frame.log_density
+            expected = sum(proposal.log_marginal(view.rows[c]) for c in clusters) + view.log_density
             assert sum(lifted.log_marginal(X[c]) for c in clusters) == pytest.approx(expected, rel=1e-10, abs=1e-7)
-    return frames
+    return views
 
 
 @pytest.mark.parametrize("prior_mean", [None, 2.0], ids=["unknown", "known"])
 @pytest.mark.parametrize("D", [1, 2, 3, 48])
-def test_frames_of_few_features(D, prior_mean):
+def test_views_of_few_features(D, prior_mean):
     X, labels = clusters_of(Gaussian(1.0, 9.0), D, 250, 5)
     X *= np.geomspace(0.1, 30.0, D)
-    frames = assert_frames_keep_the_evidence(Gaussian(prior_mean=prior_mean), X, labels)
-    assert np.array_equal(frames[0].rows, X)
-    assert frames[0].log_density == 0.0
-    assert len(frames) == (1 if D == 1 else 2)
+    views = assert_views_keep_the_evidence(Gaussian(prior_mean=prior_mean), X, labels)
+    assert np.array_equal(views[0].rows, X)
+    assert views[0].log_density == 0.0
+    assert len(views) == (1 if D == 1 else 2)
     if D > 1:
-        np.testing.assert_allclose(np.mean(frames[1].rows ** 2, axis=0), 1.0, rtol=1e-9)
-        assert all(frames[1].lift(family).directions is None for family in Gaussian().proposals(frames[1].rows))
+        np.testing.assert_allclose(np.mean(views[1].rows ** 2, axis=0), 1.0, rtol=1e-9)
+        assert all(views[1].lift(family).directions is None for family in Gaussian().proposals(views[1].rows))
 
 
 @pytest.mark.parametrize("prior_mean", [None, 2.0], ids=["unknown", "known"])
 @pytest.mark.parametrize(("D", "n"), [(49, 250), (60, 250), (60, 20), (200, 5)])
-def test_frames_of_many_features(D, n, prior_mean):
+def test_views_of_many_features(D, n, prior_mean):
     X, labels = clusters_of(Gaussian(1.0, 9.0), D, n, 3)
-    (frame,) = assert_frames_keep_the_evidence(Gaussian(prior_mean=prior_mean), X, labels)
+    (view,) = assert_views_keep_the_evidence(Gaussian(prior_mean=prior_mean), X, labels)
     Q = min(48, n - 1 if prior_mean is None else n)
-    assert frame.rows.shape == (n, Q)
+    assert view.rows.shape == (n, Q)
     about = X - (X.mean(axis=0) if prior_mean is None else prior_mean)
     largest = np.sort(np.linalg.eigvalsh(about @ about.T))[::-1][:Q]  # principal coordinates
-    np.testing.assert_allclose(np.sort(np.sum(frame.rows**2, axis=0))[::-1], largest, rtol=1e-8)
-    assert frame.lift(Gaussian(1.0, 1.0)).directions.shape == (Q, D)
+    np.testing.assert_allclose(np.sort(np.sum(view.rows**2, axis=0))[::-1], largest, rtol=1e-8)
+    assert view.lift(Gaussian(1.0, 1.0)).directions.shape == (Q, D)
 
 
-def test_features_alike_have_one_frame():
+def test_features_alike_have_one_view():
     X = np.random.default_rng(0).normal(size=(5000, 4))
-    assert len(Gaussian().frames(X)) == 1
+    assert len(Gaussian().views(X)) == 1
 
 
 @pytest.mark.parametrize("family", [Gaussian(variance=1.0), Gaussian(prior_variance=1.0), Gaussian(1.0, 1.0)], ids=repr)
 def test_what_is_known_in_the_features_is_looked_for_there(family):
     X = np.random.default_rng(0).normal(size=(100, 60)) * np.geomspace(0.1, 10.0, 60)
-    (frame,) = family.frames(X)
-    assert np.array_equal(frame.rows, X)
-    assert frame.lift(family) is family
+    (view,) = family.views(X)
+    assert np.array_equal(view.rows, X)
+    assert view.lift(family) is family
 
 
 def test_only_gaussians_are_lifted():
     X = np.random.default_rng(0).normal(size=(100, 2)) * [1.0, 5.0]
     with pytest.raises(TypeError, match="expected a Gaussian"):
-        Gaussian().frames(X)[1].lift(Bernoulli(1.0, 1.0))
+        Gaussian().views(X)[1].lift(Bernoulli(1.0, 1.0))

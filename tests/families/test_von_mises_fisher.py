@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
+from dyncrp.checks import BadRow
 from dyncrp.families import VonMisesFisher
 from dyncrp.families.base import SCALES, SHARES
 from dyncrp.families.bessel import bessel_ratio
@@ -253,8 +254,9 @@ def test_concentration_may_be_zero(value):
 @pytest.mark.parametrize("row", [[0.0, 0.0], [1.0, 0.1], [0.5, 0.5], [0.0, 0.999], [1e200, 0.0]], ids=repr)
 def test_rows_off_the_sphere_are_named(row):
     X = np.array([[1.0, 0.0], [0.0, -1.0], row, row])
-    with pytest.raises(ValueError, match=r"unit vectors, got a row of length .* at row 2;"):
+    with pytest.raises(BadRow, match=r"takes unit vectors .*, got one of length .*, at row 2") as raised:
         VonMisesFisher(1.0).check(X)
+    assert (raised.value.row, raised.value.column) == (2, None)
 
 
 def test_one_feature_is_too_few():
@@ -329,4 +331,4 @@ def test_a_clustering_without_clusters_suggests_no_concentration():
 
 
 def test_sharper_directions():
-    assert VonMisesFisher(8.0).sharpened(2.5) == VonMisesFisher(20.0)
+    assert VonMisesFisher(8.0).sharpen(2.5) == VonMisesFisher(20.0)

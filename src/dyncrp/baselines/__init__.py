@@ -22,7 +22,7 @@ from dyncrp.baselines.gibbs import GibbsMixture
 from dyncrp.baselines.kmeans import OfflineKMeans, OnlineKMeans
 from dyncrp.baselines.variational import VariationalMixture
 from dyncrp.dynamics import Dynamics, Stationary
-from dyncrp.families import Bernoulli, Family, Gaussian, GaussianUnknownVariance, VonMisesFisher
+from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, VonMisesFisher
 
 __all__ = [
     "SYSTEMS",
@@ -83,7 +83,7 @@ class System(NamedTuple):
 _MODEL = ("family", "alpha")
 _ALL = ("family", "dynamics", "alpha")
 _THREE = (Gaussian, Bernoulli, VonMisesFisher)
-_ANY = (Gaussian, GaussianUnknownVariance, Bernoulli, VonMisesFisher)
+_ANY = (Gaussian, NormalGamma, Bernoulli, VonMisesFisher)
 _THIS = "Schaeffer et al. 2022"
 
 SYSTEMS: dict[str, System] = {

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 Rectangle = tuple[float, float, float, float]  # left, lower, right, upper; metres
 
-HALLWAY = 1.8  # how wide
-DOOR = 0.9
-FRAME = 0.25  # wall on either side of a door, at least
-SIDE = 2.2  # of a room, at least
-EXTRA_DOOR = 0.2  # how often neighbouring rooms have a door that nobody needs
-SAME = 1e-6  # metres between what is at the same place
-TRIES = 10_000
+HALLWAY_WIDTH = 1.8  # how wide
+DOOR_WIDTH = 0.9
+LEAST_WALL_BY_DOOR = 0.25  # wall on either side of a door, at least
+LEAST_ROOM_SIDE = 2.2  # of a room, at least
+EXTRA_DOOR_PROBABILITY = 0.2  # how often neighbouring rooms have a door that nobody needs
+SAME_PLACE = 1e-6  # metres between what is at the same place
+MOST_TRIES = 10_000
 
 
 class Portal(NamedTuple):
@@ -73,9 +73,9 @@ def draw_floor_plan(n_rooms: int, room_size: float, rng: np.random.Generator) ->
     cut in two, again and again, by walls across the longer side, until every part is a room. A room has a
     door to a hallway that it touches, or else to a neighbour; here and there neighbours have one more.
     """
-    for _ in range(TRIES):
+    for _ in range(MOST_TRIES):
         hallways, rooms = _divide_site(n_rooms, room_size, rng)
-        if all(min(room[2] - room[0], room[3] - room[1]) >= SIDE for room in rooms):
+        if all(min(room[2] - room[0], room[3] - room[1]) >= LEAST_ROOM_SIDE for room in rooms):
             spaces = hallways + rooms
             shared = {(i, j): wall for i, j in combinations(range(len(spaces)), 2) if (wall := _wall(spaces, i, j))}
             portals = _join(len(spaces), len(hallways), shared, rng)
@@ -92,19 +92,19 @@ def between(low: float, high: float, rng: np.random.Generator) -> float:
 def _divide_site(n_rooms: int, room_size: float, rng: np.random.Generator) -> tuple[list[Rectangle], list[Rectangle]]:
     """Return the hallways and the rooms."""
     area = n_rooms * room_size**2
-    width = np.sqrt(area * between(1.0, 2.0, rng)) + HALLWAY
-    depth = area / width + HALLWAY
+    width = np.sqrt(area * between(1.0, 2.0, rng)) + HALLWAY_WIDTH
+    depth = area / width + HALLWAY_WIDTH
     above = round(n_rooms * between(1 / 3, 2 / 3, rng))
     share = above / n_rooms if above in (0, n_rooms) else (above / n_rooms + 0.5) / 2
-    middle = (1.0 - share) * (depth - HALLWAY)
-    hallways: list[Rectangle] = [(0.0, middle, width, middle + HALLWAY)]
+    middle = (1.0 - share) * (depth - HALLWAY_WIDTH)
+    hallways: list[Rectangle] = [(0.0, middle, width, middle + HALLWAY_WIDTH)]
     rooms: list[Rectangle] = []
-    for n, lower, upper in ((n_rooms - above, 0.0, middle), (above, middle + HALLWAY, depth)):
+    for n, lower, upper in ((n_rooms - above, 0.0, middle), (above, middle + HALLWAY_WIDTH, depth)):
         if n >= 3 and rng.random() < 0.5:
-            left = (width - HALLWAY) * (n // 2) / n
-            hallways.append((left, lower, left + HALLWAY, upper))
+            left = (width - HALLWAY_WIDTH) * (n // 2) / n
+            hallways.append((left, lower, left + HALLWAY_WIDTH, upper))
             rooms += _cut((0.0, lower, left, upper), n // 2, rng)
-            rooms += _cut((left + HALLWAY, lower, width, upper), n - n // 2, rng)
+            rooms += _cut((left + HALLWAY_WIDTH, lower, width, upper), n - n // 2, rng)
         elif n:
             rooms += _cut((0.0, lower, width, upper), n, rng)
     return hallways, rooms
@@ -135,7 +135,7 @@ def _wall(spaces: list[Rectangle], i: int, j: int) -> Shared | None:
         end = min(spaces[i][axis + 2], spaces[j][axis + 2])
         across = 1 - axis
         for a, b, sign in ((i, j, 1.0), (j, i, -1.0)):
-            if begin < end and abs(spaces[a][across + 2] - spaces[b][across]) < SAME:
+            if begin < end and abs(spaces[a][across + 2] - spaces[b][across]) < SAME_PLACE:
                 return Shared(axis, sign, spaces[b][across], begin, end)
     return None
 
@@ -149,7 +149,9 @@ def _join(
         for (i, j), wall in shared.items()
         if j < n_hallways
     ]
-    wide_enough = {pair: wall for pair, wall in shared.items() if wall.end - wall.begin >= DOOR + 2 * FRAME}
+    wide_enough = {
+        pair: wall for pair, wall in shared.items() if wall.end - wall.begin >= DOOR_WIDTH + 2 * LEAST_WALL_BY_DOOR
+    }
     reached = set(range(n_hallways))
     while len(reached) < n_spaces:
         ways = [pair for pair in wide_enough if (pair[0] in reached) != (pair[1] in reached)]
@@ -162,14 +164,14 @@ def _join(
         reached.update(pair)
     joined = {portal.spaces for portal in portals}
     for pair, wall in wide_enough.items():
-        if pair not in joined and pair[0] >= n_hallways and rng.random() < EXTRA_DOOR:
+        if pair not in joined and pair[0] >= n_hallways and rng.random() < EXTRA_DOOR_PROBABILITY:
             portals.append(_door(pair, wall, rng))
     return portals
 
 
 def _door(pair: tuple[int, int], wall: Shared, rng: np.random.Generator) -> Portal:
-    margin = FRAME + DOOR / 2
-    return _portal(pair, wall, between(wall.begin + margin, wall.end - margin, rng), DOOR)
+    margin = LEAST_WALL_BY_DOOR + DOOR_WIDTH / 2
+    return _portal(pair, wall, between(wall.begin + margin, wall.end - margin, rng), DOOR_WIDTH)
 
 
 def _portal(pair: tuple[int, int], wall: Shared, center: float, width: float) -> Portal:
@@ -190,4 +192,4 @@ def _walls(spaces: list[Rectangle], shared: dict[tuple[int, int], Shared], porta
             pieces += [wall.piece(wall.begin, center - half), wall.piece(center + half, wall.end)]
         else:
             pieces.append(wall.piece(wall.begin, wall.end))
-    return np.array([piece for piece in pieces if np.max(np.abs(piece[0] - piece[1])) > SAME])
+    return np.array([piece for piece in pieces if np.max(np.abs(piece[0] - piece[1])) > SAME_PLACE])

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.checks import Seed, positive, real, whole
-from dyncrp.datasets.floor_plans import DOOR, SIDE, FloorPlan, draw_floor_plan
+from dyncrp.datasets.floor_plans import DOOR_WIDTH, LEAST_ROOM_SIDE, FloorPlan, draw_floor_plan
 from dyncrp.datasets.trajectories import walk
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-REACH = 0.5  # a door opens for a robot that is so close, in metres, and falls shut behind it
-FROM_WALL = 0.2  # what landmarks keep from walls
+DOOR_OPENS_WITHIN = 0.5  # a door opens for a robot that is so close, in metres, and falls shut behind it
+LANDMARK_TO_WALL = 0.2  # what landmarks keep from walls
 LONGEST_STEP = 1.0
 LARGEST_ROOM = 1000.0
-PLACES = 5  # that are tried for each landmark
+PLACES_PER_LANDMARK = 5  # that are tried for each landmark
 
 
 class Rooms(NamedTuple):
@@ -82,8 +82,8 @@ def rooms(
     room_size, n_landmarks = positive("room_size", room_size), positive("n_landmarks", n_landmarks)
     sight, step = positive("sight", sight), positive("step", step)
     field_of_view = positive("field_of_view", field_of_view)
-    if not 2 * SIDE <= room_size <= LARGEST_ROOM:
-        raise ValueError(f"room_size must be from {2 * SIDE} to {LARGEST_ROOM:g} (metres), got {room_size}")
+    if not 2 * LEAST_ROOM_SIDE <= room_size <= LARGEST_ROOM:
+        raise ValueError(f"room_size must be from {2 * LEAST_ROOM_SIDE} to {LARGEST_ROOM:g} (metres), got {room_size}")
     if field_of_view > 360:
         raise ValueError(f"field_of_view must be at most 360 (degrees), got {field_of_view}")
     if step > LONGEST_STEP:
@@ -98,8 +98,8 @@ def rooms(
     for wall in plan.walls:
         seen &= ~blocked(positions, landmarks, wall)
     for portal in plan.portals:
-        if portal.width == DOOR:
-            shut = np.hypot(*(positions - portal.center).T) > REACH
+        if portal.width == DOOR_WIDTH:
+            shut = np.hypot(*(positions - portal.center).T) > DOOR_OPENS_WITHIN
             seen[shut] &= ~blocked(positions[shut], landmarks, portal.ends)
     chance = for_noise.random(seen.shape)
     visibility = np.where(seen, chance >= missed, chance < false)
@@ -124,7 +124,9 @@ def _scatter(plan: FloorPlan, density: float, rng: np.random.Generator) -> Float
         corner, size = np.array(room[:2]), np.array(room[2:]) - room[:2]
         number = max(1, round((0.5 + rng.random()) * density * float(np.prod(size))))
         placed = np.empty((0, 2))
-        for places in corner + FROM_WALL + rng.random((number, PLACES, 2)) * (size - 2 * FROM_WALL):
+        for places in (
+            corner + LANDMARK_TO_WALL + rng.random((number, PLACES_PER_LANDMARK, 2)) * (size - 2 * LANDMARK_TO_WALL)
+        ):
             away = places[:, None] - placed
             gaps = np.min(np.hypot(away[..., 0], away[..., 1]), axis=1, initial=np.inf)
             placed = np.append(placed, places[[np.argmax(gaps)]], axis=0)

@@ -15,9 +15,9 @@ from dyncrp.datasets.floor_plans import FloorPlan, between
 Float = NDArray[np.float64]
 
 CLEARANCE = 0.4  # metres kept from walls, and walked straight before and after a door
-NEW = 0.5  # how often the next room is one that has not been seen, as long as there are any
-TURNS = 0.15  # turns of a visit for each square metre of the room
-FINENESS = 8  # points on the curve for each control point
+NEW_ROOM_PROBABILITY = 0.5  # how often the next room is one that has not been seen, as long as there are any
+TURNS_PER_SQUARE_METRE = 0.15  # turns of a visit for each square metre of the room
+POINTS_PER_CONTROL = 8  # points on the curve for each control point
 
 
 def walk(plan: FloorPlan, n: int, step: float, rng: np.random.Generator) -> Float:
@@ -35,7 +35,7 @@ def walk(plan: FloorPlan, n: int, step: float, rng: np.random.Generator) -> Floa
     while True:
         control += islice(path, len(control))
         spline = BSpline(np.arange(len(control) + 3.0), np.array(control), 2)
-        curve = spline(np.arange(2 * FINENESS, FINENESS * len(control) + 1) / FINENESS)
+        curve = spline(np.arange(2 * POINTS_PER_CONTROL, POINTS_PER_CONTROL * len(control) + 1) / POINTS_PER_CONTROL)
         walked = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(curve, axis=0).T))])
         if walked[-1] >= at[-1]:
             return np.stack([np.interp(at, walked, curve[:, d]) for d in (0, 1)], axis=1)
@@ -50,13 +50,13 @@ def _control_points(plan: FloorPlan, rng: np.random.Generator) -> Iterator[Float
     yield here
     while True:
         others = [other for other in destinations if other != space]
-        if rng.random() < NEW:
+        if rng.random() < NEW_ROOM_PROBABILITY:
             others = [other for other in others if other in unseen] or others
         goal = others[int(rng.random() * len(others))]
         unseen.discard(goal)
         yield from _route(plan, space, here, goal, _somewhere(plan, goal, rng))
         left, lower, right, upper = plan.spaces[goal]
-        for _ in range(1 + int(TURNS * (right - left) * (upper - lower) * between(0.5, 1.5, rng))):
+        for _ in range(1 + int(TURNS_PER_SQUARE_METRE * (right - left) * (upper - lower) * between(0.5, 1.5, rng))):
             here = _somewhere(plan, goal, rng)
             yield here
         space = goal

@@ -1,19 +1,17 @@
-"""Engines: streaming inference on arrays. ``reference`` is the law; whatever is faster must agree with it."""
+"""Engines: streaming inference on arrays. ``law`` says what is computed; whatever is faster must agree with it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dyncrp.engine.law import LawEngine
+from dyncrp.engine.types import Engine, Model, Rules, State, Trace
 
-from dyncrp.engine.reference import Model, ReferenceEngine
-
-if TYPE_CHECKING:
-    from dyncrp.engine.compiled import CompiledEngine
+__all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "make_engine"]
 
 
-def make_engine(model: Model, n_features: int) -> ReferenceEngine | CompiledEngine:
+def make_engine(model: Model, n_features: int) -> Engine:
     """Return the fastest engine there is for the model; compiled code is loaded only now."""
     from dyncrp.engine import compiled
 
-    if compiled.kernel_for(model) is None:
-        return ReferenceEngine(model, n_features)
+    if compiled.code_for(model) is None:
+        return LawEngine(model, n_features)
     return compiled.CompiledEngine(model, n_features)

@@ -1,6 +1,6 @@
 """The compiled engine's face: arrays that live between calls, grown as tables open, exchanged with the law's State.
 
-One engine belongs to one stream and is changed in place. It computes what ``reference.run`` computes; the tests
+One engine belongs to one stream and is changed in place. It computes what ``law.run`` computes; the tests
 compare the two on generated streams. A family's arithmetic lives in a file of its own beside this one.
 """
 
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, gaussian_unknown_variance, von_mises_fisher
+from dyncrp.engine import bernoulli, gaussian, gaussian_diagonal, normal_gamma, von_mises_fisher
 from dyncrp.engine.jit import Box, boxed
 from dyncrp.engine.projection import Projection
-from dyncrp.engine.reference import Model, State, Trace, check_arrays, check_ids
-from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Float, Job, Law, Record, Seats, Work
-from dyncrp.families import Bernoulli, Gaussian, GaussianUnknownVariance, VonMisesFisher
+from dyncrp.engine.stream import CHUNK, LARGEST_BLOCK, REBASE_AT, Constants, Float, Job, Record, Seats, Work
+from dyncrp.engine.types import Arrays, Model, State, Trace, check_arrays, check_ids
+from dyncrp.families import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
 
 FIRST_CAPACITY = 64
 SCRATCH = 1 << 21  # entries of a block's product with the tables
@@ -27,12 +27,12 @@ BLUNT_ROWS = 256  # after so many rows of dull screening, a new reference point 
 PIECE = 1 << 12  # rows turned into the family's coordinates at a time
 NO_OFFSET = np.zeros(PIECE)
 NONE = np.zeros(0, dtype=np.int64)
-MOST = 1 << 62
+LARGEST_COUNT = 1 << 62  # that the loop's integers hold
 SHARED = ("reference", "hyper", "bessel")  # what belongs to no table of its own
 
 
-def kernel_for(model: Model) -> ModuleType | None:
-    """Return the module that computes this family, or None if only the reference can."""
+def code_for(model: Model) -> ModuleType | None:
+    """Return the module that computes this family, or None if only the law can."""
     family = model.family
     if type(family) is Gaussian:
         ratio = np.asarray(family.variance / family.prior_variance)
@@ -40,7 +40,7 @@ def kernel_for(model: Model) -> ModuleType | None:
             return gaussian
         return gaussian_diagonal
     return {
-        GaussianUnknownVariance: gaussian_unknown_variance,
+        NormalGamma: normal_gamma,
         Bernoulli: bernoulli,
         VonMisesFisher: von_mises_fisher,
     }.get(type(family))
@@ -58,17 +58,17 @@ class CompiledEngine:
     _singles: local  # for one row at a time, by whether it is learnt: those who only judge may be several threads
 
     def __init__(self, model: Model, n_features: int) -> None:
-        kernel = kernel_for(model)
-        if kernel is None:
+        code = code_for(model)
+        if code is None:
             raise ValueError(f"there is no compiled engine for {model.family!r}")
         self.model = model
         self.n_features = n_features
-        self._kernel = kernel
-        self._learning, self._judging = _law(model, learn=True), _law(model, learn=False)
+        self._code = code
+        self._learning, self._judging = _constants(model, learn=True), _constants(model, learn=False)
         self._project, self._width = None, n_features
         if isinstance(model.family, Gaussian) and model.family.directions is not None:
             self._project, self._width = Projection(model.family), len(model.family.directions)
-        self._shift, self._scale = kernel.coordinates(model.family, self._width)
+        self._shift, self._scale = code.coordinates(model.family, self._width)
         self._fastest = float(np.max(model.modes.rates.real))
         self._moved = bool(np.any(self._shift != 0) or np.any(self._scale != 1))
         self._allocate(FIRST_CAPACITY)
@@ -112,7 +112,7 @@ class CompiledEngine:
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
         self.model = replace(self.model, alpha=alpha)
-        self._learning, self._judging = _law(self.model, learn=True), _law(self.model, learn=False)
+        self._learning, self._judging = _constants(self.model, learn=True), _constants(self.model, learn=False)
         self._singles = local()
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
@@ -135,7 +135,7 @@ class CompiledEngine:
         return trace.labels.item(0), trace.log_evidence.item(0)
 
     def _run_single(self, x: Float, t: float, learn: bool) -> tuple[Record, NDArray[np.int64]] | None:
-        """Hand one row to the kernel in a job that is kept for the purpose.
+        """Hand one row to the loop in a job that is kept for the purpose.
 
         Returns the record, which the next row overwrites, and the ids of the tables that closed; or None, having done
         nothing, if the row needs more than that: the first one, one for which there is no room, one far in the future.
@@ -147,8 +147,8 @@ class CompiledEngine:
         single: _Single | None = getattr(self._singles, "learning" if learn else "judging", None)
         if single is None or len(single.record.data) <= K:
             Y, t1, offset, record = np.empty((1, self._width)), np.empty(1), np.zeros(1), _record(1, 2 * K + 16)
-            law = self._learning if learn else self._judging
-            job = boxed(Job(Y, t1, offset, self._tables, self._seats, law, work, record))
+            constants = self._learning if learn else self._judging
+            job = boxed(Job(Y, t1, offset, self._tables, self._seats, constants, work, record))
             single = _Single(Y, t1, offset, record, job)
             setattr(self._singles, "learning" if learn else "judging", single)
         if self._project is not None:
@@ -159,9 +159,9 @@ class CompiledEngine:
         single.t[0] = t
         closed = NONE
         try:
-            if not self._kernel.run(single.job, 1, 0):
+            if not self._code.run(single.job, 1, 0):
                 return None
-        finally:  # also when an interruption, which waits for the kernel to end, comes before anything else
+        finally:  # also when an interruption, which waits for the loop to end, comes before anything else
             if learn and work.closing.item(0):
                 closed = self._close()
         if learn and work.blunt.item(0) >= BLUNT_ROWS:
@@ -175,7 +175,7 @@ class CompiledEngine:
         shares[np.repeat(np.arange(len(X)), np.diff(trace.indptr)), trace.indices] = trace.data
         return shares
 
-    def labels(self, X: Float, times: Float) -> NDArray[np.int64]:
+    def places(self, X: Float, times: Float) -> NDArray[np.int64]:
         """Return the place of the table that each row by itself would join, (n,), K for a new one; changes nothing."""
         return self._stretch(X, times, self._judging).labels
 
@@ -183,11 +183,11 @@ class CompiledEngine:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
         if self.model.rules.assignment == "predictive":
             return self._stretch(X, times, self._judging).log_evidence
-        tables = self._kernel.make_tables(self.model.family, self._width, len(self._tables.counts), False)
-        for name in (*self._kernel.STATISTICS, "reference"):
+        tables = self._code.make_tables(self.model.family, self._width, len(self._tables.counts), False)
+        for name in (*self._code.STATISTICS, "reference"):
             getattr(tables, name)[...] = getattr(self._tables, name)
-        self._kernel.refresh_all(self.n_tables, tables)
-        return self._stretch(X, times, _law(self.model, learn=False, predictive=True), tables).log_evidence
+        self._code.refresh_all(self.n_tables, tables)
+        return self._stretch(X, times, _constants(self.model, learn=False, predictive=True), tables).log_evidence
 
     def _seats_for(self, times: Float) -> Seats:
         """Return seats whose frame can be read at ``times``: the engine's own, or a copy that starts at the latest."""
@@ -207,12 +207,12 @@ class CompiledEngine:
     def _recentre(self, y: Float) -> None:
         """Screen about y from now on: the data have moved away from the old reference point."""
         self._work.blunt[0] = 0
-        if self._kernel.RECENTRES:
+        if self._code.RECENTRES:
             self._tables.reference[:] = y
-            self._kernel.refresh_all(self.n_tables, self._tables)
+            self._code.refresh_all(self.n_tables, self._tables)
 
     def _close(self) -> NDArray[np.int64]:
-        """Close the tables that the kernel listed and return their ids; the tables after them move up."""
+        """Close the tables that the loop listed and return their ids; the tables after them move up."""
         K, closing, seats = self.n_tables, self._work.closing, self._seats
         places = closing[1 : 1 + closing[0]].copy()
         closed = seats.ids[places]
@@ -230,15 +230,15 @@ class CompiledEngine:
         return closed
 
     def _rows(self, X: Float) -> tuple[Float, Float]:
-        """Return at most PIECE rows in the kernel's coordinates, and the log density that these leave out, (n,)."""
+        """Return at most PIECE rows in the family's coordinates, and the log density that these leave out, (n,)."""
         offset = NO_OFFSET
         if self._project is not None:
             X, offset = self._project(_plain(X))
         return (X - self._shift) / self._scale if self._moved else _plain(X), offset
 
-    def _stretch(self, X: Float, times: Float, law: Law, tables: Any = None) -> Trace:
-        """Hand rows to the kernel piece by piece, making room for tables and for the record when it asks."""
-        n, learn = len(X), law.switches.item(4)
+    def _stretch(self, X: Float, times: Float, constants: Constants, tables: Any = None) -> Trace:
+        """Hand rows to the loop piece by piece, making room for tables and for the record when it asks."""
+        n, learn = len(X), constants.switches.item(4)
         if n == 1 and tables is None:
             done_at_once = self._run_single(X[0], times.item(0), bool(learn))
             if done_at_once is not None:
@@ -258,10 +258,10 @@ class CompiledEngine:
                 if job is None:
                     live = self._tables if tables is None else tables
                     seats = self._seats if learn else self._seats_for(times)
-                    job = boxed(Job(Y, t, offset, live, seats, law, self._work, piece))
+                    job = boxed(Job(Y, t, offset, live, seats, constants, self._work, piece))
                 try:
-                    done = self._kernel.run(job, block, done)
-                finally:  # also when an interruption, which waits for the kernel to end, comes before anything else
+                    done = self._code.run(job, block, done)
+                finally:  # also when an interruption, which waits for the loop to end, comes before anything else
                     if learn and self._work.closing[0]:
                         closed.append(self._close())
                 if learn and self._work.blunt[0] >= BLUNT_ROWS:
@@ -301,8 +301,8 @@ class CompiledEngine:
             count[:] = 0.0
             count[K] = 1.0
         stats = [self._tables.counts[:K, None], self._tables.sums[:K] * self._scale]
-        if hasattr(self._kernel, "squares"):  # T(x) has a second power
-            stats.append(self._kernel.squares(self._tables, K) * self._scale**2)
+        if hasattr(self._code, "squares"):  # T(x) has a second power
+            stats.append(self._code.squares(self._tables, K) * self._scale**2)
         return State(
             stats=np.hstack(stats),
             mode_states=(seats.real[:K] + 1j * seats.imag[:K]) * decay,
@@ -312,44 +312,61 @@ class CompiledEngine:
             n_opened=self.n_opened,
         )
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """Return all that the next step needs, to the bit, as plain arrays."""
-        K = self.n_tables
-        kept = {name: getattr(self._tables, name)[:K].copy() for name in self._kernel.STATISTICS}
-        kept |= {name: getattr(self._seats, name)[:K].copy() for name in ("real", "imag", "ids")}
-        kept |= {name: getattr(self._seats, name).copy() for name in ("total", "clock", "n")}
-        posterior = self._seats.posterior[: K + 1].copy()
-        return kept | {"posterior": posterior, "reference": self._tables.reference.copy()}
+        K, seats = self.n_tables, self._seats
+        kept = {name: getattr(self._tables, name)[:K].copy() for name in self._code.STATISTICS}
+        return kept | {
+            "mode_states": seats.real[:K] + 1j * seats.imag[:K],
+            "mode_total": seats.total[0] + 1j * seats.total[1],
+            "mode_time": np.array(seats.clock[0]),
+            "n_tables_posterior": seats.posterior[: K + 1].copy(),
+            "time": np.array(seats.clock[1]),
+            "table_ids": seats.ids[:K].copy(),
+            "latest_place": np.array(seats.n[1]),
+            "n_opened": np.array(seats.n[3]),
+            "n_observations": np.array(seats.n[2]),
+            "log_evidence": np.array(seats.clock[2]),
+            "screening_point": self._tables.reference.copy(),
+        }
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
         K, D, M = len(arrays["counts"]), self._width, len(self.model.modes.rates)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(self._kernel.STATISTICS, (K, D))
-        shapes |= {"counts": (K,), "real": (K, M), "imag": (K, M), "ids": (K,)}
-        shapes |= {"total": (2, M), "clock": (3,), "n": (4,), "posterior": (K + 1,), "reference": (D,)}
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(self._code.STATISTICS, (K, D))
+        shapes |= {"counts": (K,), "mode_states": (K, M), "mode_total": (M,), "table_ids": (K,)}
+        shapes |= {"n_tables_posterior": (K + 1,), "screening_point": (D,)}
+        shapes |= dict.fromkeys(("mode_time", "time", "log_evidence"), ())
+        shapes |= dict.fromkeys(("latest_place", "n_opened", "n_observations"), ())
         check_arrays(arrays, shapes)
-        n = arrays["n"]
-        if n.dtype != np.int64 or n[0] != K or not K <= n[3] <= n[2]:
-            raise ValueError(f"it counts {n} tables and observations, but holds {K} tables")
-        check_ids(arrays["ids"], int(n[3]))
+        n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
+        if not K <= n_opened <= n_observations:
+            raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
+        check_ids(arrays["table_ids"], n_opened)
         self._allocate(max(FIRST_CAPACITY, 2 * K))
-        for owner in (self._tables, self._seats):
-            for name in set(shapes) & set(owner._fields):
-                getattr(owner, name)[: len(arrays[name])] = arrays[name]
-        self._kernel.refresh_all(K, self._tables)
+        seats = self._seats
+        for name in self._code.STATISTICS:
+            getattr(self._tables, name)[:K] = arrays[name]
+        self._tables.reference[:] = arrays["screening_point"]
+        seats.real[:K], seats.imag[:K] = arrays["mode_states"].real, arrays["mode_states"].imag
+        seats.total[0], seats.total[1] = arrays["mode_total"].real, arrays["mode_total"].imag
+        seats.clock[:] = arrays["mode_time"], arrays["time"], arrays["log_evidence"]
+        seats.posterior[: K + 1], seats.ids[:K] = arrays["n_tables_posterior"], arrays["table_ids"]
+        seats.n[:] = K, arrays["latest_place"], n_observations, n_opened
+        self._code.refresh_all(K, self._tables)
 
-    def widened(self, n_features: int) -> CompiledEngine:
+    def widen(self, n_features: int) -> CompiledEngine:
         """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
         wider, D = CompiledEngine(self.model, n_features), self.n_features
         arrays = self.arrays()
         n = arrays["counts"][:, None]
-        zero = (0.0 - wider._shift[D:]) / wider._scale[D:]  # in the kernel's coordinates
+        zero = (0.0 - wider._shift[D:]) / wider._scale[D:]  # in the family's coordinates
         new = {"sums": n * zero, "misses": n * (1.0 - zero)}
         if "scatter" in arrays:
             p = np.asarray(self.model.family.variance / self.model.family.prior_variance)  # type: ignore[attr-defined]
             new["scatter"] = n * (p / (p + n)) * zero**2
         arrays |= {name: np.hstack([arrays[name], new[name]]) for name in new if name in arrays}
-        arrays["reference"] = np.append(arrays["reference"], zero)
+        arrays["screening_point"] = np.append(arrays["screening_point"], zero)
         wider.restore(arrays)
         return wider
 
@@ -365,7 +382,7 @@ class CompiledEngine:
         model = self.model
         M = len(model.modes.rates)
         variational = model.rules.assignment == "variational"
-        self._tables = self._kernel.make_tables(model.family, self._width, capacity, variational)
+        self._tables = self._code.make_tables(model.family, self._width, capacity, variational)
         self._seats = Seats(
             real=np.zeros((capacity, M)),
             imag=np.zeros((capacity, M)),
@@ -375,7 +392,7 @@ class CompiledEngine:
             ids=np.zeros(capacity, dtype=np.int64),
             n=np.array([0, -1, 0, 0], dtype=np.int64),
         )
-        self._work = _work(capacity, self._kernel.screen_width(self._width), M)
+        self._work = _work(capacity, self._code.screen_width(self._width), M)
         self._singles = local()
 
     def _grow(self) -> None:
@@ -404,21 +421,21 @@ class _Single(NamedTuple):
     job: Box
 
 
-def _law(model: Model, *, learn: bool, predictive: bool = False) -> Law:
+def _constants(model: Model, *, learn: bool, predictive: bool = False) -> Constants:
     amplitudes, rates = model.modes
     rules = model.rules
     variational = rules.assignment == "variational" and not predictive
-    return Law(
+    return Constants(
         modes=np.array([amplitudes.real, amplitudes.imag, rates.real, rates.imag]),
         numbers=np.array([model.alpha, rules.new_table_threshold, rules.prune_below], dtype=np.float64),
         switches=np.array(
             [
                 variational,
                 rules.table_count == "posterior",
-                min(rules.n_iter, MOST),
+                min(rules.n_iter, LARGEST_COUNT),
                 model.clip,
                 learn,
-                min(rules.max_tables or 0, MOST),
+                min(rules.max_tables or 0, LARGEST_COUNT),
             ],
             dtype=np.int64,
         ),

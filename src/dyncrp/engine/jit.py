@@ -64,7 +64,7 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array = context.make_array(kind)(context, builder, value=value)
         array.meminfo = array.meminfo.type(None)
         array.parent = array.parent.type(None)
-        return array._getvalue()
+        return array._getvalue()  # Numba has no other name for it
     if isinstance(kind, types.BaseTuple):
         inner: Any
         for index, inner in enumerate(kind):  # type: ignore[arg-type]

@@ -44,13 +44,13 @@ class Projection:
 
     def __init__(self, family: Gaussian) -> None:
         Q, D = family.directions.shape
-        constant, half = family._log_scale, 0.0
+        constant, half = family.log_scale, 0.0
         if family.residual_variance is not None:
             constant -= 0.5 * (D - Q) * (LOG_2PI + np.log(family.residual_variance))
             half = 0.5 / family.residual_variance
         self._mean = np.broadcast_to(np.asarray(family.prior_mean), D).copy()
         self._directions = np.ascontiguousarray(family.directions.T)
-        self._inverse = family._inverse
+        self._inverse = family.inverse
         self._numbers = np.array([constant, half])
 
     def __call__(self, X: Float) -> tuple[Float, Float]:

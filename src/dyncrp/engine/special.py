@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dyncrp.engine.jit import cached
 from dyncrp.families.bessel import DEBYE_ORDER, DEBYE_TERMS, DEBYE_U, DEBYE_V, FRACTION_STEPS, SMALL_Z, STIRLING
-from dyncrp.families.gaussian_unknown_variance import HALF_STEP, SHIFT
+from dyncrp.families.normal_gamma import HALF_STEP, SHIFT
 
 Float = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """The compiled loop over a stream that every family shares: weigh, screen, score, assign, update.
 
-It computes what ``reference.step`` computes, and differs in how much of it: a block of rows is *screened* against
+It computes what ``law.step`` computes, and differs in how much of it: a block of rows is *screened* against
 all tables at once, by matrix products in single precision that give each table's log likelihood within a known
 slack. Only the tables that can still hold a responsibility of note are then *scored*, exactly and in double
 precision. A table is dropped if even the total weight of all tables would leave its responsibility below
@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dyncrp.engine.reference import DROPPED, NEGLIGIBLE, TIE
+from dyncrp.engine.types import DROPPED, NEGLIGIBLE, TIE
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Seats(NamedTuple):
     n: Int
 
 
-class Law(NamedTuple):
+class Constants(NamedTuple):
     """The model in arrays: modes as rows [a.real, a.imag, rate.real, rate.imag] (4, M); numbers; switches."""
 
     modes: Float
@@ -122,7 +122,7 @@ class Job(NamedTuple):
     offset: Float
     tables: Any
     seats: Seats
-    law: Law
+    constants: Constants
     work: Work
     record: Record
 
@@ -148,13 +148,13 @@ def remember_touched(c: int, work: Work) -> None:
 
 
 @njit(forceinline=True)
-def _set_frame(t: float, law: Law, seats: Seats, work: Work) -> None:
+def _set_frame(t: float, constants: Constants, seats: Seats, work: Work) -> None:
     """Compute readout a exp(−rate Δ) (rows 0, 1) and growth exp(rate Δ) (rows 2, 3) of time t in the frame.
 
     Always from Δ, never from the factors of the row before, so that no bit depends on how a stream is cut.
     """
     delta = t - seats.clock[0]
-    modes, frame = law.modes, work.frame
+    modes, frame = constants.modes, work.frame
     for m in range(modes.shape[1]):
         decay = math.exp(-modes[2, m] * delta)
         grow = 1.0 / max(decay, 1e-300)
@@ -169,16 +169,16 @@ def _set_frame(t: float, law: Law, seats: Seats, work: Work) -> None:
 
 
 @njit(forceinline=True)
-def _rebase(t: float, K: int, law: Law, seats: Seats) -> None:
+def _rebase(t: float, K: int, constants: Constants, seats: Seats) -> None:
     """Move the frame's origin to t: multiply every mode state by exp(−rate Δ).
 
     In two halves: after a silence exp(−rate Δ) may be too small for a float, and its product with a state not.
     """
     half = 0.5 * (t - seats.clock[0])
     seats.clock[0] = t
-    for m in range(law.modes.shape[1]):
-        decay = math.exp(-law.modes[2, m] * half)
-        c, s = math.cos(law.modes[3, m] * half), -math.sin(law.modes[3, m] * half)
+    for m in range(constants.modes.shape[1]):
+        decay = math.exp(-constants.modes[2, m] * half)
+        c, s = math.cos(constants.modes[3, m] * half), -math.sin(constants.modes[3, m] * half)
         for _ in range(2):
             for k in range(K):
                 a, b = seats.real[k, m] * decay, seats.imag[k, m] * decay
@@ -196,11 +196,11 @@ def _occupancy(c: int, seats: Seats, work: Work) -> float:
 
 
 @njit(forceinline=True)
-def _log_weight(c: int, law: Law, seats: Seats, work: Work) -> float:
+def _log_weight(c: int, constants: Constants, seats: Seats, work: Work) -> float:
     """Return log(occupancy + alpha q(C = c)) of table c < K."""
-    weight = work.occupancy[c] if law.switches[3] else _occupancy(c, seats, work)
-    if law.switches[1]:
-        weight += law.numbers[0] * seats.posterior[c]
+    weight = work.occupancy[c] if constants.switches[3] else _occupancy(c, seats, work)
+    if constants.switches[1]:
+        weight += constants.numbers[0] * seats.posterior[c]
     return math.log(weight) if weight > 0.0 else -math.inf
 
 
@@ -223,9 +223,9 @@ def _update_count(K: int, n_kept: int, seats: Seats, work: Work) -> None:
 
 
 @njit(forceinline=True)
-def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> float:
-    """List the tables that must close in work.closing, see ``reference.closing``; return the least occupancy of all."""
-    prune_below, max_tables = law.numbers[2] * (1.0 - TIE), law.switches[5]
+def _find_closing(K: int, latest: int, constants: Constants, seats: Seats, work: Work) -> float:
+    """List the tables that must close in work.closing, see ``law.closing``; return the least occupancy of all."""
+    prune_below, max_tables = constants.numbers[2] * (1.0 - TIE), constants.switches[5]
     closing = work.closing
     closing[0] = 0
     least_of_all, largest = math.inf, 0.0
@@ -233,7 +233,7 @@ def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> fl
         work.occupancy[c] = _occupancy(c, seats, work)
         least_of_all = min(least_of_all, work.occupancy[c])
         largest = max(largest, work.occupancy[c])
-    slack = TIE * largest if law.switches[3] else 0.0
+    slack = TIE * largest if constants.switches[3] else 0.0
     work.occupancy[latest] = math.inf
     for c in range(K):
         if work.occupancy[c] < prune_below:
@@ -260,19 +260,19 @@ def _find_closing(K: int, latest: int, law: Law, seats: Seats, work: Work) -> fl
 
 
 @njit(forceinline=True)
-def _quiet_until(now: float, least: float, law: Law) -> float:
+def _quiet_until(now: float, least: float, constants: Constants) -> float:
     """Return the time before which no occupancy, the least of which is ``least``, can fall below ``prune_below``.
 
     A sum of positive modes, none of which waves, falls no faster than its fastest mode.
     """
     fastest = 0.0
-    for m in range(law.modes.shape[1]):
-        if law.modes[0, m] < 0.0 or law.modes[1, m] != 0.0 or law.modes[3, m] != 0.0:
+    for m in range(constants.modes.shape[1]):
+        if constants.modes[0, m] < 0.0 or constants.modes[1, m] != 0.0 or constants.modes[3, m] != 0.0:
             return now
-        fastest = max(fastest, law.modes[2, m])
-    if least <= law.numbers[2]:
+        fastest = max(fastest, constants.modes[2, m])
+    if least <= constants.numbers[2]:
         return now
-    return now + 0.999 * math.log(least / law.numbers[2]) / fastest if fastest > 0.0 else math.inf
+    return now + 0.999 * math.log(least / constants.numbers[2]) / fastest if fastest > 0.0 else math.inf
 
 
 @njit(forceinline=True)  # so that the six functions leave no pointers behind, which no cache can keep
@@ -293,16 +293,16 @@ def run(
     the caller grows or closes them and calls again. With ``learn`` off, every row is scored under the present state
     and nothing is changed.
     """
-    Y, t, offset, tables, seats, law, work, record = job
+    Y, t, offset, tables, seats, constants, work, record = job
     N = Y.shape[0]
-    alpha, threshold = law.numbers[0], law.numbers[1]
-    variational, posterior, n_iter = law.switches[0], law.switches[1], law.switches[2]
-    clip, learn, max_tables = law.switches[3], law.switches[4], law.switches[5]
-    prunes, quiet_until = law.numbers[2] > 0.0, -math.inf
+    alpha, threshold = constants.numbers[0], constants.numbers[1]
+    variational, posterior, n_iter = constants.switches[0], constants.switches[1], constants.switches[2]
+    clip, learn, max_tables = constants.switches[3], constants.switches[4], constants.switches[5]
+    prunes, quiet_until = constants.numbers[2] > 0.0, -math.inf
     log_alpha = math.log(alpha)
     fastest = 0.0
-    for m in range(law.modes.shape[1]):
-        fastest = max(fastest, law.modes[2, m])
+    for m in range(constants.modes.shape[1]):
+        fastest = max(fastest, constants.modes[2, m])
     K, label = seats.n[0], seats.n[1]
     capacity = seats.posterior.shape[0] - 1
     nnz = record.indptr[start]
@@ -325,9 +325,9 @@ def run(
             if learn and K == 0:
                 seats.clock[0] = now
             elif learn and fastest * (now - seats.clock[0]) > REBASE_AT:
-                _rebase(now, K, law, seats)
+                _rebase(now, K, constants, seats)
             if m == 0 or now != t[i - 1]:
-                _set_frame(now, law, seats, work)
+                _set_frame(now, constants, seats, work)
             # 2. prior weights
             total = 0.0
             if clip:
@@ -363,11 +363,11 @@ def run(
                         if work.screened[c] == top:
                             first = c
                             break
-                    first_weight = _log_weight(first, law, seats, work)
+                    first_weight = _log_weight(first, constants, seats, work)
                     first_value, first_aux = score(y, first, tables, False)
                     best = first_weight + first_value
                     if 0 <= label < K and label != first and work.screened[label] + log_total + slack > best:
-                        best = max(best, _log_weight(label, law, seats, work) + score(y, label, tables, False)[0])
+                        best = max(best, _log_weight(label, constants, seats, work) + score(y, label, tables, False)[0])
                     cutoff = best - MARGIN - log_total - slack
                     for j in range(n_chunks):
                         if work.best[j] < cutoff:
@@ -377,7 +377,7 @@ def run(
                                 continue
                             log_weight, value, aux = first_weight, first_value, first_aux
                             if c != first:
-                                log_weight = _log_weight(c, law, seats, work)
+                                log_weight = _log_weight(c, constants, seats, work)
                                 value, aux = score(y, c, tables, False) if log_weight > -math.inf else (0.0, 0.0)
                             if log_weight == -math.inf:
                                 continue
@@ -485,11 +485,11 @@ def run(
             i += 1
             record.indptr[i] = nnz
             if learn and ((prunes and (opens or now >= quiet_until)) or 0 < max_tables < K):
-                least = _find_closing(K, K - 1 if opens else label, law, seats, work)
+                least = _find_closing(K, K - 1 if opens else label, constants, seats, work)
                 if work.closing[0] > 0:
                     stops = True
                     break
-                quiet_until = _quiet_until(now, least, law) if prunes else math.inf
+                quiet_until = _quiet_until(now, least, constants) if prunes else math.inf
             if learn and blind:
                 break  # a row or table that cannot be screened cannot correct the screening of the rows after it
         if stops:

@@ -3,11 +3,9 @@
 from dyncrp.families.base import Family
 from dyncrp.families.bernoulli import Bernoulli
 from dyncrp.families.gaussian import Gaussian
-from dyncrp.families.gaussian_unknown_variance import GaussianUnknownVariance
+from dyncrp.families.normal_gamma import NormalGamma
 from dyncrp.families.von_mises_fisher import VonMisesFisher
 
-FAMILIES: dict[str, type[Family]] = {
-    kind.__name__: kind for kind in (Gaussian, GaussianUnknownVariance, Bernoulli, VonMisesFisher)
-}
+FAMILIES: dict[str, type[Family]] = {kind.__name__: kind for kind in (Gaussian, NormalGamma, Bernoulli, VonMisesFisher)}
 
-__all__ = ["FAMILIES", "Bernoulli", "Family", "Gaussian", "GaussianUnknownVariance", "VonMisesFisher"]
+__all__ = ["FAMILIES", "Bernoulli", "Family", "Gaussian", "NormalGamma", "VonMisesFisher"]

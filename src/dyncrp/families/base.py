@@ -18,10 +18,11 @@ Hyperparameter = Any  # a float, or a read-only (D,) array: see scalar_or_vector
 # clustering measured, since one that splits clusters too finely measures too little.
 SHARES = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.42, 0.35, 0.3, 0.25, 0.2, 0.14, 0.1, 0.05, 0.02, 0.005, 0.001)
 SCALES = (2.8, 2.4, 2.0, 1.7, 1.4, 1.2, 1.0, 0.84, 0.7)
-SMALLEST, LARGEST = 1e-100, 1e100  # what a positive one may be: then no product or ratio of two overflows
+# What a positive one may be: then no product or ratio of two overflows.
+SMALLEST_POSITIVE, LARGEST_POSITIVE = 1e-100, 1e100
 
 
-class Frame(NamedTuple):
+class View(NamedTuple):
     """Coordinates (n, Q) of rows, how a family of those is lifted to the features, and the log density left out."""
 
     rows: Float
@@ -74,11 +75,11 @@ class Family(ABC):
         self.require_known()
         return [self]
 
-    def frames(self, X: Float) -> list[Frame]:
+    def views(self, X: Float) -> list[View]:
         """Return the coordinates of X (n, D) in which to make proposals: its features, unless told otherwise."""
-        return [Frame(X, lambda family: family, 0.0)]
+        return [View(X, lambda family: family, 0.0)]
 
-    def sharpened(self, resolution: float) -> Family:
+    def sharpen(self, resolution: float) -> Family:
         """Return the family with clusters that are narrower by this factor (in variance), so that more are found."""
         raise ValueError(f"{type(self).__name__} has no resolution to change")
 
@@ -90,9 +91,33 @@ class Family(ABC):
         """Return the stats of no table at all, (0, S); a row of zeros is a table at its prior."""
         return self.statistics(np.zeros((1, n_features)))[:0]
 
+    @property
+    def can_widen(self) -> bool:
+        """Whether the family fits any number of features, so that one may be added to a stream; see ``widen``."""
+        return False
+
+    def widen(self, stats: Float, n_features: int) -> Float:
+        """Return stats (K, S) of tables as if all their observations had had 0 in features added at the end.
+
+        Here for families whose T(x) is a 1 and then as many numbers for each feature, such as (1, x) and (1, x, x²).
+        """
+        if not self.can_widen:
+            raise ValueError(f"{self!r} is for a fixed number of features")
+        K = len(stats)
+        zeros = self.statistics(np.zeros((1, n_features)))[:, 1:].reshape(1, -1, n_features)
+        wider = stats[:, :1, None] * zeros
+        narrow = stats[:, 1:].reshape(K, wider.shape[1], -1)
+        wider[:, :, : narrow.shape[2]] = narrow
+        return np.hstack([stats[:, :1], wider.reshape(K, -1)])
+
+    @property
+    def safe_norm(self) -> float:
+        """The length up to which a finite row passes ``check`` unchanged; −1 if every row must be checked."""
+        return -1.0
+
     @abstractmethod
     def check(self, X: Float) -> Float:
-        """Return finite X (n, D) as the family wants it, or raise ValueError naming the first bad row."""
+        """Return finite X (n, D) as the family wants it, or raise ``BadRow`` for the first row that it refuses."""
 
     @abstractmethod
     def log_base_measure(self, X: Float) -> Float:
@@ -142,7 +167,11 @@ class Family(ABC):
 
 def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> Hyperparameter:
     """Return a hyperparameter as a float or as a read-only (D,) array of finite numbers, if positive in 1e±100."""
-    wanted = f"a positive finite number from {SMALLEST:g} to {LARGEST:g}" if positive else "a finite number"
+    wanted = (
+        f"a positive finite number from {SMALLEST_POSITIVE:g} to {LARGEST_POSITIVE:g}"
+        if positive
+        else "a finite number"
+    )
     matrices = ""
     try:
         array = np.array(value)
@@ -153,7 +182,9 @@ def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> H
     if legal:
         with np.errstate(over="ignore"):  # of a longdouble
             array = array.astype(np.float64) + 0.0  # −0 becomes 0: equal values must hash alike
-        legal = bool(np.all(np.isfinite(array) if not positive else (array >= SMALLEST) & (array <= LARGEST)))
+        legal = bool(
+            np.all(np.isfinite(array) if not positive else (array >= SMALLEST_POSITIVE) & (array <= LARGEST_POSITIVE))
+        )
     if not legal:
         raise ValueError(f"{name} must be {wanted}, or one for each feature, got {value!r}{matrices}")
     if array.ndim == 0:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma
 
-from dyncrp.checks import Seed
+from dyncrp.checks import BadRow, Seed
 from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
 
 STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # what a + b may be
@@ -37,7 +37,7 @@ class Bernoulli(Family):
                 object.__setattr__(self, name, scalar_or_vector(name, getattr(self, name)))
         common_width(self)
 
-    def sharpened(self, resolution: float) -> Bernoulli:
+    def sharpen(self, resolution: float) -> Bernoulli:
         """Return the family with a and b divided by the resolution, so that a table's ones are more certain."""
         self.require_known()
         return Bernoulli(np.asarray(self.a) / resolution, np.asarray(self.b) / resolution)
@@ -63,6 +63,11 @@ class Bernoulli(Family):
                 found.append(Bernoulli(a, b))
         return found
 
+    @property
+    def can_widen(self) -> bool:
+        """True if a and b are plain numbers."""
+        return self.known and self.width is None
+
     def check(self, X: Float) -> Float:
         """Zeros and ones."""
         for name in ("a", "b"):
@@ -70,7 +75,7 @@ class Bernoulli(Family):
         bad = np.argwhere((X != 0) & (X != 1))
         if bad.size:
             row, column = bad[0]
-            raise ValueError(f"Bernoulli takes 0 and 1 only, got {X[row, column]} at row {row}, column {column}")
+            raise BadRow(f"Bernoulli takes 0 and 1 only, got {X[row, column]}", row, column)
         return X
 
     def _posterior(self, stats: Float) -> tuple[Float, Float]:

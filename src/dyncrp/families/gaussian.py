@@ -9,15 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import Seed
+from dyncrp.checks import BadRow, Seed
 from dyncrp.families.base import (
     SCALES,
-    SHARES,
-    SMALLEST,
+    SMALLEST_POSITIVE,
     Family,
     Float,
-    Frame,
     Hyperparameter,
+    View,
     check_width,
     matrix,
     scalar_or_vector,
@@ -27,15 +26,9 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 
 # A direction in which clusters hardly differ keeps this ratio of the variance of means to that within clusters.
 LEAST_RATIO = 1e-3
-# The covariance within clusters counts as if seen through this many more observations a direction that are round.
-ROUNDNESS = 10.0
-# Rows further out, or closer together, would have variances beyond what a hyperparameter may be.
+# Rows further out would have variances beyond what a hyperparameter may be.
 FURTHEST_TO_LEARN_FROM = 1e45
-LEAST_SPREAD = 1e-80
 LONGEST_DIRECTION = 1e50
-# A full covariance is only learnt from this many rows a direction, and of at most so many directions.
-ROWS_A_DIRECTION = 4
-MOST_DIRECTIONS = 48
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,8 +75,8 @@ class Gaussian(Family):
     _widths: ClassVar[dict[str, int]]
     _furthest: ClassVar[Hyperparameter]
     _safe: ClassVar[float]
-    _inverse: ClassVar[Float]
-    _log_scale: ClassVar[float]
+    inverse: ClassVar[Float]
+    log_scale: ClassVar[float]
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -101,7 +94,7 @@ class Gaussian(Family):
         set_(self, "_widths", self._agreed_widths())
         furthest = FURTHEST_TO_LEARN_FROM
         if self.known:
-            furthest = 1e140 * np.minimum(1.0, np.sqrt(self.variance if self.directions is None else SMALLEST))
+            furthest = 1e140 * np.minimum(1.0, np.sqrt(self.variance if self.directions is None else SMALLEST_POSITIVE))
         set_(self, "_furthest", furthest)
         set_(self, "_safe", float(np.min(furthest) - np.max(np.abs(self._mean))))
 
@@ -151,8 +144,8 @@ class Gaussian(Family):
             raise ValueError(f"residual_variance must be None if there are as many directions as features, {D}")
         object.__setattr__(self, "directions", W)
         object.__setattr__(self, "residual_variance", residual)
-        object.__setattr__(self, "_inverse", np.ascontiguousarray(inverse))
-        object.__setattr__(self, "_log_scale", float(log_scale))
+        object.__setattr__(self, "inverse", np.ascontiguousarray(inverse))
+        object.__setattr__(self, "log_scale", float(log_scale))
 
     def _agreed_widths(self) -> dict[str, int]:
         """Return how many entries the vectors have: of the coordinates, and of the features."""
@@ -205,7 +198,7 @@ class Gaussian(Family):
         """Return the covariance (D, D) of an observation about its cluster's mean."""
         within = self._in_features(self.variance, n_features)
         if self.directions is not None and self.residual_variance is not None:
-            within += self.residual_variance * (np.eye(n_features) - self._inverse.T @ self.directions)
+            within += self.residual_variance * (np.eye(n_features) - self.inverse.T @ self.directions)
         return within
 
     def between_covariance(self, n_features: int) -> Float:
@@ -218,7 +211,17 @@ class Gaussian(Family):
             raise ValueError(f"{self!r} has {self.width} features, not {n_features}")
         if self.directions is None:
             return np.diag(np.broadcast_to(np.asarray(variance), n_features).astype(np.float64))
-        return (self._inverse.T * variance) @ self._inverse
+        return (self.inverse.T * variance) @ self.inverse
+
+    @property
+    def can_widen(self) -> bool:
+        """True if all hyperparameters are plain numbers."""
+        return self.known and self.width is None
+
+    @property
+    def safe_norm(self) -> float:
+        """Well within every feature's bound; −1 for a subclass that checks in its own way."""
+        return 0.5 * self._safe if self._safe > 0 and type(self).check is Gaussian.check else -1.0
 
     def check(self, X: Float) -> Float:
         """Any finite numbers whose squares are finite too."""
@@ -236,9 +239,7 @@ class Gaussian(Family):
         if bad.size:
             row, column = bad[0]
             limit = np.broadcast_to(self._furthest, X.shape)[row, column]
-            raise ValueError(
-                f"X must lie within {limit:.3g} of the prior mean, got {X[row, column]} at row {row}, column {column}"
-            )
+            raise BadRow(f"X must lie within {limit:.3g} of the prior mean, got {X[row, column]}", row, column)
         return X
 
     def coordinates(self, X: Float) -> Float:
@@ -252,10 +253,10 @@ class Gaussian(Family):
             return np.zeros(len(X))
         Q, D = self.directions.shape
         if self.residual_variance is None:
-            return np.full(len(X), self._log_scale)
-        rest = X - self.prior_mean - self.coordinates(X) @ self._inverse
+            return np.full(len(X), self.log_scale)
+        rest = X - self.prior_mean - self.coordinates(X) @ self.inverse
         square = np.sum(rest**2, axis=1) / self.residual_variance
-        return self._log_scale - 0.5 * ((D - Q) * (LOG_2PI + np.log(self.residual_variance)) + square)
+        return self.log_scale - 0.5 * ((D - Q) * (LOG_2PI + np.log(self.residual_variance)) + square)
 
     def statistics(self, X: Float) -> Float:
         """Return T(x) = (1, z): (n, D) to (n, 1 + D), or (n, 1 + Q) with directions."""
@@ -297,7 +298,7 @@ class Gaussian(Family):
 
     def _from_coordinates(self, z: Float) -> Float:
         """Return the x nearest to m₀ with these coordinates: (K, Q) to (K, D)."""
-        return self.prior_mean + (z if self.directions is None else z @ self._inverse)
+        return self.prior_mean + (z if self.directions is None else z @ self.inverse)
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ ~ N(m₀, ρ² I)."""
@@ -313,13 +314,13 @@ class Gaussian(Family):
         if self.directions is None:
             return parameters + np.sqrt(self.variance) * rng.standard_normal(np.shape(parameters))
         noise = rng.standard_normal((len(parameters), len(self.directions)))
-        X = parameters + (np.sqrt(self.variance) * noise) @ self._inverse
+        X = parameters + (np.sqrt(self.variance) * noise) @ self.inverse
         if self.residual_variance is not None:
             rest = np.sqrt(self.residual_variance) * rng.standard_normal(np.shape(parameters))
-            X += rest - (rest @ self.directions.T) @ self._inverse
+            X += rest - (rest @ self.directions.T) @ self.inverse
         return X
 
-    def sharpened(self, resolution: float) -> Gaussian:
+    def sharpen(self, resolution: float) -> Gaussian:
         """Return the family with σ² divided by the resolution."""
         self.require_known()
         return replace(self, variance=np.asarray(self.variance) / resolution)
@@ -327,147 +328,25 @@ class Gaussian(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what the spread may be, given X (n, D) and perhaps the labels (n,) of a clustering of it.
+        """Return what the spread may be, given X (n, D) and perhaps the labels (n,) of a clustering of it."""
+        from dyncrp.families import gaussian_proposals  # it makes Gaussians
 
-        Without labels: a share of the whole variance lies within clusters and the rest between them, in all features
-        alike. With labels: the covariance within the clusters, shrunk towards a sphere, and scaled; what it leaves of
-        the whole covariance lies between them, shrunk towards a sphere the more, the fewer clusters there are. Once
-        more as variances of the features alone.
-        """
-        if self.known:
-            return [self]
-        mean = np.mean(X, axis=0) if self.prior_mean is None else self.prior_mean
-        about = X - mean
-        whole = _spread(about, X)
-        if whole is None:
-            if labels is not None:
-                return []
-            variance, prior = (1.0 if value is None else value for value in (self.variance, self.prior_variance))
-            return [Gaussian(variance, prior, mean)]  # rows that do not vary tell no scale
-        round_ = float(np.mean(whole))
-        if self.variance is not None or self.prior_variance is not None:
-            return self._completed(mean, round_)
-        if labels is None:
-            return [Gaussian(max(share * round_, SMALLEST), (1.0 - share) * round_, mean) for share in SHARES]
-        if np.max(labels) + 1 >= len(X):
-            return []
-        gaps, freedom = _gaps(about, labels)
-        full = X.shape[1] > 1 and len(X) >= ROWS_A_DIRECTION * X.shape[1]
-        if full:
-            within = _shrunk(gaps.T @ gaps / freedom, about, freedom)
-            total = about.T @ about / len(X)
-            total[np.diag_indices_from(total)] = whole
-        # Of very many features, only the variances fit into memory.
-        spread = np.diag(within) if full else _shrunk(np.sum(gaps**2, axis=0) / freedom, about, freedom)
-        found: list[Family] = []
-        for scale in scales:
-            variance = np.maximum(np.minimum(scale * spread, 0.999 * whole), SMALLEST)
-            rest = np.maximum(np.maximum(whole - variance, LEAST_RATIO * variance), SMALLEST)
-            found.append(Gaussian(variance, rest, mean))
-            if full:
-                found += _full(scale * within, total, mean, len(X) - freedom)
-        return found
+        return [self] if self.known else gaussian_proposals.propose(self, X, labels, scales)
 
-    def frames(self, X: Float) -> list[Frame]:
+    def views(self, X: Float) -> list[View]:
         """Return the features as they are and each in its own unit; of many features, principal coordinates instead."""
-        plain = super().frames(X)
-        n, D = X.shape
-        if self.known or self.variance is not None or self.prior_variance is not None or not np.any(np.ptp(X, axis=0)):
-            return plain
-        mean = np.mean(X, axis=0) if self.prior_mean is None else np.broadcast_to(self.prior_mean, D)
-        about = X - mean
-        whole = _spread(about, X)
-        if whole is None:
-            return plain
-        if D <= MOST_DIRECTIONS:
-            if np.max(whole) < 1.2 * np.min(whole):
-                return plain
-            return [*plain, _frame(self, X, mean, np.diag(1.0 / np.sqrt(whole)), None)]
-        _, lengths, basis = np.linalg.svd(about, full_matrices=False)
-        kept = int(np.sum(lengths[:MOST_DIRECTIONS] > 1e-7 * lengths[0]))
-        variance = float(np.sum(lengths[kept:] ** 2)) / (n * (D - kept))
-        return [_frame(self, X, mean, basis[:kept], max(variance, 1e-6 * float(np.mean(about**2))))]
+        from dyncrp.families import gaussian_proposals  # it makes Gaussians
 
-    def _completed(self, mean: Float, whole: float) -> list[Family]:
-        """Return Gaussians with the one variance that is known, and the other from a grid."""
-        if self.variance is None:
-            return [replace(self, variance=share * whole, prior_mean=mean) for share in SHARES]
-        rest = max(whole - float(np.mean(self.variance)), LEAST_RATIO * whole)
-        return [replace(self, prior_variance=factor * rest, prior_mean=mean) for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+        return [*super().views(X)] if self.known else gaussian_proposals.views(self, X, super().views(X))
 
     def __repr__(self) -> str:
         shown = ((f.name, getattr(self, f.name)) for f in fields(self))
         return f"Gaussian({', '.join(f'{name}={_short(value)}' for name, value in shown if value is not None)})"
 
 
-def _frame(family: Gaussian, X: Float, mean: Float, W: Float, residual_variance: float | None) -> Frame:
-    """Return the coordinates z = W (x − mean), with which Gaussians of z become Gaussians of x with directions.
-
-    A prior mean that the family gives is 0 there.
-    """
-
-    def lift(family: Family) -> Family:
-        if not isinstance(family, Gaussian):
-            raise TypeError(f"expected a Gaussian, got {family!r}")
-        moved = mean + np.broadcast_to(family.prior_mean, len(W)) @ inverse
-        if residual_variance is None and family.directions is None:  # W is diagonal: so is the result
-            unit = np.diag(W) ** 2
-            return Gaussian(family.variance / unit, family.prior_variance / unit, moved)
-        directions = W if family.directions is None else family.directions @ W
-        return Gaussian(family.variance, family.prior_variance, moved, directions, residual_variance)
-
-    flat = Gaussian(1.0, 1.0, mean, W, residual_variance)
-    inverse = flat._inverse
-    there = Gaussian(prior_mean=None if family.prior_mean is None else 0.0)
-    return Frame(flat.coordinates(X), lift, float(np.sum(flat.log_residual(X))), there)
-
-
 def _short(value: Any) -> str:
     """Return a matrix, and a vector of more than a line, as its shape; anything else as it is."""
     return f"<array {value.shape}>" if np.ndim(value) == 2 or np.size(value) > 8 else repr(value)
-
-
-def _spread(about: Float, X: Float) -> Float | None:
-    """Return the variance of each feature, (D,); for those that do not vary, the mean of those that do, if any."""
-    variance = np.mean(about**2, axis=0)
-    varies = variance > np.maximum(1e-24 * np.mean(X**2, axis=0), LEAST_SPREAD)
-    return np.where(varies, variance, np.mean(variance[varies])) if np.any(varies) else None
-
-
-def _gaps(about: Float, labels: NDArray[np.int64]) -> tuple[Float, int]:
-    """Return how far each row lies from its cluster's mean, (n, D), and the degrees of freedom that are left."""
-    _, labels = np.unique(labels, return_inverse=True)
-    counts = np.bincount(labels).astype(np.float64)
-    sums = np.zeros((len(counts), about.shape[1]))
-    np.add.at(sums, labels, about)
-    return about - (sums / counts[:, None])[labels], len(about) - len(counts)
-
-
-def _shrunk(within: Float, about: Float, freedom: int) -> Float:
-    """Return a covariance (D, D) within clusters, or its diagonal (D,), shrunk towards a sphere."""
-    D = len(within)
-    variances = np.diag(within) if within.ndim == 2 else within
-    roundness = max(float(np.mean(variances)), 1e-6 * float(np.mean(about**2)), SMALLEST)
-    weight = ROUNDNESS * D / (freedom + ROUNDNESS * D)
-    sphere = np.eye(D) if within.ndim == 2 else np.ones(D)
-    return (1.0 - weight) * within + weight * roundness * sphere
-
-
-def _full(within: Float, total: Float, mean: Float, n_clusters: int) -> list[Gaussian]:
-    """Return clusters of covariance ``within`` whose means make up the rest of the ``total``, if that can be told."""
-    from scipy.linalg import eigh
-
-    D = len(total)
-    units = np.sqrt(np.diag(within))
-    try:
-        ratios, vectors = eigh((total - within) / units[:, None] / units, within / units[:, None] / units)
-        inverse = np.linalg.inv(vectors) * units
-        between = (inverse.T * np.maximum(ratios, LEAST_RATIO)) @ inverse
-        weight = D / (n_clusters + D)
-        between = (1.0 - weight) * between + weight * np.trace(between) / D * np.eye(D)
-        return [Gaussian.from_covariances(within, 0.5 * (between + between.T), mean)]
-    except (np.linalg.LinAlgError, ValueError):  # features of too different units
-        return []
 
 
 def _log_normal(residual: Float, variance: Float) -> Float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import Seed, positive
+from dyncrp.checks import BadRow, Seed, positive
 from dyncrp.families.base import SCALES, SHARES, Family, Float, Hyperparameter
 from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalizer, log_uniform
 
@@ -48,6 +48,11 @@ class VonMisesFisher(Family):
             raise ValueError(f"concentration must be at most {LARGEST_CONCENTRATION:g}, got {kappa!r}")
         object.__setattr__(self, "concentration", kappa)
 
+    @property
+    def can_widen(self) -> bool:
+        """True: a direction stays one with more zeros."""
+        return self.known
+
     def check(self, X: Float) -> Float:
         """Unit vectors in at least two dimensions."""
         if X.shape[1] < 2:
@@ -56,13 +61,13 @@ class VonMisesFisher(Family):
             norms = np.linalg.norm(X, axis=1)
         bad = np.flatnonzero(np.abs(norms - 1.0) > NORM_TOLERANCE)
         if bad.size:
-            raise ValueError(
-                f"von Mises–Fisher takes unit vectors, got a row of length {norms[bad[0]]:.6g} at row {bad[0]}; "
-                "divide each row by its length"
+            length = f"{norms[bad[0]]:.6g}"
+            raise BadRow(
+                f"von Mises–Fisher takes unit vectors (divide rows by their length), got one of length {length}", bad[0]
             )
         return X / norms[:, None]
 
-    def sharpened(self, resolution: float) -> VonMisesFisher:
+    def sharpen(self, resolution: float) -> VonMisesFisher:
         """Return the family with κ multiplied by the resolution."""
         self.require_known()
         return VonMisesFisher(resolution * self.concentration)

@@ -1,0 +1,94 @@
+"""``dyncrp demo``: cluster a stream, or a building, whose truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from dyncrp import plots
+from dyncrp.cli.paths import check_writable
+from dyncrp.jobs import demo as job
+from dyncrp.metrics import agreement
+
+COMPILING = "compiling the engine (the first time only)"
+
+
+def demo(
+    n: Annotated[
+        int | None, typer.Option("--n", min=10, help="Number of observations.", show_default="1500; rooms: 3000")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="20; rooms: 5")] = None,
+    figure: Annotated[Path, typer.Option(help="Where to draw it: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
+    rooms: Annotated[
+        bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
+    ] = False,
+) -> None:
+    """Sample a stream, or a walk through a building; cluster it, compare with the truth and draw it."""
+    check_writable(figure, "--figure", figure=True)
+    if rooms:
+        _demo_rooms(3000 if n is None else n, 5 if seed is None else seed, figure)
+    else:
+        _demo_stream(1500 if n is None else n, 20 if seed is None else seed, figure)
+
+
+def _demo_stream(n: int, seed: int, figure: Path) -> None:
+    console = Console()
+    stream = job.sample_stream(n, seed)
+    console.print(f"{n} observations from {len(stream.parameters)} clusters that come, go and come back")
+    with console.status(COMPILING):
+        job.cluster(job.sample_stream(30, 0))
+    found = job.cluster(stream)
+    scores = track(
+        job.other_scores(n),
+        "20 other streams",
+        total=len(job.OTHER_SEEDS),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    others = np.array(list(scores))
+    means, errors = others.mean(axis=0), others.std(axis=0, ddof=1) / np.sqrt(len(others))
+    table = Table("", "told", "found", "AMI", "20 other streams")
+    for name, mean, error in zip(found, means, errors, strict=True):
+        score = agreement(stream.labels, found[name].labels_)
+        system = job.SYSTEMS[name]
+        table.add_row(name, system.told, str(score.n_clusters), f"{score.ami:.3f}", f"{mean:.3f} ± {error:.3f}")
+    console.print(table)
+    console.print("AMI: agreement with the truth (1 is perfect, 0 is chance); mean ± standard error")
+    model = found[job.UNTOLD]
+    drawing = plots.stream(
+        stream.observations,
+        model.labels_,
+        model.dynamics_,
+        truth=stream.labels,
+        responsibilities=model.responsibilities_,
+    )
+    drawing.savefig(figure, dpi=150)
+    console.print(f"Figure: {figure}")
+
+
+def _demo_rooms(n: int, seed: int, figure: Path) -> None:
+    console = Console()
+    house = job.sample_rooms(n, seed)
+    console.print(
+        f"A robot walks {n} steps through a building of {job.N_ROOMS} rooms and hallways, and sees some of "
+        f"{len(house.landmarks)} landmarks at each"
+    )
+    with console.status(COMPILING):
+        job.find_rooms(job.sample_rooms(10, 0), *job.ROOM_MODELS["sticky"])
+    table = Table("", "places", "true", "AMI", "returns to a room recognised", "log evidence")
+    found = {name: job.find_rooms(house, *told) for name, told in job.ROOM_MODELS.items()}
+    for name, places in found.items():
+        score, back = places.agreement, places.returns
+        recognised = f"{int(np.sum(back.recognised))} of {len(back.steps)}"
+        counts = str(score.n_clusters), str(score.n_true)
+        table.add_row(name, *counts, f"{score.ami:.3f}", recognised, f"{places.log_evidence:.1f}")
+    console.print(table)
+    plots.buildings(house, found["sticky"].labels).savefig(figure, dpi=150)
+    console.print(f"Figure: {figure}")

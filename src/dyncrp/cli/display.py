@@ -1,0 +1,81 @@
+"""What is shown on standard error while a run is under way: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from dyncrp.cli.errors import count, say
+from dyncrp.io.readers import Reader
+from dyncrp.jobs.run import Run, join_names
+
+PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
+COMPILING_AFTER = 2.0  # seconds after which a start must be compiling
+COMPILING = "compiling the engine (the first time only, then it is kept on disk)"
+
+
+class Display:
+    """Shows how a run is going; ``starting`` and ``report`` are what ``Run.execute`` calls."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.console = Console(stderr=True)
+        self.bar: Progress | None = None
+        self.begin = self.last = monotonic()
+        self.first: tuple[int, float] | None = None
+        self.compiling = threading.Timer(COMPILING_AFTER, self._line, [COMPILING])
+        self.compiling.daemon = True
+
+    def __enter__(self) -> Self:
+        if not self.quiet and self.console.is_terminal:
+            columns = (TextColumn("{task.fields[rows]}"), BarColumn(), TextColumn("{task.fields[left]}"))
+            self.bar = Progress(*columns, console=self.console, transient=True)
+            self.bar.add_task("", total=1.0, rows="reading", left="")
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.compiling.cancel()
+        if self.bar is not None:
+            self.bar.stop()
+
+    def starting(self, n_to_learn_from: int) -> None:
+        """Say what takes long before the first chunk: learning, or compiling if it takes more than a moment."""
+        if n_to_learn_from:
+            rows = count(n_to_learn_from, "row")
+            self._line(f"learning the hyperparameters from the first {rows} (the first time takes up to a minute)")
+        else:
+            self.compiling.start()
+
+    def report(self, job: Run) -> None:
+        """Show how far a run is."""
+        self.compiling.cancel()
+        now, share = monotonic(), job.progress
+        if self.first is None:  # what came before, and the start, say nothing about the rate
+            self.first, self.begin = (job.n_rows, share or 0.0), now
+        seconds = now - self.begin
+        rate = (job.n_rows - self.first[0]) / seconds if seconds else 0.0
+        tables = count(job.model.n_tables_, "table") if job.n_rows else "no tables"
+        status = count(job.n_rows, "row") + (f", {rate:,.0f} per second" if rate else "") + f", {tables}"
+        left = ""
+        if share is not None and share > self.first[1]:
+            left = f"{seconds * (1.0 - share) / (share - self.first[1]):.0f} s left"
+        if self.bar is not None:
+            self.bar.update(TaskID(0), completed=share, rows=status, left=left)
+        elif now - self.last >= PLAIN_EVERY:
+            self.last = now
+            self._line(f"{status}, {left}" if left else status)
+
+    def _line(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(f"dyncrp: {text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def show_features(reader: Reader, quiet: bool) -> None:
+    """Say what is clustered if it was not selected: an index or an id may be among it."""
+    if reader.selection.columns is None:
+        say(f"features: {join_names(reader.features)}", quiet=quiet)

@@ -1,0 +1,80 @@
+"""What the program says beside its results, and how it ends: a line on standard error and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+from dyncrp.io.files import FileError
+from dyncrp.jobs.stop import Stopped
+
+BAD_DATA, WRONG_USAGE = 1, 2  # exit codes; that of a signal is 128 plus its number
+STDOUT = "standard output"
+
+
+@contextmanager
+def report_errors() -> Iterator[None]:
+    """Turn what may go wrong into a line on standard error and an exit code."""
+    try:
+        yield
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        _discard_output()
+    except Stopped as stopped:
+        _fail("stopped", 128 + stopped.args[0])
+    except FileError as error:
+        _fail(str(error), BAD_DATA)
+    except ValueError as error:
+        refuse(str(error))
+    except OSError as error:
+        if error.filename == STDOUT:
+            _discard_output()
+        _fail(f"{error.filename or 'file'}: {error.strerror or error}", BAD_DATA)
+    except MemoryError:
+        _fail("there is not enough memory", BAD_DATA)
+
+
+def refuse(message: str) -> NoReturn:
+    """End the program for wrong usage."""
+    _fail(message, WRONG_USAGE)
+
+
+def say(message: str, *, quiet: bool = False) -> None:
+    """Print a line on standard error, unless it should be quiet."""
+    if not quiet and sys.stderr is not None:  # closed; None would mean standard output to print
+        print(f"dyncrp: {message}", file=sys.stderr, flush=True)
+
+
+def print_result(text: str) -> None:
+    """Print a result on standard output, and make sure that it arrives."""
+    if sys.stdout is None:
+        raise FileError(f"{STDOUT} is closed")
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, STDOUT) from None
+
+
+def count(n: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    >>> count(1, "table"), count(2000, "row")
+    ('1 table', '2,000 rows')
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    say(message)
+    raise typer.Exit(code)
+
+
+def _discard_output() -> None:
+    """Let what is left for standard output go nowhere, or Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

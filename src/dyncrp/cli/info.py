@@ -1,0 +1,82 @@
+"""``dyncrp info``: what a saved model or a checkpoint holds."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dyncrp.cli.errors import print_result, report_errors
+from dyncrp.cli.model_text import as_options, brief, changed_settings
+from dyncrp.io.files import FileError
+from dyncrp.jobs.checkpoint import Checkpoint
+from dyncrp.mixture import DynamicalMixture
+
+MOST_TABLES_SHOWN = 10
+LONGEST_SHOWN = 1000  # characters of options to paste
+
+
+def info(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model or a checkpoint.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a saved model or a checkpoint holds."""
+    with report_errors():
+        try:
+            checkpoint = Checkpoint.read(str(file))
+            model = DynamicalMixture.load(file) if checkpoint is None else checkpoint.model
+        except ValueError as error:
+            raise FileError(str(error)) from error
+        facts = _describe(checkpoint, model)
+        print_result(json.dumps(facts) if as_json else "\n".join(_lines(facts, model)))
+
+
+def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> dict[str, Any]:
+    """Return what is known, as plain values by name."""
+    facts: dict[str, Any] = {"holds": "a model" if checkpoint is None else "a checkpoint"}
+    if model is None:
+        facts["holds"] = "a checkpoint without a model, from before the first row"
+    else:
+        facts |= {
+            "family": repr(model.family_),
+            "dynamics": repr(model.dynamics_),
+            "alpha": model.alpha_,
+            "features": model.n_features_in_,
+            "observations": model.n_observations_,
+            "times": model.clock_,
+            "tables": model.n_tables_,
+            "log evidence": model.log_evidence_,
+        }
+    if checkpoint is not None:
+        facts |= {
+            "input": checkpoint.input,
+            "output": checkpoint.output,
+            "rows read": checkpoint.place["row"],
+            "rows labelled": checkpoint.n_rows,
+            "bad rows": checkpoint.n_bad,
+            "finished": checkpoint.finished,
+            "options": {name: value for name, value in checkpoint.options.items() if value not in (None, [], False)},
+        }
+    if model is not None:
+        order = np.argsort(-model.occupancies_, kind="stable")[:MOST_TABLES_SHOWN]
+        facts["largest tables"] = [
+            {"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order
+        ]
+        facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_, **changed_settings(model))
+    return facts
+
+
+def _lines(facts: dict[str, Any], model: DynamicalMixture | None) -> list[str]:
+    """Return the facts as lines to look at."""
+    if model is not None:
+        largest = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in facts["largest tables"])
+        facts = facts | {"family": brief(model.family_), "largest tables": largest}
+        options = shlex.join(facts.pop("options to paste"))
+        if len(options) <= LONGEST_SHOWN:
+            facts["to paste"] = options
+    texts = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
+    return [f"{name + ':':<15} {text}" for name, text in texts.items()]

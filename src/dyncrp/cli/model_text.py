@@ -1,0 +1,165 @@
+"""Models as text, as a command line has them: read, never evaluated; and written so that they can be read again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from dyncrp.dynamics import Dynamics
+from dyncrp.dynamics.text import parse_dynamics
+from dyncrp.families import FAMILIES, Family
+from dyncrp.mixture import DynamicalMixture
+from dyncrp.spec import ModelSpec
+
+MOST_NUMBERS_SHOWN = 10  # of a vector
+WITH_OWN_OPTION = ("family", "dynamics", "alpha")  # parameters that --set does not set
+WORDS = {"true": True, "false": False, "none": None}  # values of settings that are not what they spell
+
+
+def parse_model(
+    family: str | None, dynamics: Sequence[str], alpha: float | None, settings: Sequence[str], *, units: bool = True
+) -> DynamicalMixture:
+    """Return the model that a command line describes; what is not given is unknown, to be learnt.
+
+    family: a name in ``FAMILIES``, in upper or lower case. dynamics: none, one, or several to choose from. settings:
+    "name=value", of the family or else of ``DynamicalMixture``. A value is a number, a word, a vector "1,2" or a matrix
+    "1,2;3,4".
+
+    >>> parse_model("gaussian", ["exponential(20)"], 1.0, ["variance=1,2", "prior_variance=100", "warmup=500"])
+    DynamicalMixture(alpha=1.0, dynamics=Exponential(timescale=20.0),
+                     family=Gaussian(variance=array([1., 2.]), prior_variance=100.0, prior_mean=0.0), warmup=500)
+    """
+    kinds = {name.lower(): kind for name, kind in FAMILIES.items()}
+    kind: Any = kinds.get("gaussian" if family is None else family.lower().replace("_", "").replace("-", ""))
+    if kind is None:
+        raise ValueError(f"there is no family {family}; there are {', '.join(k.__name__ for k in kinds.values())}")
+    of_family = [field.name for field in fields(kind)]
+    of_model = [name for name in inspect.signature(DynamicalMixture).parameters if name not in WITH_OWN_OPTION]
+    given: dict[str, Any] = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise ValueError(f"a setting must be name=value, got {setting!r}")
+        if name not in of_family and name not in of_model:
+            raise ValueError(
+                f"there is no setting {name!r}; {kind.__name__} has {', '.join(of_family)}, "
+                f"the model {', '.join(of_model)}"
+            )
+        if name in given:
+            raise ValueError(f"{name} is set twice")
+        given[name] = _parse_setting(name, value)
+    chosen = kind(**{name: given.pop(name) for name in of_family if name in given})
+    kernels = [parse_dynamics(text, units=units) for text in dynamics]
+    model = DynamicalMixture(chosen, kernels[0] if len(kernels) == 1 else kernels or None, alpha, **given)
+    ModelSpec.resolve(**model.get_params(deep=False))  # refuses what does not fit together
+    return model
+
+
+def changed_settings(model: DynamicalMixture) -> dict[str, Any]:
+    """Return the parameters of a model, other than family, dynamics and alpha, that are not the defaults.
+
+    The resolution is left out: the family that was learnt has it already.
+
+    >>> changed_settings(DynamicalMixture(warmup=500, max_tables=5))
+    {'max_tables': 5, 'warmup': 500}
+    """
+    known = inspect.signature(DynamicalMixture).parameters
+    given = model.get_params(deep=False)
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in (*WITH_OWN_OPTION, "resolution") and value != known[name].default
+    }
+
+
+def as_options(family: Family, dynamics: Dynamics, alpha: float, **settings: Any) -> list[str]:
+    """Return the options of a command line that describe a model, for ``parse_model`` to read.
+
+    settings: as ``changed_settings`` returns them.
+
+    >>> from dyncrp import Exponential, Gaussian
+    >>> as_options(Gaussian(1.0, 9.0), Exponential(2.0), 0.5)
+    ['--family', 'Gaussian', '--set', 'variance=1.0', '--set', 'prior_variance=9.0', '--set', 'prior_mean=0.0',
+     '--dynamics', 'Exponential(timescale=2.0)', '--alpha', '0.5']
+    """
+    values = {name: _format_setting(value) for name, value in _hyperparameters(family).items()} | settings
+    given = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+    return ["--family", type(family).__name__, *given, "--dynamics", repr(dynamics), "--alpha", repr(alpha)]
+
+
+def as_python(family: Family, dynamics: Dynamics, alpha: float, **settings: Any) -> str:
+    """Return the line of Python that makes a model, in full.
+
+    >>> from dyncrp import Exponential, Gaussian
+    >>> as_python(Gaussian([1.0, 2.0], 9.0), Exponential(2.0), 0.5)
+    'DynamicalMixture(Gaussian(variance=[1.0, 2.0], prior_variance=9.0, prior_mean=0.0),
+     Exponential(timescale=2.0), 0.5)'
+    """
+    values = ", ".join(f"{name}={np.asarray(value).tolist()!r}" for name, value in _hyperparameters(family).items())
+    rest = "".join(f", {name}={value!r}" for name, value in settings.items())
+    return f"DynamicalMixture({type(family).__name__}({values}), {dynamics!r}, {alpha!r}{rest})"
+
+
+def brief(family: Family) -> str:
+    """Return a family as one line to look at: plain numbers, and the first ten of many.
+
+    >>> from dyncrp import Gaussian
+    >>> brief(Gaussian(np.arange(1.0, 13.0), 9.0))
+    'Gaussian(variance=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, … (12 in all)], prior_variance=9.0, prior_mean=0.0)'
+    """
+    values = ", ".join(f"{name}={_brief_value(value)}" for name, value in _hyperparameters(family).items())
+    return f"{type(family).__name__}({values})"
+
+
+def _brief_value(value: Any) -> str:
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return repr(value)
+    if value.ndim > 1:
+        return " × ".join(map(str, value.shape)) + " numbers"
+    more = f", … ({len(value):,} in all)" if len(value) > MOST_NUMBERS_SHOWN else ""
+    return "[" + ", ".join(f"{number:.6g}" for number in value[:MOST_NUMBERS_SHOWN].tolist()) + more + "]"
+
+
+def _hyperparameters(family: Family) -> dict[str, Any]:
+    values = {field.name: getattr(family, field.name) for field in fields(family)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _parse_setting(name: str, text: str) -> Any:
+    """Return the value of a setting: a number, a word, a vector of numbers, or a matrix."""
+    word = text.strip().lower()
+    if word in WORDS:
+        return WORDS[word]
+    if ";" in text:
+        rows = [_parse_vector(name, row) for row in text.removesuffix(";").split(";")]
+        if len({len(row) for row in rows}) > 1:
+            raise ValueError(f"{name} must have rows of one length, got {[len(row) for row in rows]}")
+        return rows
+    if "," in text:
+        return _parse_vector(name, text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _parse_vector(name: str, text: str) -> list[float]:
+    """Return numbers between commas; a comma at the end makes a vector of one."""
+    try:
+        return [float(part) for part in text.removesuffix(",").split(",")]
+    except ValueError:
+        raise ValueError(f"{name} must be numbers separated by commas, got {text!r}") from None
+
+
+def _format_setting(value: Any) -> str:
+    """Return a hyperparameter as ``_parse_setting`` reads it."""
+    rows = [",".join(map(repr, row)) for row in np.atleast_2d(value).tolist()]
+    if np.ndim(value) == 2:
+        return ";".join(rows) + (";" if len(rows) == 1 else "")
+    return rows[0] + ("," if np.shape(value) == (1,) else "")

@@ -1,0 +1,162 @@
+"""The options of the command line, in groups: a dataclass each, whose fields are options."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from dyncrp.cli.errors import refuse
+from dyncrp.cli.model_text import parse_model
+from dyncrp.cli.paths import is_pipe
+from dyncrp.io.readers import READERS, SUFFIXES, Selection
+from dyncrp.io.writers import WRITERS
+from dyncrp.mixture import DynamicalMixture
+
+INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input."
+OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
+FAMILY_HELP = "gaussian, normal_gamma, bernoulli or von_mises_fisher."
+DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
+SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
+_input = partial(typer.Option, rich_help_panel="Input")
+_output = partial(typer.Option, rich_help_panel="Output")
+_model = partial(typer.Option, rich_help_panel="Model")
+_checkpoint = partial(typer.Option, rich_help_panel="Checkpoint")
+
+
+def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Let typer see the fields of each parameter that is a dataclass as options of their own."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            members = inspect.signature(groups[name]).parameters.values()
+            parameters += [member.replace(annotation=types[member.name]) for member in members]
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+
+    def call(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    call.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    return call
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What to read, and how."""
+
+    input: Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
+    format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
+    columns: Annotated[str | None, _input(help="Columns to cluster: x,y,z.", show_default="all but the times")] = None
+    time_column: Annotated[str | None, _input(help="Numbers or ISO 8601 dates.", show_default="the row index")] = None
+    delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default="a comma, or a tab in .tsv")] = None
+    decimal: Annotated[str, _input(help="Decimal mark in CSV: a point, or a comma as in 0,5.")] = "."
+    header: Annotated[bool, _input(help="Whether CSV starts with column names; otherwise 0, 1, 2, …")] = True
+    skip_bad: Annotated[bool, _input("--skip-bad", help="Skip rows with bad cells instead of stopping.")] = False
+
+    def resolve_format(self) -> str:
+        """Return the format, as given or by the suffix."""
+        if self.format is not None:
+            if self.format not in READERS:
+                refuse(f"--format must be one of {', '.join(READERS)}, got {self.format}")
+            return self.format
+        if self.input == "-":
+            refuse(f"standard input needs --format: one of {', '.join(READERS)}")
+        found = SUFFIXES.get(Path(self.input).suffix.lower())
+        if found is None:
+            refuse(f"{self.input} has none of the suffixes {', '.join(SUFFIXES)}: give --format")
+        return found
+
+    def select(self, keep: str | None) -> Selection:
+        """Return which columns to read, and how. keep: names of those to copy, or "all"."""
+        default = "\t" if self.input.lower().endswith(".tsv") else ","
+        delimiter = default if self.delimiter is None else self.delimiter
+        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+            refuse(f"--delimiter must be one character, not a quote or a line end, got {delimiter!r}")
+        if self.decimal not in (".", ","):
+            refuse(f"--decimal must be . or , but is {self.decimal!r}")
+        if self.decimal == delimiter:
+            refuse(f"--decimal and --delimiter are both {delimiter!r}: give another --delimiter, such as ';'")
+        names = None if self.columns is None else _split_names(self.columns)
+        kept = () if keep is None else None if keep == "all" else _split_names(keep)
+        if names is not None and (not names or len(set(names)) < len(names) or self.time_column in names):
+            refuse(f"--columns must name each feature once, and not the time column, got {self.columns}")
+        if kept is not None and len(set(kept)) < len(kept):
+            refuse(f"--keep must name each column once, got {keep}")
+        return Selection(names, self.time_column, kept, self.skip_bad, delimiter, self.header, self.decimal)
+
+    def as_arguments(self) -> list[str]:
+        """Return the arguments of a command that reads the same."""
+        named = {"--format": self.format, "--columns": self.columns, "--time-column": self.time_column}
+        named |= {"--delimiter": self.delimiter, "--decimal": None if self.decimal == "." else self.decimal}
+        arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
+        return [self.input, *arguments, *["--no-header"] * (not self.header), *["--skip-bad"] * self.skip_bad]
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What to write, and where."""
+
+    output: Annotated[str, _output("--output", "-o", help=OUTPUT_HELP)] = "-"
+    output_format: Annotated[str | None, _output(help="csv, jsonl or parquet.", show_default="by the suffix")] = None
+    keep: Annotated[str | None, _output(help="Columns to copy to the output, by name, or all.")] = None
+    force: Annotated[bool, _output("--force", help="Replace an existing output or checkpoint.")] = False
+
+    def resolve_format(self) -> str:
+        """Return the format, as given or by the suffix; CSV to standard output."""
+        suffix = Path(self.output).suffix.lower()
+        found = self.output_format or ("csv" if self.output == "-" else SUFFIXES.get(suffix))
+        if found not in WRITERS or (self.output_format is None and suffix == ".tsv"):
+            kinds = ", ".join(WRITERS)
+            refuse(f"the output must be {kinds}, by suffix or --output-format; got {self.output_format or self.output}")
+        if found == "parquet" and is_pipe(self.output):
+            refuse("Parquet needs --output FILE: it cannot be written to a pipe")
+        return found
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What is known of the model; the rest is learnt from the first rows."""
+
+    family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="gaussian")] = None
+    dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
+    alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
+    settings: Annotated[list[str] | None, _model("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)] = None
+
+    def parse(self, *, units: bool) -> DynamicalMixture:
+        """Return the model, not fitted. units: whether durations may have a unit."""
+        return parse_model(self.family, self.dynamics or [], self.alpha, self.settings or [], units=units)
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """Where and how often to save the state."""
+
+    checkpoint: Annotated[Path | None, _checkpoint(help="Where to save the state, to resume after any stop.")] = None
+    every: Annotated[int, _checkpoint(min=1, help="Rows from one checkpoint to the next.")] = 100_000
+    resume: Annotated[bool, _checkpoint("--resume", help="Continue from the checkpoint, if it exists.")] = False
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on standard error.")]
+
+
+def _split_names(text: str) -> tuple[str, ...]:
+    """Return names between commas; one with a comma in it stands in double quotes."""
+    try:
+        return tuple(name.strip() for name in next(csv.reader([text]), []))
+    except csv.Error:
+        refuse(f"column names must be on one line, separated by commas, got {text!r}")

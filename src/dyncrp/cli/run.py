@@ -1,0 +1,165 @@
+"""``dyncrp run``: label the rows of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any
+
+import typer
+
+from dyncrp import plots
+from dyncrp.checks import Clock
+from dyncrp.cli.display import Display, show_features
+from dyncrp.cli.errors import count, refuse, report_errors, say
+from dyncrp.cli.model_text import brief
+from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions, Quiet, expand_groups
+from dyncrp.cli.paths import check_distinct, is_pipe
+from dyncrp.io.files import FileError
+from dyncrp.io.readers import Selection, open_reader
+from dyncrp.io.writers import WRITERS
+from dyncrp.jobs.checkpoint import Checkpoint
+from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK, Run
+from dyncrp.jobs.stop import Stop, Stopped
+from dyncrp.mixture import DynamicalMixture
+
+
+@expand_groups
+def run(
+    reading: InputOptions,
+    writing: OutputOptions,
+    known: ModelOptions,
+    saving: CheckpointOptions,
+    model: Annotated[Path | None, typer.Option(help="Continue with a saved model.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Where to save the model at the end.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a timeline of the tables: PNG, SVG or PDF.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Cluster the rows of a file: write the table, its probability and the novelty of each row, while reading.
+
+    Family, dynamics and alpha are learnt from the first rows unless they are given.
+
+    Exit codes: 0 done, 1 bad data or a bad file, 2 wrong usage, 130 or 143 stopped by Ctrl-C or SIGTERM.
+    """
+    format, output_format, selection = reading.resolve_format(), writing.resolve_format(), reading.select(writing.keep)
+    writer = WRITERS[output_format]
+    files = writer.files(writing.output)
+    check_distinct(
+        {"INPUT": reading.input, "--model": model},
+        {"--output": files[0]}
+        | {f"the {Path(file).suffix} of --output": file for file in files[1:]}
+        | {"--checkpoint": saving.checkpoint, "--save": save, "--plot": plot},
+    )
+    if saving.resume and saving.checkpoint is None:
+        refuse("--resume needs --checkpoint FILE")
+    if saving.checkpoint is not None and is_pipe(writing.output):
+        refuse("--checkpoint needs --output FILE: a run that writes to a pipe cannot be resumed")
+    if model is not None and (known.family or known.dynamics or known.alpha is not None or known.settings):
+        refuse("--model has its own family, dynamics, alpha and settings: do not give them again")
+    options = _options_to_compare(format, output_format, selection, known)
+    with report_errors():  # before signals wait for the current chunk
+        start = known.parse(units=reading.time_column is not None)
+    with report_errors(), Stop() as stop:
+        if model is not None:
+            start = DynamicalMixture.load(model)
+            options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
+        before = _find_checkpoint(files, saving, writing.force, quiet)
+        stop.waiting = reading.input == "-"
+        with open_reader(reading.input, format, selection, min(saving.every, MOST_ROWS_IN_CHUNK)) as reader:
+            stop.waiting = False
+            show_features(reader, quiet)
+            path = None if saving.checkpoint is None else str(saving.checkpoint)
+            job = Run(
+                reader, writer(writing.output, reader), start, checkpoint=path, every=saving.every, options=options
+            )
+            if before is not None:
+                job.resume(before)
+            _execute(job, stop, quiet)
+        if save is not None:
+            if not job.fitted:
+                raise FileError(f"{reader.name} has no rows, so there is no model to save")
+            job.model.save(save)
+        if plot is not None and job.n_rows:
+            line, dated = job.timeline, job.model.clock_ == Clock.DATES
+            name = reading.time_column or "row"
+            figure = plots.timeline(line.times, line.tables, line.novelty, step=line.step, dated=dated, name=name)
+            figure.savefig(plot, dpi=200)
+
+
+def _options_to_compare(format: str, output_format: str, selection: Selection, known: ModelOptions) -> dict[str, Any]:
+    """Return the options that a resumed run must have again, as plain values."""
+    values = {"format": format, **vars(selection), "output_format": output_format}
+    values |= {"family": known.family, "dynamics": known.dynamics or [], "alpha": known.alpha}
+    values |= {"set": sorted(known.settings or [])}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {"--" + name.replace("_", "-"): value for name, value in plain.items()}
+
+
+def _find_checkpoint(files: tuple[str, ...], saving: CheckpointOptions, force: bool, quiet: bool) -> Checkpoint | None:
+    """Return the checkpoint to resume, if there is one; make sure that nothing is replaced without --force."""
+    checkpoint = saving.checkpoint
+    if saving.resume and checkpoint is not None and checkpoint.exists():
+        found = Checkpoint.read(str(checkpoint))
+        if found is None:
+            refuse(f"{checkpoint} is a saved model, not a checkpoint")
+        row = f"after row {found.place['row']:,}"
+        if not found.n_rows:
+            say(f"{checkpoint} has no rows yet: starting from the first row", quiet=quiet)
+        elif found.finished:
+            say(f"{checkpoint} is finished: looking for new rows {row}", quiet=quiet)
+        else:
+            say(f"resuming from {checkpoint}, {row}", quiet=quiet)
+        return found
+    if saving.resume:
+        for path in map(Path, files):
+            if path.is_file() and path.stat().st_size and not force:
+                refuse(f"there is no checkpoint {checkpoint}, but {path} exists: give --force to replace it")
+        say(f"there is no {checkpoint} yet: starting from the first row", quiet=quiet)
+        return None
+    for path in (*map(Path, files), *([] if checkpoint is None else [checkpoint])):
+        if path.is_file() and not force and str(path) != "-":
+            remedy = "--resume to continue it, or --force" if path == checkpoint else "--force"
+            refuse(f"{path} exists: give {remedy} to replace it")
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return None
+
+
+def _execute(job: Run, stop: Stop, quiet: bool) -> None:
+    """Run to the end, or to a signal, which ends the program."""
+    begin, before = monotonic(), job.n_rows
+    try:
+        with Display(quiet) as display:
+            job.execute(stop, display.report, display.starting)
+    except Stopped as stopped:
+        say(f"stopped after {count(job.n_rows, 'row')}", quiet=quiet)
+        if job.checkpoint is None:
+            say("this run cannot be resumed: it has no --checkpoint", quiet=quiet)
+        else:
+            again = sys.argv[1:] + ([] if "--resume" in sys.argv else ["--resume"])
+            say(f"resume with: {shlex.join(['dyncrp', *again])}", quiet=quiet)
+        raise typer.Exit(128 + stopped.args[0]) from None
+    finally:
+        job.writer.close()
+    _print_summary(job, before, monotonic() - begin, quiet)
+
+
+def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
+    """Say what a run did, of whose rows so many were labelled before it."""
+    n_new = job.n_rows - before
+    rate = f" ({n_new / seconds:,.0f} per second)" if n_new else ""
+    say(f"{count(n_new, 'row')} in {seconds:.1f} s{rate}" + (f", {job.n_rows:,} in all" if before else ""), quiet=quiet)
+    if job.n_rows:
+        model = job.model
+        opened = f" open, of {model.n_opened_:,} opened" if model.n_opened_ > model.n_tables_ else ""
+        say(f"{count(model.n_tables_, 'table')}{opened}, log evidence {model.log_evidence_:.1f}", quiet=quiet)
+        say(f"{brief(model.family_)}, {model.dynamics_!r}, alpha {model.alpha_:.6g}", quiet=quiet)
+    if job.n_bad:
+        if not job.n_rows:
+            raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")
+        faults = "; ".join(job.faults)
+        more = f"; and {job.n_bad - len(job.faults):,} more" if job.n_bad > len(job.faults) > 0 else ""
+        say(f"{count(job.n_bad, 'bad row')} skipped" + (f": {faults}{more}" if faults else ""), quiet=quiet)

@@ -1,0 +1,77 @@
+"""``dyncrp tune``: learn the hyperparameters, and print them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import dyncrp
+from dyncrp import plots
+from dyncrp.cli.display import Display, show_features
+from dyncrp.cli.errors import count, print_result, report_errors, say
+from dyncrp.cli.model_text import as_options, as_python, changed_settings
+from dyncrp.cli.options import InputOptions, ModelOptions, Quiet, expand_groups
+from dyncrp.cli.paths import check_writable
+from dyncrp.io.files import FileError
+from dyncrp.io.readers import open_reader
+from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
+
+LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
+
+
+@expand_groups
+def tune(
+    reading: InputOptions,
+    known: ModelOptions,
+    plot: Annotated[Path | None, typer.Option(help="Draw what was tried: PNG, SVG or PDF.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn hyperparameters from the first rows, by evidence; print them as a command and as Python, to paste."""
+    format, selection = reading.resolve_format(), reading.select(keep="all")
+    if plot is not None:
+        check_writable(plot, "--plot", figure=True)
+    with report_errors():
+        wanted = known.parse(units=reading.time_column is not None)
+        X, times = [], []
+        with open_reader(reading.input, format, selection, MOST_ROWS_IN_CHUNK) as reader:
+            show_features(reader, quiet)
+            for chunk in reader.chunks():
+                X.append(chunk.X)
+                times += [chunk.times] if chunk.times is not None else []
+                if sum(map(len, X)) >= wanted.warmup:
+                    break
+        rows = np.concatenate(X)[: wanted.warmup] if X else np.empty((0, 1))
+        if len(rows) < 2:
+            raise FileError(f"{reader.name} has {count(len(rows), 'row')}, and at least 2 are needed to learn from")
+        with Display(quiet) as display:
+            display.starting(len(rows))
+            try:
+                model, candidates = dyncrp.tune(
+                    rows,
+                    np.concatenate(times)[: wanted.warmup] if times else None,
+                    family=wanted.family,
+                    dynamics=wanted.dynamics,  # type: ignore[arg-type]
+                    alpha=wanted.alpha,  # type: ignore[arg-type]
+                    warmup=wanted.warmup,
+                    resolution=wanted.resolution,
+                    n_jobs=wanted.n_jobs,
+                )
+            except ValueError as error:
+                raise FileError(f"{reader.name}: {error}") from error
+        learnt = model.family, model.dynamics, model.alpha
+        settings = changed_settings(wanted)
+        command = ["dyncrp", "run", *reading.as_arguments(), *as_options(*learnt, **settings)]  # type: ignore[arg-type]
+        if max(map(len, command)) > LONGEST_ARGUMENT:
+            say("the options are too long for a shell; without them, run learns the same from these rows", quiet=quiet)
+        print_result(shlex.join(command))
+        print_result(as_python(*learnt, **settings))  # type: ignore[arg-type]
+        chosen = next((candidate for candidate in candidates if candidate.chosen), None)
+        if chosen is not None:
+            tables, n = count(chosen.n_tables, "table"), count(len(rows), "row")
+            say(f"the best of {count(len(candidates), 'candidate')}: {tables} in {n}", quiet=quiet)
+        if plot is not None:
+            plots.evidence(candidates).savefig(plot, dpi=150)

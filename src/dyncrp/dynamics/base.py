@@ -1,0 +1,336 @@
+"""What a dynamics is: a kernel as a sum of modes, with an algebra.
+
+Every dynamics (the paper's linear operator ℓ) is a short sum of complex exponentials, ℓ in its eigenbasis:
+
+    kernel(Δ) = Re Σ_m amplitude_m · exp(−rate_m · Δ),    Δ ≥ 0.
+
+A table's occupancy state is one complex number per mode, s_m. Time multiplies it by exp(−rate_m Δ), a customer
+adds its responsibility, and the occupancy reads out as Re Σ_m amplitude_m s_m. Nothing else in the library
+knows more about a dynamics than its modes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.checks import LATEST_TIME, duration, real
+
+Complex = NDArray[np.complex128]
+LARGEST_AMPLITUDE = 1e100
+MOST_MODES = 4096
+
+
+class Modes(NamedTuple):
+    """The modes of a dynamics: ``amplitudes`` a_m and ``rates``, both complex of shape (M,), Re rate ≥ 0."""
+
+    amplitudes: Complex
+    rates: Complex
+
+
+class Dynamics(ABC):
+    """A kernel as a sum of modes, with the algebra ``a + b``, ``0.3 * a`` and ``a * b``.
+
+    A subclass gives ``modes``, and says if its kernel is ``nonnegative``; see ``Timed`` for one with a duration.
+
+    >>> from dyncrp import Exponential, Stationary
+    >>> sticky = 0.999 * Exponential(2.0) + 0.001 * Stationary()
+    >>> sticky
+    0.999 * Exponential(timescale=2.0) + 0.001 * Stationary()
+    >>> sticky.kernel([0.0, 100.0])
+    array([1.   , 0.001])
+    """
+
+    @abstractmethod
+    def modes(self) -> Modes:
+        """Return the modes of the kernel."""
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether the kernel is known never to be negative, so that occupancies need no clipping."""
+        return False
+
+    def durations(self) -> list[float | None]:
+        """Return the timescales and periods, from left to right; None where one is unknown.
+
+        >>> from dyncrp import Exponential, Oscillatory
+        >>> (0.9 * Exponential(3.0) + 0.1 * Oscillatory()).durations()
+        [3.0, None]
+        """
+        return []
+
+    @property
+    def n_unknown(self) -> int:
+        """How many durations are unknown, such as the timescale of ``Exponential()``."""
+        return self.durations().count(None)
+
+    @property
+    def seeks_period(self) -> bool:
+        """Whether an unknown duration is a period, which must be met closely."""
+        return False
+
+    def with_durations(self, durations: Iterable[float]) -> Dynamics:
+        """Return the same with the unknown durations given, from left to right.
+
+        >>> from dyncrp import Exponential, Stationary
+        >>> (0.9 * Exponential() + 0.1 * Stationary()).with_durations([5.0])
+        0.9 * Exponential(timescale=5.0) + 0.1 * Stationary()
+        """
+        return self
+
+    def kernel(self, delta: ArrayLike) -> Any:
+        """Return Re Σ_m a_m exp(−rate_m Δ), elementwise, for delays Δ ≥ 0 of any shape.
+
+        >>> from dyncrp import Exponential
+        >>> Exponential(20.0).kernel(20.0)
+        np.float64(0.36787944117144233)
+        """
+        delays = np.asarray(delta.total_seconds() if isinstance(delta, timedelta) else delta)
+        if delays.dtype.kind == "m":
+            delays = delays / np.timedelta64(1, "s")
+        if delays.dtype.kind not in "iuf":
+            raise ValueError(f"delta must be a number or a timedelta, got {delta!r}")
+        delays = delays.astype(np.float64)
+        if not np.all((delays >= 0) & (delays <= 2 * LATEST_TIME)):  # then no phase overflows
+            raise ValueError(f"delta must be finite and not negative, at most {2 * LATEST_TIME:g}, got {delta!r}")
+        amplitudes, rates = self.modes()
+        return (np.exp(-np.multiply.outer(delays, rates)) @ amplitudes).real
+
+    def __add__(self, other: object) -> Dynamics:
+        if not isinstance(other, Dynamics):
+            return NotImplemented
+        return Sum(_terms(self) + _terms(other))
+
+    def __radd__(self, other: object) -> Dynamics:
+        """``0 + dynamics``, with which ``sum`` starts."""
+        return self if type(other) is int and other == 0 else NotImplemented
+
+    def __mul__(self, other: object) -> Dynamics:
+        if isinstance(other, Dynamics):
+            return Product(self, other)
+        weight = real(other)
+        if weight is None:
+            return NotImplemented
+        if isinstance(self, Scaled):
+            return Scaled(weight * self.weight, self.dynamics)
+        return Scaled(weight, self)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: object) -> Dynamics:
+        divisor = real(other)
+        if divisor is None:
+            return NotImplemented
+        return self * (1.0 / divisor if divisor else np.inf)
+
+
+class Timed(Dynamics):
+    """A dynamics with one duration, its field ``duration_field``; None there is unknown, to be learnt from data."""
+
+    duration_field: ClassVar[str]
+    periodic: ClassVar[bool] = False  # whether the kernel returns after that duration
+
+    def __post_init__(self) -> None:
+        (length,) = self.durations()
+        if length is not None:
+            object.__setattr__(self, self.duration_field, duration(self.duration_field, length))
+
+    def durations(self) -> list[float | None]:
+        """The one."""
+        return [getattr(self, self.duration_field)]
+
+    @property
+    def seeks_period(self) -> bool:
+        """True for an unknown period."""
+        return self.periodic and self.n_unknown > 0
+
+    def with_durations(self, durations: Iterable[float]) -> Dynamics:
+        """Take the first of them, if the duration is unknown."""
+        if not self.n_unknown:
+            return self
+        for length in durations:
+            return replace(self, **{self.duration_field: length})  # type: ignore[type-var]
+        raise ValueError(f"there is no duration left for {self!r}; n_unknown says how many are needed")
+
+    def duration(self) -> float:
+        """Return the duration, which the modes need; an unknown one is a ``ValueError``."""
+        (length,) = self.durations()
+        if length is None:
+            raise ValueError(
+                f"{self!r} has an unknown duration, which DynamicalMixture or dyncrp.tune can learn from data; "
+                "give it here"
+            )
+        return float(length)
+
+
+class Composition(Dynamics):
+    """A dynamics made of ``parts``, whose durations and signs are theirs."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Dynamics, ...]:
+        """The dynamics that it is made of, from left to right."""
+
+    @abstractmethod
+    def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
+        """Return the same, made of these."""
+
+    def __post_init__(self) -> None:
+        if not self.n_unknown:
+            self.modes()  # refuses what is too large
+
+    @property
+    def nonnegative(self) -> bool:
+        """True if every part is."""
+        return all(part.nonnegative for part in self.parts)
+
+    def durations(self) -> list[float | None]:
+        """Those of the parts."""
+        return [length for part in self.parts for length in part.durations()]
+
+    @property
+    def seeks_period(self) -> bool:
+        """Whether a part does."""
+        return any(part.seeks_period for part in self.parts)
+
+    def with_durations(self, durations: Iterable[float]) -> Dynamics:
+        """Hand them to the parts."""
+        left = iter(durations)
+        return self.with_parts([part.with_durations(left) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class Scaled(Composition):
+    """``weight * dynamics``."""
+
+    weight: float
+    dynamics: Dynamics
+
+    def __post_init__(self) -> None:
+        weight = real(self.weight)
+        if weight is None or not 1.0 / LARGEST_AMPLITUDE <= abs(weight) <= LARGEST_AMPLITUDE:
+            raise ValueError(
+                f"a dynamics can be scaled by a finite number from 1e-100 to 1e100 in magnitude, got {self.weight!r}"
+            )
+        object.__setattr__(self, "weight", weight)
+        super().__post_init__()
+
+    @property
+    def parts(self) -> tuple[Dynamics, ...]:
+        """What is scaled."""
+        return (self.dynamics,)
+
+    def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
+        """The same weight on another dynamics."""
+        return Scaled(self.weight, *parts)
+
+    @property
+    def nonnegative(self) -> bool:
+        """True for a positive weight on a kernel that is."""
+        return self.weight > 0 and self.dynamics.nonnegative
+
+    def modes(self) -> Modes:
+        """The amplitudes times the weight."""
+        amplitudes, rates = self.dynamics.modes()
+        return combine_modes(self.weight * amplitudes, rates)
+
+    def __repr__(self) -> str:
+        return f"{self.weight!r} * {_bracket(self.dynamics)}"
+
+
+@dataclass(frozen=True)
+class Sum(Composition):
+    """``a + b``: the kernels add."""
+
+    terms: tuple[Dynamics, ...]
+
+    @property
+    def parts(self) -> tuple[Dynamics, ...]:
+        """The terms."""
+        return self.terms
+
+    def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
+        """The sum of these."""
+        return Sum(tuple(parts))
+
+    def modes(self) -> Modes:
+        """The modes of all terms."""
+        parts = [term.modes() for term in self.terms]
+        return combine_modes(np.concatenate([p.amplitudes for p in parts]), np.concatenate([p.rates for p in parts]))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+
+@dataclass(frozen=True)
+class Product(Composition):
+    """``a * b``: the kernels multiply.
+
+    >>> from dyncrp import Exponential, Oscillatory
+    >>> (Exponential(10.0) * Oscillatory(7.0)).kernel([0.0, 3.5, 7.0]).round(6)
+    array([1.      , 0.      , 0.496585])
+    """
+
+    left: Dynamics
+    right: Dynamics
+
+    @property
+    def parts(self) -> tuple[Dynamics, ...]:
+        """Both factors."""
+        return self.left, self.right
+
+    def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
+        """The product of these."""
+        return Product(*parts)
+
+    def modes(self) -> Modes:
+        """Pairwise: Re z · Re w = Re(z w)/2 + Re(z w*)/2, so each pair gives the rates r + s and r + s*."""
+        (a, r), (b, s) = self.left.modes(), self.right.modes()
+        _check_count(len(a) * len(b))
+        amplitudes = [np.multiply.outer(a, b), np.multiply.outer(a, b.conj())]
+        rates = [np.add.outer(r, s), np.add.outer(r, s.conj())]
+        return combine_modes(np.ravel(amplitudes) / 2, np.ravel(rates))
+
+    def __repr__(self) -> str:
+        return f"{_bracket(self.left)} * {_bracket(self.right)}"
+
+
+def _terms(dynamics: Dynamics) -> tuple[Dynamics, ...]:
+    return dynamics.terms if isinstance(dynamics, Sum) else (dynamics,)
+
+
+def _bracket(dynamics: Dynamics) -> str:
+    return f"({dynamics!r})" if isinstance(dynamics, Composition) else repr(dynamics)
+
+
+def _check_count(n_modes: int) -> None:
+    if n_modes > MOST_MODES:
+        raise ValueError(
+            f"this dynamics would have {n_modes:,} modes, and at most {MOST_MODES} are allowed; "
+            "combine fewer, or lower n_modes of Hyperbolic"
+        )
+
+
+def combine_modes(amplitudes: ArrayLike, rates: ArrayLike) -> Modes:
+    """Return modes with conjugate rates folded together (only the real part is ever read) and equal ones merged."""
+    amplitudes = np.array(amplitudes, dtype=np.complex128)
+    rates = np.array(rates, dtype=np.complex128)
+    if not np.all(np.abs(amplitudes) <= LARGEST_AMPLITUDE):
+        raise ValueError(f"the amplitudes of a kernel must be finite, at most {LARGEST_AMPLITUDE:g}")
+    below = rates.imag < 0
+    amplitudes[below], rates[below] = amplitudes[below].conj(), rates[below].conj()
+    amplitudes[rates.imag == 0] = amplitudes[rates.imag == 0].real
+    order = np.lexsort((rates.real, rates.imag))
+    ranked = rates[order]
+    new = np.append(True, np.abs(np.diff(ranked)) > 1e-14 * np.abs(ranked[1:]))
+    starts = np.flatnonzero(new)
+    _check_count(len(starts))
+    totals = np.add.reduceat(amplitudes[order], starts)
+    shown = np.argsort(np.minimum.reduceat(order, starts))  # in the order in which they were given
+    return Modes(totals[shown], ranked[starts][shown])

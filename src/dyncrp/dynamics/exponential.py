@@ -1,0 +1,31 @@
+"""The past fades at a constant rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dyncrp.checks import Duration
+from dyncrp.dynamics.base import Modes, Timed, combine_modes
+
+
+@dataclass(frozen=True)
+class Exponential(Timed):
+    """kernel(Δ) = exp(−Δ/τ): the time-sensitive CRP (ℓ = τ ∂N + N).
+
+    Args:
+        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
+            unknown, to be learnt from data.
+    """
+
+    timescale: Duration | None = None
+
+    duration_field = "timescale"
+
+    @property
+    def nonnegative(self) -> bool:
+        """True."""
+        return True
+
+    def modes(self) -> Modes:
+        """One mode of rate 1/τ."""
+        return combine_modes([1.0], [1.0 / self.duration()])

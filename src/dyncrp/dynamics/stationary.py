@@ -1,0 +1,21 @@
+"""Nobody is ever forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dyncrp.dynamics.base import Dynamics, Modes, combine_modes
+
+
+@dataclass(frozen=True)
+class Stationary(Dynamics):
+    """kernel(Δ) = 1: nobody is ever forgotten; the Chinese Restaurant Process (ℓ = ∂N)."""
+
+    @property
+    def nonnegative(self) -> bool:
+        """True."""
+        return True
+
+    def modes(self) -> Modes:
+        """One mode of rate 0."""
+        return combine_modes([1.0], [0.0])

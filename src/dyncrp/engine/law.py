@@ -1,0 +1,361 @@
+"""Streaming inference for the Dynamical CRP mixture, one observation at a time, in plain NumPy: the law.
+
+State goes in and comes out; nothing is modified. Where each equation of the paper lives:
+
+    Eq. 'DCRP_definition', occupancies           ``advance``, ``occupancy``
+    approximate filtering prior q(c_n | o_<n)    ``prior_weights``
+    q(C_n | o_≤n)                                ``update_n_tables_posterior``
+    coordinate updates of π_n                    ``coordinate_ascent``
+    coordinate updates of q(φ)                   ``stats + r T(x)``, the families' posteriors
+    Eq. 'approx_lower_bound'                     ``lower_bound``
+
+Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dyncrp.dynamics import Modes
+from dyncrp.engine.types import (
+    DROPPED,
+    NEGLIGIBLE,
+    TIE,
+    Arrays,
+    Float,
+    Int,
+    Model,
+    State,
+    Step,
+    Trace,
+    check_arrays,
+    check_ids,
+)
+from dyncrp.families import Family
+
+
+def initial_state(model: Model, n_features: int) -> State:
+    """Return the state before the first observation: no tables."""
+    return State(
+        stats=model.family.empty(n_features),
+        mode_states=np.zeros((0, len(model.modes.rates)), dtype=np.complex128),
+        time=-np.inf,
+        n_tables_posterior=np.ones(1),
+        ids=np.zeros(0, dtype=np.int64),
+        n_opened=0,
+    )
+
+
+def advance(state: State, t: float, modes: Modes) -> State:
+    """Let time pass until t ≥ state.time: every mode is multiplied by exp(−rate Δ)."""
+    if len(state.stats) == 0:
+        return replace(state, time=t)
+    decay = np.exp(-modes.rates * (t - state.time))
+    return replace(state, mode_states=state.mode_states * decay, time=t)
+
+
+def occupancy(state: State, modes: Modes) -> Float:
+    """Return N_c(t) = max(0, Re Σ_m a_m s_cm) at the state's time: (K,)."""
+    value = (state.mode_states @ modes.amplitudes).real
+    return np.where(value > NEGLIGIBLE, value, 0.0)
+
+
+def prior_weights(state: State, model: Model) -> Float:
+    """Return q(c_n = c | o_<n) ∝ N_c(t_n) + α q(C_{n-1} = c − 1): (K + 1,), the last for a new table."""
+    return np.append(occupancy(state, model.modes), 0.0) + model.alpha * state.n_tables_posterior
+
+
+def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
+    """Take in one observation x (D,) at time t: advance, weigh, score, assign, update, close."""
+    rules = model.rules
+    X = x[None, :]
+    state = advance(state, t, model.modes)
+    weights = prior_weights(state, model)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+
+    lower_bounds = np.zeros(0)
+    if rules.assignment == "predictive":
+        candidates = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+        scores = log_weights + model.family.log_predictive(X, candidates)[0]
+    else:
+        scores, lower_bounds = coordinate_ascent(state.stats, X, log_weights, model)
+
+    log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
+    responsibilities = _softmax(scores)
+    if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold * (1.0 - TIE):
+        stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+        mode_states = np.vstack(
+            [state.mode_states, np.zeros_like(state.mode_states, shape=(1, len(model.modes.rates)))]
+        )
+        count = np.append(state.n_tables_posterior, 0.0)
+        ids = np.append(state.ids, state.n_opened)
+    else:
+        responsibilities = _softmax(scores[:-1])
+        stats, mode_states, count, ids = state.stats, state.mode_states, state.n_tables_posterior, state.ids
+
+    responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
+    r = responsibilities[:, None]
+    after = State(
+        stats=stats + r * model.family.statistics(X),
+        mode_states=mode_states + r.astype(np.complex128),
+        time=t,
+        n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
+        ids=ids,
+        n_opened=state.n_opened + len(ids) - len(state.ids),
+    )
+    label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
+    closed = np.zeros(0, dtype=np.int64)
+    if rules.closes:
+        closed = closing(after, label if len(ids) == len(state.ids) else len(ids) - 1, model)
+        after = close(after, closed)
+    return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds, closed)
+
+
+def closing(state: State, latest: int, model: Model) -> Int:
+    """Return the places of the tables that must close: those below ``prune_below``, then the least if too many.
+
+    latest: the table that the observation opened or joined, which stays. Of tables that tie, the oldest goes. Where
+    the kernel can be negative, what is 0 on paper may be a rounding error, which must not decide.
+    """
+    rules = model.rules
+    value = occupancy(state, model.modes)
+    slack = TIE * np.max(value) if model.clip else 0.0
+    value[latest] = np.inf
+    stays = value >= rules.prune_below * (1.0 - TIE)
+    while rules.max_tables is not None and np.sum(stays) > rules.max_tables:
+        least = np.min(value[stays])
+        stays[np.argmax(stays & (value <= least * (1.0 + TIE) + slack))] = False
+    return np.flatnonzero(~stays)
+
+
+def close(state: State, closed: Int) -> State:
+    """Return the state without the tables in these places; their ids are never used again."""
+    K = len(state.ids) - len(closed)
+    return replace(
+        state,
+        stats=np.delete(state.stats, closed, axis=0),
+        mode_states=np.delete(state.mode_states, closed, axis=0),
+        n_tables_posterior=np.append(np.zeros(K), 1.0),
+        ids=np.delete(state.ids, closed),
+    )
+
+
+def coordinate_ascent(stats: Float, X: Float, log_weights: Float, model: Model) -> tuple[Float, Float]:
+    """Alternate the updates of π_n and q(φ) for one observation X (1, D), ``n_iter`` times.
+
+    The first π_n uses the parameters before x, each later one stats_c + π_nc T(x). The new table is scored by its
+    marginal likelihood: its q(φ) is always the posterior given x. Returns the last scores (K + 1,) and the lower
+    bound after each of the 2 n_iter half-steps (π, then φ).
+    """
+    family = model.family
+    T = family.statistics(X)
+    marginal = family.log_predictive(X, np.zeros((1, stats.shape[1])))[0]
+    updated = stats
+    bounds = []
+    for _ in range(model.rules.n_iter):
+        scores = log_weights + np.append(family.expected_log_likelihood(X, updated)[0], marginal)
+        responsibilities = _softmax(scores)
+        bounds.append(lower_bound(responsibilities, updated, stats, X, log_weights, family))
+        updated = stats + responsibilities[:-1, None] * T
+        bounds.append(lower_bound(responsibilities, updated, stats, X, log_weights, family))
+    return scores, np.array(bounds)
+
+
+def lower_bound(
+    responsibilities: Float, updated: Float, stats: Float, X: Float, log_weights: Float, family: Family
+) -> float:
+    """Return Eq. 'approx_lower_bound': Σ_c π_c (E_q[log p(x | φ_c)] + log q(c | o_<n) − log π_c) − Σ_c KL_c.
+
+    KL_c is the divergence of q(φ_c), given by ``updated``, from the filtering prior, given by ``stats``. Both are
+    the family's posteriors, so with A = log_partition and E[η] read off linearly from E_q[log p(x | φ)],
+    KL = ⟨E_q[η], updated − stats⟩ − A(updated) + A(stats); and updated − stats is a multiple of T(x).
+    """
+    expected = family.expected_log_likelihood(X, updated)[0]
+    T = family.statistics(X)
+    moved = (updated - stats)[:, 0] / T[0, 0]  # how much of T(x) was added; T(x) starts with a 1
+    natural = expected - family.log_base_measure(X)  # ⟨E_q[η], T(x)⟩
+    divergence = moved * natural - family.log_partition(updated) + family.log_partition(stats)
+    marginal = family.log_predictive(X, np.zeros((1, stats.shape[1])))[0]
+    likelihood = np.append(expected, marginal)
+    used = responsibilities > 0
+    gain = likelihood[used] + log_weights[used] - np.log(responsibilities[used])
+    return float(responsibilities[used] @ gain - logsumexp(log_weights) - np.sum(divergence))
+
+
+def update_n_tables_posterior(count: Float, responsibilities: Float, table_count: str = "posterior") -> Float:
+    """Return q_n(k) = q_{n-1}(k) Σ_{c≤k} r_c + q_{n-1}(k−1) (1 − Σ_{c≤k−1} r_c), tables counted from 1.
+
+    count: (K + 1,), entry k is q_{n-1}(C = k); responsibilities: (K,). For "map", a point mass at K instead.
+
+    >>> update_n_tables_posterior(np.array([0.0, 1.0, 0.0]), np.array([0.3, 0.7]))
+    array([0. , 0.3, 0.7])
+    """
+    if table_count == "map":
+        return np.append(np.zeros(len(responsibilities)), 1.0)
+    seated = np.append(0.0, np.minimum(np.cumsum(responsibilities), 1.0))  # Σ_{c≤k} r_c, k = 0 … K
+    seated[-1] = 1.0
+    moved = count * (1.0 - seated)
+    return count * seated + np.append(0.0, moved[:-1])
+
+
+def run(state: State, X: Float, times: Float, model: Model) -> tuple[State, Trace]:
+    """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
+    labels = np.empty(len(X), dtype=np.int64)
+    log_evidence = np.empty(len(X))
+    rows, columns, closed = [], [], []
+    for i in range(len(X)):
+        before = state
+        state, done = step(before, X[i], float(times[i]), model)
+        ids = np.append(before.ids, before.n_opened)[: len(done.responsibilities)]
+        labels[i], log_evidence[i] = ids[done.label], done.log_evidence
+        rows.append(done.responsibilities)
+        columns.append(ids)
+        closed.append(ids[done.closed])
+    indptr = np.cumsum([0, *map(len, rows)])
+    return state, Trace(
+        labels,
+        log_evidence,
+        indptr,
+        np.concatenate(columns),
+        np.concatenate(rows),
+        state.n_opened,
+        np.concatenate(closed),
+    )
+
+
+def shares(state: State, x: Float, t: float, model: Model) -> Float:
+    """Return softmax(scores) of one observation, (K + 1,), the last for a new table; changes nothing."""
+    return _softmax(step(state, x, t, model)[1].scores)
+
+
+def log_density(state: State, x: Float, t: float, model: Model) -> float:
+    """Return log p(x | everything so far), the predictive mixture over the tables and a new one at time t."""
+    weights = prior_weights(advance(state, t, model.modes), model)
+    candidates = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+    log_likelihood = model.family.log_predictive(x[None, :], candidates)[0]
+    return float(logsumexp(log_likelihood, b=weights) - np.log(np.sum(weights)))
+
+
+class LawEngine:
+    """The law as an ``Engine``: for families that have no compiled code, and to compare against."""
+
+    def __init__(self, model: Model, n_features: int) -> None:
+        self.model = model
+        self.n_features = n_features
+        self.state = initial_state(model, n_features)
+        self.n_observations = 0
+        self.log_evidence = 0.0
+
+    @property
+    def n_tables(self) -> int:
+        """Number of open tables."""
+        return len(self.state.stats)
+
+    @property
+    def n_opened(self) -> int:
+        """Number of tables ever opened."""
+        return self.state.n_opened
+
+    @property
+    def ids(self) -> Int:
+        """Ids of the open tables, (K,)."""
+        return self.state.ids
+
+    @property
+    def time(self) -> float:
+        """Time of the latest observation."""
+        return self.state.time
+
+    def run(self, X: Float, times: Float) -> Trace:
+        """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
+        self.state, trace = run(self.state, X, times, self.model)
+        self.n_observations += len(X)
+        self.log_evidence = float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
+        return trace
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+        self.model = replace(self.model, alpha=alpha)
+
+    def run_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Take in one valid observation x (D,) at time t; return its label and log evidence."""
+        trace = self.run(x[None, :], np.array([t]))
+        return int(trace.labels[0]), float(trace.log_evidence[0])
+
+    def judge_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Return the place of the table that a valid x (D,) would join at time t, K for a new one, and log evidence.
+
+        Changes nothing.
+        """
+        done = step(self.state, x, t, self.model)[1]
+        return done.label, done.log_evidence
+
+    def shares(self, X: Float, times: Float) -> Float:
+        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
+        cases = zip(X, times, strict=True)
+        return np.array([shares(self.state, x, float(t), self.model) for x, t in cases])
+
+    def places(self, X: Float, times: Float) -> Int:
+        """Return the place that each row by itself would have, (n,), K for a new table; changes nothing."""
+        cases = zip(X, times, strict=True)
+        return np.array([step(self.state, x, float(t), self.model)[1].label for x, t in cases])
+
+    def log_density(self, X: Float, times: Float) -> Float:
+        """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
+        cases = zip(X, times, strict=True)
+        return np.array([log_density(self.state, x, float(t), self.model) for x, t in cases])
+
+    def arrays(self) -> Arrays:
+        """Return all that the next step needs, as plain arrays."""
+        state = self.state
+        return {
+            "stats": state.stats,
+            "mode_states": state.mode_states,
+            "mode_time": np.array(state.time),
+            "n_tables_posterior": state.n_tables_posterior,
+            "time": np.array(state.time),
+            "table_ids": state.ids,
+            "n_opened": np.array(state.n_opened),
+            "n_observations": np.array(self.n_observations),
+            "log_evidence": np.array(self.log_evidence),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
+        K = len(arrays["stats"])
+        check_arrays(
+            arrays,
+            {
+                "stats": (K, self.state.stats.shape[1]),
+                "mode_states": (K, len(self.model.modes.rates)),
+                "n_tables_posterior": (K + 1,),
+                "table_ids": (K,),
+                **dict.fromkeys(("mode_time", "time", "n_opened", "n_observations", "log_evidence"), ()),
+            },
+        )
+        check_ids(arrays["table_ids"], int(arrays["n_opened"]))
+        self.n_observations, self.log_evidence = int(arrays["n_observations"]), float(arrays["log_evidence"])
+        self.state = State(
+            arrays["stats"],
+            arrays["mode_states"],
+            float(arrays["mode_time"]),
+            arrays["n_tables_posterior"],
+            arrays["table_ids"],
+            int(arrays["n_opened"]),
+        )
+        self.state = advance(self.state, float(arrays["time"]), self.model.modes)
+
+    def widen(self, n_features: int) -> LawEngine:
+        """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
+        wider = LawEngine(self.model, n_features)
+        wider.restore(self.arrays() | {"stats": self.model.family.widen(self.state.stats, n_features)})
+        return wider
+
+
+def _softmax(scores: Float) -> Float:
+    exponentials = np.exp(scores - np.max(scores))
+    return exponentials / np.sum(exponentials)

@@ -1,0 +1,267 @@
+"""What goes into an engine and comes out of it, and what an engine is.
+
+``law.py`` computes all of it in readable NumPy; a faster engine computes the same. Nothing here knows an estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from dyncrp.checks import real, whole
+from dyncrp.dynamics import Modes
+from dyncrp.families import Family
+
+Float = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+Int = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+
+ASSIGNMENTS = ("predictive", "variational")
+TABLE_COUNTS = ("map", "posterior")
+
+# Shares closer than this, in proportion, are a tie: the first table gets the label, and a new table opens. So
+# rounding, which differs between engines, does not decide between tables that the mathematics finds equal.
+TIE = 1e-9
+# An occupancy below this is 0: near the end of the range of floats its digits mean nothing.
+NEGLIGIBLE = 1e-300
+# A responsibility below this is 0: no table is kept alive by observations that were not its own.
+DROPPED = 1e-12
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How one observation is assigned: the choices of inference that are not part of the model.
+
+    assignment: "predictive" scores a table by log p(x | stats), "variational" by E_q[log p(x | φ)] (the paper).
+    table_count: "map" gives a new table the weight alpha, "posterior" spreads alpha over q(C_{n-1}) (the paper).
+    n_iter: coordinate steps of "variational".
+    new_table_threshold: the share at which a new table is opened.
+    max_tables: how many tables may be open; one more closes the one with the least occupancy. None: any number.
+    prune_below: the occupancy below which a table closes.
+    """
+
+    assignment: str = "predictive"
+    table_count: str = "map"
+    n_iter: int = 3
+    new_table_threshold: float = 0.5
+    max_tables: int | None = None
+    prune_below: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.assignment not in ASSIGNMENTS:
+            raise ValueError(f"assignment must be one of {ASSIGNMENTS}, got {self.assignment!r}")
+        if self.table_count not in TABLE_COUNTS:
+            raise ValueError(f"table_count must be one of {TABLE_COUNTS}, got {self.table_count!r}")
+        if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
+            raise ValueError(f"n_iter must be a whole number ≥ 1, got {self.n_iter!r}")
+        threshold = self.new_table_threshold
+        if (
+            isinstance(threshold, bool)
+            or not isinstance(threshold, (int, float, np.number))
+            or not 1e-9 <= threshold <= 1
+        ):
+            raise ValueError(f"new_table_threshold must be a number from 1e-9 to 1, got {threshold!r}")
+        if self.max_tables is not None:
+            whole("max_tables", self.max_tables, 1)
+        least = real(self.prune_below)
+        if least is None or not (least == 0 or NEGLIGIBLE <= least < np.inf):
+            raise ValueError(f"prune_below must be 0 or a number ≥ {NEGLIGIBLE:g}, got {self.prune_below!r}")
+        if self.closes and self.table_count != "map":
+            raise ValueError("max_tables and prune_below need table_count='map': q(C_n) counts every table ever opened")
+
+    @property
+    def closes(self) -> bool:
+        """Whether a table can close."""
+        return self.max_tables is not None or self.prune_below > 0
+
+
+@dataclass(frozen=True)
+class Model:
+    """What inference is told: the family, the modes of the dynamics, alpha, and the rules.
+
+    clip: whether an occupancy can be negative before it is clipped. Only engines that avoid looking at every table
+    need to know.
+    """
+
+    family: Family
+    modes: Modes
+    alpha: float
+    rules: Rules
+    clip: bool = True
+
+    def __post_init__(self) -> None:
+        self.family.require_known()
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the next step needs; K tables, S statistics, M modes.
+
+    stats: (K, S) sufficient statistics, the parameters of q(φ_c).
+    mode_states: (K, M) complex; the occupancy of table c is max(0, Re Σ_m amplitude_m mode_states[c, m]).
+    time: of the latest observation.
+    n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"`` all of it is at k = K.
+    ids: (K,) of the open tables, in order of opening; n_opened: how many were ever opened, and so the next id.
+    """
+
+    stats: Float
+    mode_states: Complex
+    time: float
+    n_tables_posterior: Float
+    ids: Int
+    n_opened: int
+
+
+class Step(NamedTuple):
+    """What one observation did; K + 1 entries, the last for a new table, unless said otherwise.
+
+    scores: log weight + log likelihood, as of the last coordinate step.
+    prior_weights: q(c_n | o_<n) before normalisation.
+    responsibilities: as kept, one entry per table that is open now.
+    label: place of its table among those open now.
+    log_evidence: logsumexp(scores) − log Σ prior_weights.
+    lower_bounds: the approximate lower bound after every coordinate step (empty for "predictive").
+    closed: places, among the tables open now, of those that closed thereafter.
+    """
+
+    scores: Float
+    prior_weights: Float
+    responsibilities: Float
+    label: int
+    log_evidence: float
+    lower_bounds: Float
+    closed: Int
+
+
+class Trace(NamedTuple):
+    """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
+
+    Tables go by their ids, and the responsibilities have a column for each that was ever opened. closed: the ids of
+    the tables that closed, in the order in which they did.
+    """
+
+    labels: Int
+    log_evidence: Float
+    indptr: Int
+    indices: Int
+    data: Float
+    n_columns: int
+    closed: Int
+
+    @property
+    def responsibilities(self) -> csr_array:
+        """The responsibilities as a scipy.sparse array (n, K)."""
+        return csr_array((self.data, self.indices, self.indptr), shape=(len(self.labels), self.n_columns))
+
+
+def concatenate(traces: Sequence[Trace]) -> Trace:
+    """Return what consecutive stretches did as one."""
+    if len(traces) == 1:
+        return traces[0]
+    ends = np.cumsum([0, *(trace.indptr[-1] for trace in traces)])
+    return Trace(
+        np.concatenate([trace.labels for trace in traces]),
+        np.concatenate([trace.log_evidence for trace in traces]),
+        np.concatenate([[0], *(trace.indptr[1:] + end for trace, end in zip(traces, ends[:-1], strict=True))]),
+        np.concatenate([trace.indices for trace in traces]),
+        np.concatenate([trace.data for trace in traces]),
+        traces[-1].n_columns,
+        np.concatenate([trace.closed for trace in traces]),
+    )
+
+
+class Engine(Protocol):
+    """Streaming inference for one model on one stream; it owns the state and changes it in place.
+
+    Rows X (n, D) and their times (n,) are valid, in order, and as ``family.check`` returned them. Tables go by their
+    ids where rows are learnt, and by their places 0 … K−1 among the open tables where rows are judged; place K is a
+    new table. An interrupted call has learnt the rows that it came to, and no other.
+    """
+
+    @property
+    def model(self) -> Model:
+        """What the engine was told; alpha as it is now."""
+
+    @property
+    def n_features(self) -> int:
+        """D."""
+
+    @property
+    def n_tables(self) -> int:
+        """K, the number of open tables."""
+
+    @property
+    def n_opened(self) -> int:
+        """Number of tables ever opened."""
+
+    @property
+    def ids(self) -> Int:
+        """Ids of the open tables, (K,)."""
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations learnt."""
+
+    @property
+    def time(self) -> float:
+        """Time of the latest observation."""
+
+    @property
+    def log_evidence(self) -> float:
+        """Σ log p(x_n | x_<n), added up in order of arrival."""
+
+    @property
+    def state(self) -> State:
+        """The state as the law has it; a copy, if the engine keeps it otherwise."""
+
+    def run(self, X: Float, times: Float) -> Trace:
+        """Learn from a stretch of the stream."""
+
+    def run_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Learn from one observation x (D,) at time t; return its label and its log evidence."""
+
+    def judge_one(self, x: Float, t: float) -> tuple[int, float]:
+        """Return the place that x (D,) would have at time t, and its log evidence; changes nothing."""
+
+    def places(self, X: Float, times: Float) -> Int:
+        """Return the place that each row by itself would have, (n,); changes nothing."""
+
+    def shares(self, X: Float, times: Float) -> Float:
+        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
+
+    def log_density(self, X: Float, times: Float) -> Float:
+        """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+
+    def widen(self, n_features: int) -> Engine:
+        """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
+
+    def arrays(self) -> Arrays:
+        """Return all that the next step needs, to the bit, as the arrays that docs/files.md describes."""
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
+
+
+def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise ``ValueError`` unless each array is there, of its shape, and made of finite numbers."""
+    for name, shape in shapes.items():
+        array = arrays[name]
+        if array.shape != shape or 0 in shape:
+            raise ValueError(f"its array {name!r} has shape {array.shape}, expected {shape}")
+        if array.dtype not in (np.float64, np.complex128, np.int64) or not np.all(np.isfinite(array)):
+            raise ValueError(f"its array {name!r} must hold finite numbers")
+
+
+def check_ids(ids: Int, n_opened: int) -> None:
+    """Raise ``ValueError`` unless the ids count up and stay below the number of tables ever opened."""
+    if ids.dtype != np.int64 or ids[0] < 0 or np.any(np.diff(ids) <= 0) or ids[-1] >= n_opened:
+        raise ValueError(f"its ids must be whole numbers that count up and stay below {n_opened}")

@@ -1,0 +1,1 @@
+"""Files: models, and tabular data read and written a chunk at a time. Nothing here knows an estimator."""

@@ -1,0 +1,172 @@
+"""Models as files: a ``.npz`` of plain arrays with a JSON header. Loading never executes code. See docs/files.md.
+
+The file holds an array ``header`` (UTF-8 JSON: ``format``, ``version``, and a ``config`` of plain values), the numeric
+arrays that the caller gave, and ``sha256`` of all that. A
+class is known by its name in ``DYNAMICS`` or ``FAMILIES``; add yours there to save it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import zipfile
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.dynamics import DYNAMICS
+from dyncrp.families import FAMILIES
+
+FORMAT = "dyncrp-model"
+VERSION = 1
+DEEPEST = 200  # how deeply values may nest, well before Python's recursion limit
+MOST_IN_HEADER = 100  # numbers of one hyperparameter; more of them make an array of their own
+DTYPES = ("<f8", "<c16", "<i8", "|u1")  # of the arrays in a file, whatever the machine
+
+
+def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file that holds ``config`` (plain values, dynamics and families) and ``arrays``."""
+    arrays = dict(arrays)
+    header = {"format": FORMAT, "version": VERSION, "config": _to_plain(config, arrays, ())}
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
+    members = {"header": text}
+    for name, array in arrays.items():
+        members[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+        if members[name].dtype.str not in DTYPES or not np.all(np.isfinite(array)):
+            raise ValueError(
+                f"the array {name!r} cannot be saved: it must hold finite numbers of float64, complex128 or int64"
+            )
+    buffer = io.BytesIO()
+    np.savez(buffer, sha256=_digest(members), **members)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what ``dumps`` returned: (config, arrays). Anything else is a ``ValueError`` that says what is wrong.
+
+    name: what the messages call it, such as a file's name.
+    """
+    try:
+        members = _members(content)
+        if "header" not in members:
+            raise ValueError("it is an .npz file, but not one that save wrote: it has no header")
+        header = json.loads(members["header"].tobytes().decode())
+        found = header["format"], header["version"]
+    except Exception as error:  # damaged bytes make the readers of zip, npy and JSON raise almost anything
+        raise ValueError(f"{name} is not a readable dyncrp model: {error}") from error
+    if found[0] != FORMAT or type(found[1]) is not int or found[1] != VERSION:
+        newer = "; a newer dyncrp wrote it" if type(found[1]) is int and found[1] > VERSION else ""
+        raise ValueError(
+            f"{name} is a {found[0]!r} file of version {found[1]!r}; "
+            f"this dyncrp reads version {VERSION} of {FORMAT!r}{newer}"
+        )
+    if not np.array_equal(members.pop("sha256", None), _digest(members)):  # type: ignore[arg-type]
+        raise ValueError(f"{name} was changed after it was saved: its content does not match its sha256")
+    del members["header"]
+    try:
+        arrays = {key: array.astype(array.dtype.newbyteorder("=")) for key, array in members.items()}
+        return _from_plain(header["config"], arrays), arrays
+    except Exception as error:  # a hostile header may make constructors raise almost anything
+        raise ValueError(f"{name} has a damaged header: {error}") from error
+
+
+def _digest(members: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    """Return the SHA-256 of the members in order of their names: of each its name, dtype and shape, then its bytes."""
+    digest = hashlib.sha256()
+    for name, array in sorted(members.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
+
+
+def _members(content: bytes) -> dict[str, NDArray[Any]]:
+    """Read the arrays of an .npz without compression, none of them larger than the file says and is."""
+    if not content.startswith(b"PK"):
+        raise ValueError("it is no .npz file")
+    members = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        if sum(info.file_size for info in file.infolist()) > len(content):
+            raise ValueError("its members are larger than the file, and save does not compress")
+        for info in file.infolist():
+            name = info.filename.removesuffix(".npy")
+            if name in members or name == info.filename or info.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"its member {info.filename!r} is twice there, compressed or no .npy")
+            members[name] = _array(name, file.read(info))
+    return members
+
+
+def _array(name: str, raw: bytes) -> NDArray[Any]:
+    """Read an .npy, whose header must promise just as many bytes as follow."""
+    file = io.BytesIO(raw)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError(f"its array {name!r} is of an unknown version of .npy")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    start, size = file.tell(), math.prod(shape) * dtype.itemsize
+    if dtype.str not in DTYPES or by_columns or min(shape, default=0) < 0 or size != len(raw) - start:
+        raise ValueError(f"its array {name!r} of {dtype} and shape {shape} is not what save writes")
+    return np.ndarray(shape, dtype, raw, start)
+
+
+def _kinds() -> dict[str, type[Any]]:
+    """Return every class that a file may hold, by name, as registered now."""
+    return {**DYNAMICS, **FAMILIES}
+
+
+def _to_plain(value: Any, arrays: dict[str, NDArray[Any]], path: tuple[str, ...]) -> Any:
+    """Turn a configuration into JSON values; a dynamics or family becomes {"kind": name, field: value …}.
+
+    A long vector or a matrix joins the arrays and becomes {"array": its name there}, such as "params.family.variance".
+    """
+    _check_depth(len(path))
+    if is_dataclass(value):
+        for name, kind in _kinds().items():
+            if type(value) is kind:
+                return {"kind": name} | {
+                    f.name: _to_plain(getattr(value, f.name), arrays, (*path, f.name)) for f in fields(value)
+                }
+    if isinstance(value, dict):
+        return {key: _to_plain(entry, arrays, (*path, key)) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        if value.dtype == np.float64 and value.size > MOST_IN_HEADER:
+            name = ".".join(path)
+            arrays[name] = value
+            return {"array": name}
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_to_plain(entry, arrays, (*path, str(at))) for at, entry in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = float(value) if isinstance(value, np.floating) else value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(
+        f"{value!r} cannot be saved: only plain values and the dynamics and families in DYNAMICS and FAMILIES can"
+    )
+
+
+def _from_plain(value: Any, arrays: dict[str, NDArray[Any]], depth: int = 0) -> Any:
+    """Turn back what ``_to_plain`` returned, and take out of the arrays what it had put there."""
+    _check_depth(depth)
+    if isinstance(value, list):
+        return [_from_plain(entry, arrays, depth + 1) for entry in value]
+    if isinstance(value, dict):
+        if value.keys() == {"array"}:
+            return arrays.pop(value["array"])
+        entries = {key: _from_plain(entry, arrays, depth + 1) for key, entry in value.items()}
+        if "kind" not in entries:
+            return entries
+        kind, kinds = entries.pop("kind"), _kinds()
+        if kind not in kinds:
+            raise ValueError(f"unknown dynamics or family {kind!r}; known are {sorted(kinds)}")
+        if "terms" in entries:
+            entries["terms"] = tuple(entries["terms"])
+        return kinds[kind](**entries)
+    return value
+
+
+def _check_depth(depth: int) -> None:
+    if depth > DEEPEST:
+        raise ValueError(f"a model in a file may nest at most {DEEPEST} levels deep")

@@ -1,0 +1,47 @@
+"""Readers of files that may be larger than memory, a chunk at a time, one file for each format.
+
+An error names the file, the line and the column.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from dyncrp.io.files import FileError
+from dyncrp.io.readers.base import Chunk, Place, Reader, Selection
+from dyncrp.io.readers.csv import CsvReader
+from dyncrp.io.readers.jsonl import JsonLinesReader
+from dyncrp.io.readers.npy import NpyReader
+from dyncrp.io.readers.parquet import ParquetReader
+
+READERS: dict[str, type[Reader]] = {"csv": CsvReader, "jsonl": JsonLinesReader}
+READERS |= {"parquet": ParquetReader, "npy": NpyReader}
+SUFFIXES = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+SUFFIXES |= {".parquet": "parquet", ".pq": "parquet", ".npy": "npy"}
+
+__all__ = ["READERS", "SUFFIXES", "Chunk", "Place", "Reader", "Selection", "open_reader"]
+
+
+def open_reader(path: str, format: str, selection: Selection, most_rows: int) -> Reader:
+    """Open a file, or standard input if the path is "-", in one of the formats in ``READERS``.
+
+    most_rows: how many rows a chunk may have.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "rooms.csv")
+    ...     _ = path.write_text("t,x,y\\n1,0.5,2\\n2,0.25,4\\n")
+    ...     with open_reader(str(path), "csv", Selection(time_column="t"), 100) as reader:
+    ...         reader.columns, next(reader.chunks()).X.tolist()
+    (('x', 'y'), [[0.5, 2.0], [0.25, 4.0]])
+    """
+    if path == "-":
+        if sys.stdin is None:
+            raise FileError("standard input is closed")
+        return READERS[format](sys.stdin.buffer, "standard input", selection, most_rows)
+    file = open(path, "rb")  # noqa: SIM115 - the reader closes it
+    try:
+        return READERS[format](file, path, selection, most_rows)
+    except BaseException:
+        file.close()
+        raise

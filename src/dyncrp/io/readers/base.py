@@ -1,0 +1,259 @@
+"""What a reader is: chunks of checked numbers, times, and columns to copy, from a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.checks import LATEST_TIME, microseconds
+from dyncrp.io.files import FileError
+from dyncrp.io.readers import cells
+from dyncrp.io.readers.cells import Column, TimeFormat
+
+BLOCK = 1 << 20  # bytes to read at a time
+MOST_COLUMNS_NAMED = 20  # in a message
+
+Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which columns to read, by name, and how.
+
+    columns: the features, None for all but the time column. time_column: where the times are, if anywhere. keep: what
+    to copy, None for all but the time column. skip_bad: whether to drop rows with bad cells. delimiter, header,
+    decimal: of CSV.
+    """
+
+    columns: tuple[str, ...] | None = None
+    time_column: str | None = None
+    keep: tuple[str, ...] | None = ()
+    skip_bad: bool = False
+    delimiter: str = ","
+    header: bool = True
+    decimal: str = "."
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows, n of them, and where the next chunk begins.
+
+    rows: (n,) their indices. X: (n, D) finite. times: (n,) numbers or datetime64, if there is a time column. kept: the
+    columns to copy, as they were. where: says where the row of an index is. bad: what is wrong with rows left out.
+    """
+
+    rows: NDArray[np.int64]
+    X: NDArray[np.float64]
+    times: NDArray[Any] | None
+    kept: dict[str, Column]
+    where: Callable[[int], str]
+    place: Place
+    bad: list[str] = field(default_factory=list)
+
+    def after(self, row: int) -> Chunk:
+        """Return the rows from this index on; what was wrong before is counted already."""
+        return self.select(self.rows >= row, self.bad if not len(self.rows) or self.rows[0] >= row else [])
+
+    def select(self, mask: NDArray[np.bool_], bad: list[str]) -> Chunk:
+        """Return the rows that a mask (n,) selects."""
+        return replace(
+            self,
+            rows=self.rows[mask],
+            X=self.X[mask],
+            times=None if self.times is None else self.times[mask],
+            kept={name: cells.select(column, mask) for name, column in self.kept.items()},
+            bad=bad,
+        )
+
+
+class Rows(NamedTuple):
+    """Rows as a reader finds them: features and columns to copy by name, and what is wrong with whole rows."""
+
+    n: int
+    features: dict[str, Column]
+    times: Column | None
+    kept: dict[str, Column]
+    where: Callable[[int], str]  # of the i-th of these
+    broken: dict[int, str] = {}  # noqa: RUF012 - never changed
+
+
+class Reader(ABC):
+    """Reads rows from a file or a pipe; ``features`` are the names of the features, ``kept`` of what is copied.
+
+    ``columns`` are those that hold the features. One of lists, such as embeddings, holds several: e[0], e[1], …
+
+    A format resolves the selection with ``_resolve`` when it is made, and gives ``_rows``.
+    """
+
+    columns: tuple[str, ...]
+    features: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
+        self.file, self.name, self.selection, self.most_rows = file, name, selection, most_rows
+        self.time_format: TimeFormat | None = None
+        self.last: Any = None  # time
+        # Standard input may be a file, but then it need not begin where we do.
+        self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
+
+    @abstractmethod
+    def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
+        """Yield rows from the place on, or from the beginning; the place after them has "row" filled in later."""
+
+    @abstractmethod
+    def progress(self, place: Place) -> float | None:
+        """Return which share of the input lies before the place, None if that is unknown."""
+
+    def kept_type(self, name: str) -> Any:
+        """Return the Arrow type of a column to copy, None for text."""
+        return None
+
+    def chunks(self, place: Place | None = None) -> Iterator[Chunk]:
+        """Yield the rows from a place on that a chunk gave (of a file), or from the beginning."""
+        row, format, self.last = (0, None, None) if place is None else (place[k] for k in ("row", "times", "last"))
+        self.time_format = None if format is None else TimeFormat(format)
+        for rows, after in self._rows(place):
+            chunk = self._chunk(rows, row)
+            row += rows.n
+            chunk.place.update(after | {"row": row, "times": self.time_format, "last": self.last})
+            yield chunk
+
+    def error(self, message: str) -> FileError:
+        """Return an error that names the file."""
+        return FileError(f"{self.name}{message}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _resolve(self, names: Sequence[str], width: Callable[[str], int | None] = lambda name: None) -> None:
+        """Find the columns that were asked for among the names that there are.
+
+        width: tells how long the lists of a column are, None if it has none.
+        """
+        wanted = self.selection
+        rest = [name for name in names if name != wanted.time_column]
+        self.columns = tuple(rest) if wanted.columns is None else wanted.columns
+        kept = rest if wanted.keep is None else [name for name in wanted.keep if name != wanted.time_column]
+        self.kept = (() if wanted.time_column is None else (wanted.time_column,)) + tuple(kept)
+        counts = Counter(names)
+        for name in self._columns_read:
+            if not counts[name]:
+                known = ", ".join(map(repr, names[:MOST_COLUMNS_NAMED]))
+                more = ", …" if len(names) > MOST_COLUMNS_NAMED else ""
+                raise self.error(f" has no column {name!r}; it has {known}{more}")
+            if counts[name] > 1:
+                raise self.error(f" has {counts[name]} columns called {name!r}")
+        if not self.columns:
+            raise self.error(" has no columns to cluster")
+        self.widths = {name: width(name) for name in self.columns}
+        places = [(name, at) for name in self.columns for at in range(self.widths[name] or 1)]
+        self.features = tuple(name if self.widths[name] is None else f"{name}[{at}]" for name, at in places)
+        self._sources = [name for name, _ in places]  # the column of each feature
+
+    @property
+    def _columns_read(self) -> tuple[str, ...]:
+        """Every column that is read, once."""
+        return tuple(dict.fromkeys(self.columns + self.kept))
+
+    def _chunk(self, rows: Rows, first: int) -> Chunk:
+        """Turn cells into numbers and times; bad rows are skipped or an error."""
+        bad = np.zeros(rows.n, dtype=bool)
+        bad[list(rows.broken)] = True
+        X = np.empty((rows.n, len(self.features)))
+        at = 0
+        for name, width in self.widths.items():
+            part = cells.as_vectors(rows.features[name], width)
+            X[:, at : at + part.shape[1]] = part
+            at += part.shape[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(np.sum(X)):
+                bad |= ~np.all(np.isfinite(X), axis=1)
+        times = None
+        if rows.times is not None:
+            times, untimely = self._times(rows.times, bad)
+            bad |= untimely
+
+        def where(row: int) -> str:
+            return rows.where(row - first)
+
+        chunk = Chunk(np.arange(first, first + rows.n), X, times, rows.kept, where, {})
+        if np.any(bad):
+            faulty = np.flatnonzero(bad)
+            if not self.selection.skip_bad:
+                raise self.error(", " + self._fault(rows, X, first, int(faulty[0])))
+            chunk = chunk.select(~bad, [self._fault(rows, X, first, int(i)) for i in faulty])
+        if chunk.times is not None and len(chunk.times):
+            self._check_order(chunk)
+        return chunk
+
+    def _fault(self, rows: Rows, X: NDArray[np.float64], first: int, i: int) -> str:
+        """Say what is wrong with the i-th of rows that begin with the row ``first``, and where."""
+        where = rows.where(i)
+        if i in rows.broken:
+            return f"{where}: {rows.broken[i]}"
+        bad = np.flatnonzero(~np.isfinite(X[i]))
+        if bad.size:
+            name = self._sources[bad[0]]
+            cell = rows.features[name][i]
+            fault = cells.describe_fault(cell, self.widths[name])
+            return f"{where}, column {name!r}: {fault}{self._hint(cell, first + i)}"
+        wanted = self.time_format.description if self.time_format else "numbers or ISO 8601 dates"
+        cell = "" if rows.times is None else cells.quote(rows.times[i])
+        return f"{where}, column {self.selection.time_column!r}: {cell} is not a time; the times are {wanted}"
+
+    def _hint(self, cell: object, row: int) -> str:
+        """Say what may be missing, if a cell in this row is no number."""
+        text = isinstance(cell, str) and bool(cell.strip()) and not np.isfinite(cells.as_numbers([cell])[0])
+        unselected = row == 0 and self.selection.columns is None
+        return "; --columns selects the columns to cluster" if text and unselected else ""
+
+    def _times(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return a column as times (n,), and which of them are bad. The first time decides the format."""
+        if isinstance(column, np.ndarray) and column.dtype.kind == "M":
+            self.time_format = TimeFormat.DATES
+            return column, np.isnat(column)
+        numbers = cells.as_numbers(column)
+        fine = np.abs(numbers) <= LATEST_TIME
+        if self.time_format is None:
+            candidates = np.flatnonzero(~bad).tolist()
+            formats = (TimeFormat.NUMBERS if fine[i] else TimeFormat.of_date(column[i]) for i in candidates)
+            self.time_format = next((format for format in formats if format), None)
+        if self.time_format in (TimeFormat.NUMBERS, None):
+            return numbers, ~fine
+        ticks = np.zeros(len(numbers), dtype=np.int64)
+        untimely = np.ones(len(numbers), dtype=bool)
+        for i, cell in enumerate(column):
+            date = cells.parse_date(cell)
+            if date is not None and (date.tzinfo is not None) == (self.time_format is TimeFormat.ZONED_DATES):
+                ticks[i], untimely[i] = microseconds(date), False
+        return ticks.view("M8[us]"), untimely
+
+    def _check_order(self, chunk: Chunk) -> None:
+        """Refuse a time before the one in front of it."""
+        times = chunk.times
+        assert times is not None
+        ticks = times.view(np.int64) if times.dtype.kind == "M" else times
+        before = np.concatenate([ticks[:1] if self.last is None else [self.last], ticks[:-1]])
+        back = np.flatnonzero(ticks < before)
+        if back.size:
+            at = int(back[0])
+            earlier = np.array([before[at]], dtype=ticks.dtype).view(times.dtype)[0]
+            raise self.error(
+                f", {chunk.where(int(chunk.rows[at]))}, column {self.selection.time_column!r}: time runs backwards: "
+                f"{times[at]} comes after {earlier}"
+            )
+        self.last = ticks[-1].item()

@@ -1,0 +1,126 @@
+"""What the cells of a column hold: numbers, vectors, times; and what is wrong with one that holds none of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = Any  # a list of cells, or an array of NumPy or Arrow
+LONGEST_QUOTE = 60  # characters of a cell in a message
+
+
+class TimeFormat(StrEnum):
+    """How a time column is written; the first time decides."""
+
+    NUMBERS = "numbers"
+    DATES = "dates"
+    ZONED_DATES = "zoned dates"
+
+    @classmethod
+    def of_date(cls, cell: object) -> TimeFormat | None:
+        """Return the format of a date, None for what is no date.
+
+        >>> TimeFormat.of_date("2024-01-01T12:00Z"), TimeFormat.of_date("soon")
+        (<TimeFormat.ZONED_DATES: 'zoned dates'>, None)
+        """
+        date = parse_date(cell)
+        return None if date is None else cls.DATES if date.tzinfo is None else cls.ZONED_DATES
+
+    @property
+    def description(self) -> str:
+        """The format as a message calls it."""
+        return {"dates": "dates without a time zone", "zoned dates": "dates with a time zone"}.get(self, self)
+
+
+def as_numbers(column: Column) -> NDArray[np.float64]:
+    """Return a column as float64 (n,), NaN for what is no number.
+
+    >>> as_numbers(["1.5", " 2 ", "", "1_0", 3, True, None])
+    array([1.5, 2. , nan, nan, 3. , nan, nan])
+    """
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind not in "biuf":
+            return np.full(len(column), np.nan)
+        with np.errstate(over="ignore"):  # of a longdouble
+            return column.astype(np.float64)
+    return np.fromiter(map(_number, column), np.float64, len(column))
+
+
+def as_vectors(column: Column, width: int | None) -> NDArray[np.float64]:
+    """Return a column of lists as float64 (n, width), NaN for what is no number and for lists of another length.
+
+    A width of None stands for a column of numbers, (n, 1).
+
+    >>> as_vectors([[1, 2], [3], [4, None]], 2)
+    array([[ 1.,  2.],
+           [nan, nan],
+           [ 4., nan]])
+    """
+    if width is None:
+        return as_numbers(column)[:, None]
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return column
+    vectors = np.full((len(column), width), np.nan)
+    for i, cell in enumerate(column):
+        if isinstance(cell, list) and len(cell) == width:
+            vectors[i] = as_numbers(cell)
+    return vectors
+
+
+def is_number(cell: object) -> bool:
+    """Tell whether a cell holds a number, perhaps an infinite one."""
+    return _number(cell) == _number(cell)
+
+
+def _number(cell: object) -> float:
+    if isinstance(cell, (str, int, float)) and not isinstance(cell, bool):
+        try:
+            if not isinstance(cell, str) or "_" not in cell:
+                return float(cell)
+        except (OverflowError, ValueError):
+            pass
+    return np.nan
+
+
+def parse_date(cell: object) -> datetime | None:
+    """Return an ISO 8601 date, in UTC if it names a time zone; None if it is none, or not in the years 1 to 9999."""
+    try:
+        date = datetime.fromisoformat(cell.strip()) if isinstance(cell, str) else None
+        return date if date is None or date.tzinfo is None else date.astimezone(UTC)
+    except (OverflowError, ValueError):
+        return None
+
+
+def describe_fault(cell: object, width: int | None = None) -> str:
+    """Say why a cell is no finite number, or, given a width, no list of so many."""
+    if width is not None:
+        entries = cell.tolist() if isinstance(cell, np.ndarray) else cell
+        if not isinstance(entries, list) or len(entries) != width:
+            return f"{quote(entries)} is not a list of {width} numbers, as in the first row"
+        cell = next(entry for entry in entries if not np.isfinite(_number(entry)))
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return "the cell is empty"
+    if is_number(cell) or str(cell).strip().lower().lstrip("+-") == "nan":
+        return f"{quote(cell)} is not a finite number"
+    return f"{quote(cell)} is not a number"
+
+
+def quote(cell: object) -> str:
+    """Return a cell as a message shows it: on one line, and not too long."""
+    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "…" + text[-1]
+
+
+def select(column: Column, mask: NDArray[np.bool_]) -> Column:
+    """Return the cells that a mask (n,) selects."""
+    if isinstance(column, list):
+        return [cell for cell, selected in zip(column, mask.tolist(), strict=True) if selected]
+    if isinstance(column, np.ndarray):
+        return column[mask]
+    import pyarrow as pa
+
+    return column.filter(pa.array(mask))

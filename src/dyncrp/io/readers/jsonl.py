@@ -1,0 +1,68 @@
+"""JSON lines: an object on each line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, BinaryIO
+
+from dyncrp.io.readers.base import Rows, Selection
+from dyncrp.io.readers.lines import LinesReader, Piece
+
+
+class JsonLinesReader(LinesReader):
+    """An object on each line, whose keys are the columns: those of the first one, which also says how long lists are.
+
+    Blank lines are skipped.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
+        super().__init__(file, name, selection, most_rows)
+        pieces = self._pieces()
+        held = []
+        first: dict[str, Any] | None = None
+        for piece in pieces:
+            held.append(piece)
+            first = next((row for _, row in _read(piece) if isinstance(row, dict)), None)
+            if first is not None or (piece.content.strip() and not selection.skip_bad):
+                break
+        if not any(piece.content.strip() for piece in held):
+            raise self.error(" is empty")
+        if first is None:
+            line, fault = next(row for piece in held for row in _read(piece))
+            raise self.error(f", line {line}: {fault}")
+        lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
+        self._resolve(list(first), lists.get)
+        self._first = chain(held, pieces)
+
+    def _beginning(self) -> Iterator[Piece]:
+        return iter(self._first)
+
+    def _parse(self, piece: Piece) -> Rows:
+        lines, broken = [], {}
+        objects: list[dict[str, Any]] = []
+        for line, row in _read(piece):
+            if isinstance(row, str):
+                broken[len(objects)] = row
+                row = {}
+            lines.append(line)
+            objects.append(row)
+        columns = {name: [row.get(name) for row in objects] for name in self._columns_read}
+        return self._rows_of(columns, len(objects), lambda i: f"line {lines[i]}", broken)
+
+
+def _read(piece: Piece) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Yield the line and the object of each row, or what is wrong with it."""
+    for at, line in enumerate(io.StringIO(piece.text, newline="\n")):
+        if line.isspace():
+            continue
+        row: dict[str, Any] | str
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                row = 'a row must be an object, such as {"x": 1.5}'
+        except (ValueError, RecursionError) as error:
+            row = f"not JSON: {getattr(error, 'msg', error)}"
+        yield piece.line + at, row

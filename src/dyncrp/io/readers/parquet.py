@@ -1,0 +1,140 @@
+"""Parquet, through Arrow."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from dyncrp.io.files import FileError
+from dyncrp.io.readers.base import BLOCK, Place, Reader, Rows, Selection
+
+
+class ParquetReader(Reader):
+    """Columns of numbers in Parquet. A pipe is copied to a temporary file, since the end says what is where."""
+
+    def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
+        super().__init__(file, name, selection, most_rows)
+        self.parquet = self._open()
+        schema = self.parquet.schema_arrow
+        self._resolve(schema.names, self._width)
+        self.types = {column: _value_type(schema.field(column).type) for column in self._columns_read}
+        from pyarrow import types
+
+        for column in self.columns:
+            kind = self.types[column]
+            if self.widths[column] is not None:
+                kind = kind.value_type
+            if not (
+                types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+            ):
+                raise self.error(f", column {column!r}: it holds {self.types[column]}, not numbers")
+
+    def _open(self) -> Any:
+        try:
+            from pyarrow import parquet
+        except ModuleNotFoundError:
+            raise FileError("Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
+        if not self.seekable:
+            copy = tempfile.TemporaryFile()  # noqa: SIM115 - the reader closes it
+            shutil.copyfileobj(self.file, copy)
+            self.file = copy
+            self.seekable = True
+        try:
+            return parquet.ParquetFile(self.file)
+        except Exception as error:  # damaged bytes make the reader raise almost anything
+            raise self._read_error(error) from error
+
+    def _width(self, name: str) -> int | None:
+        """Return how long the lists of a column are, by its type or by the first of them."""
+        kind = _value_type(self.parquet.schema_arrow.field(name).type)
+        if not hasattr(kind, "value_type") or not hasattr(kind, "value_field"):
+            return None
+        if hasattr(kind, "list_size"):
+            return int(kind.list_size)
+        try:
+            batch = next(self.parquet.iter_batches(1, columns=[name], use_threads=False), None)
+            first = None if batch is None else batch.column(0).to_pylist()[0]
+        except Exception as error:  # damaged bytes make the reader raise almost anything
+            raise self._read_error(error) from error
+        return len(first) if first else 1
+
+    def _read_error(self, error: Exception) -> Exception:
+        return self.error(f" is not a readable Parquet file: {' '.join(str(error).split())}")
+
+    def progress(self, place: Place) -> float:
+        """Rows read, of all rows."""
+        return place["row"] / max(self.parquet.metadata.num_rows, 1)
+
+    def kept_type(self, name: str) -> Any:
+        """Return the type that the column has."""
+        return self.types[name]
+
+    def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
+        begin = 0 if place is None else place["row"]
+        metadata = self.parquet.metadata
+        if begin > metadata.num_rows:
+            raise self.error(f" is not the same as before: it has {metadata.num_rows} rows, but {begin} were read")
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        group = skipped = 0
+        while group < len(sizes) and skipped + sizes[group] <= begin:
+            skipped += sizes[group]
+            group += 1
+        groups = list(range(group, len(sizes)))
+        step = max(1, min(self.most_rows, BLOCK // (8 * (len(self.features) + len(self.kept)))))
+        batches = self.parquet.iter_batches(
+            step, row_groups=groups, columns=list(self._columns_read), use_threads=False
+        )
+        at = skipped
+        while groups:
+            try:
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                if at + batch.num_rows <= begin:
+                    at += batch.num_rows
+                    continue
+                batch = batch.slice(max(begin - at, 0))
+                cells = {name: batch.column(name).cast(kind) for name, kind in self.types.items()}
+                features = {name: _features(cells[name], width) for name, width in self.widths.items()}
+                kept = {name: cells[name] for name in self.kept}
+                times = None if self.selection.time_column is None else _times(kept[self.selection.time_column])
+            except Exception as error:  # damaged bytes make the reader raise almost anything
+                raise self._read_error(error) from error
+            first = max(at, begin)
+            at = first + batch.num_rows
+            yield Rows(batch.num_rows, features, times, kept, lambda i, first=first: f"row {first + i}"), {}  # type: ignore[misc]
+
+
+def _value_type(kind: Any) -> Any:
+    """Return the type of a column whose words are written out, if it has a dictionary: each batch may have its own."""
+    return kind.value_type if hasattr(kind, "index_type") else kind
+
+
+def _features(column: Any, width: int | None) -> Any:
+    """Return numbers as float64 (n,), lists of numbers as (n, width), or lists of several lengths as they are."""
+    if width is None:
+        return _numbers(column)
+    if column.null_count or not all(length == width for length in column.value_lengths().to_pylist()):
+        return column.to_pylist()
+    return _numbers(column.flatten()).reshape(len(column), width)
+
+
+def _numbers(column: Any) -> Any:
+    """Return numbers as float64, NaN for what is missing."""
+    return column.cast("double", safe=False).to_numpy(zero_copy_only=False)
+
+
+def _times(column: Any) -> Any:
+    """Return dates as datetime64, numbers as float64, and anything else as it is."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_timestamp(kind) or types.is_date(kind):
+        unit = kind.unit if types.is_timestamp(kind) else "ms"
+        return column.cast(pa.timestamp(unit)).to_numpy(zero_copy_only=False)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return _numbers(column)
+    return column.to_pylist()

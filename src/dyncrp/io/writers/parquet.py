@@ -1,0 +1,131 @@
+"""Labelled rows as Parquet, through Arrow."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from io import BufferedWriter
+from typing import Any
+
+from dyncrp.io.files import FileError, sync_folder
+from dyncrp.io.readers import Reader
+from dyncrp.io.readers.cells import Column
+from dyncrp.io.writers.base import Writer, plain_values
+
+ROWS_IN_GROUP = 1 << 16
+
+
+class ParquetWriter(Writer):
+    """Parquet: Arrow batches in a file beside it, which become the Parquet file at the end."""
+
+    def __init__(self, path: str, reader: Reader) -> None:
+        super().__init__(path, reader)
+        try:
+            import pyarrow as pa
+        except ModuleNotFoundError:
+            raise FileError("Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
+
+        kinds = {"row": pa.int64(), "table": pa.int64(), "probability": pa.float64(), "novelty": pa.float64()}
+        kinds |= {name: reader.kept_type(name) or pa.string() for name in reader.kept}
+        self.schema = pa.schema([(_utf8(name), kinds[name]) for name in self.names])
+        self._finished = False
+
+    @classmethod
+    def files(cls, path: str) -> tuple[str, ...]:
+        """Return the result, the batches, and what becomes the result."""
+        return path, path + ".part", path + ".whole"
+
+    @property
+    def growing(self) -> str:
+        """The file of batches; once it is finished, the result."""
+        return self.path if self._finished else self.path + ".part"
+
+    def _head(self) -> bytes:
+        return self.schema.serialize().to_pybytes()
+
+    def _encode(self, columns: list[Column]) -> bytes:
+        import pyarrow as pa
+
+        arrays = [
+            column
+            if isinstance(column, pa.Array)
+            else pa.array(_texts(column) if kind == pa.string() else column, kind)
+            for column, kind in zip(columns, self.schema.types, strict=True)
+        ]
+        return pa.record_batch(arrays, schema=self.schema).serialize().to_pybytes()
+
+    def resume(self, length: int, tail: str, finished: bool) -> None:
+        """Continue after this many bytes; the batches of a finished output are made again from the Parquet file."""
+        if finished:
+            self._unfinish(length, tail)
+            length, tail = self.length, self.tail()
+        super().resume(length, tail, finished)
+
+    def _unfinish(self, length: int, tail: str) -> None:
+        """Make the batches from the Parquet file if it is unchanged; its last bytes describe all its groups of rows."""
+        from pyarrow import parquet
+
+        self._finished, self.length = True, length
+        try:
+            same = os.path.getsize(self.path) == length and self.tail() == tail
+        except FileNotFoundError:
+            raise FileError(f"{self.path} is missing, and the checkpoint continues it") from None
+        if not same:
+            raise FileError(f"{self.path} has changed since the checkpoint, so it cannot be continued")
+        self._finished = False
+        try:
+            with parquet.ParquetFile(self.path) as whole, BufferedWriter(self._open_empty()) as file:
+                file.write(self._head())
+                for batch in whole.iter_batches(ROWS_IN_GROUP, use_threads=False):
+                    file.write(batch.cast(self.schema).serialize())
+                self.length = file.tell()
+        except FileError:
+            raise
+        except (OSError, ValueError) as error:
+            raise FileError(f"{self.path} cannot be continued: {error}") from None
+
+    def finish(self) -> None:
+        """Write the Parquet file beside its place, sync it and rename it; groups of rows have a fixed size."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        beside = self.path + ".whole"
+        try:
+            with open(beside, "wb") as file:
+                with open(self.growing, "rb") as batches, parquet.ParquetWriter(file, self.schema) as writer:
+                    held: list[Any] = []
+                    for batch in pa.ipc.open_stream(batches):
+                        held.append(batch)
+                        while sum(len(batch) for batch in held) >= ROWS_IN_GROUP:
+                            whole = pa.Table.from_batches(held)
+                            writer.write_table(whole.slice(0, ROWS_IN_GROUP).combine_chunks(), ROWS_IN_GROUP)
+                            held = whole.slice(ROWS_IN_GROUP).to_batches()
+                    if held:
+                        writer.write_table(pa.Table.from_batches(held).combine_chunks(), ROWS_IN_GROUP)
+                os.fsync(file.fileno())
+            os.replace(beside, self.path)
+            sync_folder(self.path)
+            self._finished, self.length = True, os.path.getsize(self.path)
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(beside)
+            if isinstance(error, OSError):
+                raise OSError(error.errno, error.strerror, self.path) from None
+            raise
+
+    def clean(self) -> None:
+        """Remove the batches."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path + ".part")
+
+
+def _texts(column: Column) -> list[str | None]:
+    """Return a column for Arrow as text."""
+    cells = (value if isinstance(value, str) or value is None else json.dumps(value) for value in plain_values(column))
+    return [None if cell is None else _utf8(cell) for cell in cells]
+
+
+def _utf8(text: str) -> str:
+    """Return text that Arrow takes: question marks for what is no UTF-8."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,1 @@
+"""Jobs: a run over a file that survives any stop, its checkpoint and its timeline; and the demonstrations."""

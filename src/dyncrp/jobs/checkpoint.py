@@ -1,0 +1,87 @@
+"""The checkpoint of a run: all that is needed to resume it, in one file that is replaced in one step."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.io import files, model_file
+from dyncrp.io.readers import Chunk, Place
+from dyncrp.jobs.timeline import Timeline
+from dyncrp.mixture import DynamicalMixture
+
+ROWS_IN_FINGERPRINT = 1000
+TIMELINE = "timeline_"  # how the names of the arrays of a timeline begin
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run.
+
+    options: what a resumed run must agree with. input, output: their names; output_path: the output without links.
+    length, tail: of the output, see ``Writer``. place: where to continue reading. n_rows, n_bad: rows labelled, and
+    rows skipped. fingerprint: of the input, see ``Fingerprint``. finished: whether the input came to its end. model:
+    None before the first row.
+    """
+
+    options: dict[str, Any]
+    input: str
+    output: str
+    output_path: str
+    length: int
+    tail: str
+    place: Place
+    n_rows: int
+    n_bad: int
+    fingerprint: list[Any]
+    finished: bool
+    model: DynamicalMixture | None
+    timeline: Timeline
+
+    def write(self, path: str) -> None:
+        """Write the file, in place of the one before."""
+        plain = [field.name for field in fields(self) if field.name not in ("model", "timeline")]
+        arrays: dict[str, NDArray[Any]] = {TIMELINE + name: array for name, array in self.timeline.arrays().items()}
+        if self.model is not None:
+            arrays["model"] = np.frombuffer(self.model.to_bytes(), dtype=np.uint8)
+        files.write(path, model_file.dumps({"run": {name: getattr(self, name) for name in plain}}, arrays))
+
+    @classmethod
+    def read(cls, path: str) -> Checkpoint | None:
+        """Read a file that ``write`` wrote; None if it holds a model. Anything else is a ``ValueError``."""
+        config, arrays = model_file.loads(Path(path).read_bytes(), path)
+        if "run" not in config:
+            return None
+        model = DynamicalMixture.from_bytes(arrays.pop("model").tobytes()) if "model" in arrays else None
+        try:
+            timeline = Timeline()
+            timeline.restore({name.removeprefix(TIMELINE): array for name, array in arrays.items()})
+            return cls(**config["run"], model=model, timeline=timeline)
+        except (LookupError, TypeError) as error:
+            raise ValueError(f"{path} is not a readable checkpoint: {error}") from error
+
+
+class Fingerprint:
+    """A digest of the first rows, by which an input is recognised."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self._numbers, self._times = hashlib.sha256(), hashlib.sha256()
+
+    def add(self, chunk: Chunk, most: int = ROWS_IN_FINGERPRINT) -> None:
+        """Take in rows, as long as there are fewer than ``most``."""
+        part = slice(0, max(most - self.n_rows, 0))
+        self.n_rows += len(chunk.X[part])
+        self._numbers.update(chunk.X[part].tobytes())
+        if chunk.times is not None:
+            self._times.update(np.ascontiguousarray(chunk.times[part]).tobytes())
+
+    @property
+    def digest(self) -> str:
+        """The digest so far."""
+        return self._numbers.hexdigest() + self._times.hexdigest()

@@ -1,0 +1,108 @@
+"""The built-in jobs: a stream and a building whose clusters are known, and what several models find in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from dyncrp.datasets import Mixture, Rooms, rooms
+from dyncrp.dynamics import Dynamics, Exponential, Stationary
+from dyncrp.families import Bernoulli, Gaussian
+from dyncrp.metrics import Agreement, Returns, agreement, returns
+from dyncrp.mixture import DynamicalMixture
+
+FAMILY = Gaussian(variance=1.0, prior_variance=25.0)  # of the stream
+VISIT = 25.0  # observations in one visit to a cluster, on average
+NEW = 0.12  # the share of visits that go to a new cluster
+OTHER_SEEDS = range(20)
+
+
+class System(NamedTuple):
+    """A model that takes part: what it is told of the truth, and how to make one for a stream."""
+
+    told: str
+    make: Callable[[Mixture], Any]
+
+
+UNTOLD = "DynamicalMixture()"  # the one whose clusters are drawn
+SYSTEMS = {
+    UNTOLD: System("nothing", lambda stream: DynamicalMixture()),
+    "plain CRP": System("variances", lambda stream: DynamicalMixture(FAMILY, Stationary(), alpha=1.0)),
+    "k-means, offline": System(
+        "number of clusters", lambda stream: KMeans(len(stream.parameters), n_init=10, random_state=0)
+    ),
+}
+
+N_ROOMS = 6
+SIGHTINGS = Bernoulli(a=0.01, b=0.3)  # most landmarks are out of sight
+# Dynamics, and an alpha with which some ten places are expected of 3,000 steps.
+ROOM_MODELS: dict[str, tuple[Dynamics, float]] = {
+    "sticky": (0.999 * Exponential(5.0) + 0.001 * Stationary(), 0.02),
+    "exponential": (Exponential(20.0), 0.07),
+    "plain CRP": (Stationary(), 1.5),
+}
+
+
+@dataclass(frozen=True)
+class Places:
+    """What one model made of a building: labels (N,), agreement with the rooms, returns to them, and evidence."""
+
+    labels: NDArray[np.int64]
+    agreement: Agreement
+    returns: Returns
+    log_evidence: float
+
+
+def sample_rooms(n: int, seed: int) -> Rooms:
+    """Draw a building and n steps through it."""
+    return rooms(n, n_rooms=N_ROOMS, seed=seed)
+
+
+def find_rooms(house: Rooms, dynamics: Dynamics, alpha: float) -> Places:
+    """Cluster what was seen on a walk."""
+    model = DynamicalMixture(SIGHTINGS, dynamics, alpha).fit(house.visibility)
+    back = returns(house.rooms, model.labels_, ignore=[0])
+    return Places(model.labels_, agreement(house.rooms, model.labels_), back, model.log_evidence_)
+
+
+def sample_stream(n: int, seed: int) -> Mixture:
+    """Draw n observations in two dimensions: visits to clusters, some of them new, the others to any of the old ones.
+
+    >>> X, labels, means = sample_stream(300, seed=0)
+    >>> X.shape, len(np.unique(labels)) == len(means)
+    ((300, 2), True)
+    """
+    rng = np.random.default_rng(seed)
+    labels = np.zeros(n, dtype=np.int64)
+    n_clusters = 1
+    for i in range(1, n):
+        labels[i] = labels[i - 1]
+        if rng.random() < 1.0 / VISIT:
+            if n_clusters == 1 or rng.random() < NEW:
+                labels[i] = n_clusters
+                n_clusters += 1
+            else:
+                labels[i] = (labels[i] + rng.integers(1, n_clusters)) % n_clusters
+    means = FAMILY.sample_parameters(n_clusters, 2, rng)
+    return Mixture(FAMILY.sample(means[labels], rng), labels, means)
+
+
+def cluster(stream: Mixture) -> dict[str, Any]:
+    """Return every system by its name, fitted to the stream."""
+    return {name: system.make(stream).fit(stream.observations) for name, system in SYSTEMS.items()}
+
+
+def other_scores(n: int) -> Iterator[list[float]]:
+    """Yield the AMI of every system on a stream of n observations, for one seed after the other, on all cores."""
+    return Parallel(n_jobs=-1, return_as="generator")(delayed(_scores)(n, seed) for seed in OTHER_SEEDS)
+
+
+def _scores(n: int, seed: int) -> list[float]:
+    stream = sample_stream(n, seed)
+    return [agreement(stream.labels, model.labels_).ami for model in cluster(stream).values()]

@@ -1,0 +1,303 @@
+"""A run over a file: read, learn, write, and continue after any stop as if there had been none.
+
+The order keeps that promise: rows are written and synced before a checkpoint says that they are, and the checkpoint
+replaces the one before it in one step. Whatever was written after the last checkpoint is cut off and written again.
+The first checkpoint comes before the output, so that an output without one is never ours to cut.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dyncrp.checks import BadRow, as_times
+from dyncrp.io.readers import Chunk, Place, Reader
+from dyncrp.io.writers import Writer
+from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
+from dyncrp.jobs.stop import Stop, Stopped
+from dyncrp.jobs.timeline import Timeline
+from dyncrp.mixture import DynamicalMixture
+from dyncrp.spec import ModelSpec
+
+MOST_ROWS_IN_CHUNK = 1 << 16  # a chunk is also bounded in bytes
+MOST_FAULTS_NAMED = 5
+MOST_NAMES_JOINED = 10
+
+
+class Run:
+    """Labels the rows of a reader with a model and writes them.
+
+    checkpoint: where to keep the state, if anywhere. every: after how many rows at the latest, beside a chunk. options:
+    plain values that a checkpoint must agree with to be resumed.
+
+    n_rows: labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first of them since the
+    start or the resumption.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        writer: Writer,
+        model: DynamicalMixture,
+        *,
+        checkpoint: str | None = None,
+        every: int = 100_000,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.reader, self.writer, self.model = reader, writer, model
+        self.checkpoint, self.every, self.options = checkpoint, every, options or {}
+        self.timeline = Timeline()
+        self.n_rows = self.n_bad = 0
+        self.faults: list[str] = []
+        self.place: Place = {"row": 0, "offset": 0}
+        self._resumed: Checkpoint | None = None
+        self._fingerprint = Fingerprint()
+        self._n_unsaved = 0
+        self._started = False
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint; one without rows only tells which output may be started again."""
+        if checkpoint.model is None or not checkpoint.n_rows:
+            if checkpoint.output_path != os.path.realpath(self.writer.path):
+                raise ValueError(
+                    f"--output was {checkpoint.output!r} at the checkpoint, but is {self.writer.path!r} now"
+                )
+            return
+        for name, now in self.options.items():
+            before = checkpoint.options.get(name)
+            if before != now:
+                raise ValueError(f"{name} was {before!r} at the checkpoint, but is {now!r} now")
+        self.model, self.timeline, self.place = checkpoint.model, checkpoint.timeline, checkpoint.place
+        self.n_rows, self.n_bad = checkpoint.n_rows, checkpoint.n_bad
+        self._resumed = checkpoint
+
+    @property
+    def progress(self) -> float | None:
+        """The share of the input that is done, None if that is unknown."""
+        return self.reader.progress(self.place)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the model has seen rows."""
+        return hasattr(self.model, "n_tables_")
+
+    @property
+    def n_to_learn_from(self) -> int:
+        """How many rows the model must see first to learn what is unknown."""
+        return 0 if self.fitted or self._spec.given is not None else self._spec.warmup
+
+    def execute(self, stop: Stop, report: Callable[[Run], object], starting: Callable[[int], object]) -> None:
+        """Label all remaining rows; ``report`` is called after each chunk, ``starting`` before the first.
+
+        Raises ``Stopped`` when asked to stop, with everything saved.
+        """
+        self._check_features()
+        finished = self._resumed is not None and self._resumed.finished
+        chunks = self._chunks()
+        least, held = self.n_to_learn_from, list[Chunk]()
+        while True:
+            try:
+                stop.waiting = not self.reader.seekable
+                chunk = next(chunks, None)
+            finally:
+                stop.waiting = False
+            if chunk is not None:
+                held.append(self._check_rows(chunk))
+                if sum(len(chunk.rows) for chunk in held) < max(least, 1) and stop.signal is None:
+                    continue
+            if stop.signal is not None and least:
+                raise Stopped(stop.signal)
+            if held or not finished:
+                self._start()
+                n_held = sum(len(chunk.rows) for chunk in held)
+                if n_held:
+                    if not self.fitted:
+                        starting(min(least, n_held))
+                    self._label(held)
+                least = 0
+                self._advance(held)
+                held = []
+                report(self)
+            if stop.signal is not None:
+                self.save()
+                raise Stopped(stop.signal)
+            if chunk is None:
+                break
+            if self._n_unsaved >= self.every:
+                self.save()
+        if self._started:
+            self.save()
+            self.writer.finish()
+            self.save(finished=True)
+            self.writer.clean()
+
+    def save(self, *, finished: bool = False) -> None:
+        """Write a checkpoint, if there is a file for it."""
+        if self.checkpoint is None:
+            return
+        if self._started:
+            self.writer.sync()
+        Checkpoint(
+            options=self.options,
+            input=self.reader.name,
+            output=self.writer.path,
+            output_path=os.path.realpath(self.writer.path),
+            length=self.writer.length,
+            tail=self.writer.tail() if self._started else "",
+            place=self.place,
+            n_rows=self.n_rows,
+            n_bad=self.n_bad,
+            fingerprint=[self._fingerprint.n_rows, self._fingerprint.digest],
+            finished=finished,
+            model=self.model if self.fitted else None,
+            timeline=self.timeline,
+        ).write(self.checkpoint)
+        self._n_unsaved = 0
+
+    @property
+    def _spec(self) -> ModelSpec:
+        return ModelSpec.resolve(**self.model.get_params(deep=False))
+
+    def _start(self) -> None:
+        """Open the output, at the latest moment: a finished one is left alone if there is nothing to add."""
+        if self._started:
+            return
+        before = self._resumed
+        if before is None:
+            self.save()
+        self._started = True
+        if before is None:
+            self.writer.start()
+        else:
+            self.writer.resume(before.length, before.tail, before.finished)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """Yield the remaining chunks, if the input begins as it did."""
+        for chunk in self.reader.chunks() if self._resumed is None else self._remaining(*self._resumed.fingerprint):
+            self._fingerprint.add(chunk)
+            yield chunk
+
+    def _remaining(self, n_rows: int, digest: str) -> Iterator[Chunk]:
+        """Yield the chunks after the checkpoint, if the first rows have the digest."""
+        chunks = self.reader.chunks()
+        last: list[Chunk] = []
+        while self._fingerprint.n_rows < n_rows:
+            last = list(islice(chunks, 1))
+            if not last:
+                raise self.reader.error(f" is not the same as before: it ended after {self._fingerprint.n_rows} rows")
+            self._fingerprint.add(last[0], n_rows)
+        if self._fingerprint.digest != digest:
+            raise self.reader.error(" is not the same as before: it begins with other rows")
+        if self.reader.seekable:
+            yield from self.reader.chunks(self.place)
+            return
+        begin, end = self.place["row"], 0
+        for chunk in chain(last, chunks):
+            end = chunk.place["row"]
+            if end > begin:
+                yield chunk.after(begin)
+        if end < begin:
+            raise self.reader.error(f" is not the same as before: it ended after {end} rows, but {begin} were read")
+
+    def _check_features(self) -> None:
+        """Hold the input to the features of the model, by name and in order; or by number, if they have no names."""
+        if not self.fitted:
+            return
+        wanted, found = getattr(self.model, "feature_names_in_", None), self.reader.features
+        if wanted is None and len(found) != self.model.n_features_in_:
+            raise ValueError(
+                f"the model has {self.model.n_features_in_} features, but {self.reader.name} has {len(found)}: "
+                f"{join_names(found)}"
+            )
+        if wanted is not None and tuple(wanted) != found:
+            raise ValueError(
+                f"the model was learnt on the features {join_names(wanted)}, but those of {self.reader.name} are "
+                f"{join_names(found)}: select them with --columns, in the same order"
+            )
+
+    def _check_rows(self, chunk: Chunk) -> Chunk:
+        """Return the rows that the family takes; skip others, or raise an error that says where they are."""
+        if not len(chunk.rows):
+            return chunk
+        family = self.model.family_ if self.fitted else self._spec.family
+        try:
+            family.check(chunk.X)
+            return chunk
+        except ValueError as error:
+            if not self.reader.selection.skip_bad or not isinstance(error, BadRow):
+                self._refuse(error, [chunk])
+        faults: dict[int, str] = {}
+        for i in range(len(chunk.rows)):
+            try:
+                family.check(chunk.X[i : i + 1])
+            except BadRow as error:
+                faults[i] = self._describe(error, chunk, i)
+        mask = np.ones(len(chunk.rows), dtype=bool)
+        mask[list(faults)] = False
+        return chunk.select(mask, chunk.bad + list(faults.values()))
+
+    def _describe(self, error: BadRow, chunk: Chunk, i: int) -> str:
+        """Say what is wrong with the i-th row of a chunk, and where in the input that is."""
+        column = "" if error.column is None else f", column {self.reader.features[error.column]!r}"
+        return f"{chunk.where(int(chunk.rows[i]))}{column}: {error.reason}"
+
+    def _refuse(self, error: ValueError, chunks: list[Chunk]) -> NoReturn:
+        """Raise an error that names the input, and where in it the row is, given the chunks of the call."""
+        if not isinstance(error, BadRow):
+            raise self.reader.error(f": {error}") from error
+        i = error.row
+        for chunk in chunks:
+            if i < len(chunk.rows):
+                break
+            i -= len(chunk.rows)
+        raise self.reader.error(f", {self._describe(error, chunk, i)}") from error
+
+    def _label(self, chunks: list[Chunk]) -> None:
+        """Learn from chunks in one call, and write the result."""
+        chunks = [chunk for chunk in chunks if len(chunk.rows)]
+        X = np.concatenate([chunk.X for chunk in chunks])
+        dates = [chunk.times for chunk in chunks if chunk.times is not None]
+        times = np.concatenate(dates) if dates else None
+        fresh = not self.fitted
+        try:
+            with warnings.catch_warnings():  # of rows without names: the names were compared
+                warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+                self.model.partial_fit(X, times=times)
+        except ValueError as error:
+            self._refuse(error, chunks)
+        if fresh:
+            self.model.feature_names_in_ = np.array(self.reader.features, dtype=object)
+        shares = self.model.responsibilities_
+        probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
+        labels, novelty = self.model.labels_, self.model.novelty_
+        begin = 0
+        for chunk in chunks:
+            part = slice(begin, begin + len(chunk.rows))
+            self.writer.write(chunk.kept, chunk.rows, labels[part], probability[part], novelty[part])
+            begin = part.stop
+        clock = np.concatenate([chunk.rows for chunk in chunks]) if times is None else as_times(times, ordered=False)
+        self.timeline.add(clock.astype(np.float64), labels, novelty)
+        self.n_rows += len(X)
+        self._n_unsaved += len(X)
+
+    def _advance(self, chunks: list[Chunk]) -> None:
+        """Note that these chunks are done."""
+        for chunk in chunks:
+            self.place = chunk.place
+            self.n_bad += len(chunk.bad)
+            self.faults = (self.faults + chunk.bad)[:MOST_FAULTS_NAMED]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names with commas between them, the first ten of many.
+
+    >>> join_names("abcdefghijkl")
+    'a, b, c, d, e, f, g, h, i, j, … (12 in all)'
+    """
+    more = f", … ({len(names):,} in all)" if len(names) > MOST_NAMES_JOINED else ""
+    return ", ".join(names[:MOST_NAMES_JOINED]) + more

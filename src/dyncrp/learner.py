@@ -1,0 +1,119 @@
+"""Learner: a model with nothing unknown, at work on one stream. It owns the engine, the clock and a learning alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dyncrp.checks import Clock, as_times, positive
+from dyncrp.engine import make_engine
+from dyncrp.engine.types import Arrays, Engine, Float, Trace, concatenate
+from dyncrp.families import Family
+from dyncrp.learning.alpha import AlphaPosterior
+from dyncrp.spec import Hyperparameters, ModelSpec
+
+ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the next
+OF_ALPHA = "alpha_"  # how the names of its arrays begin in a file
+
+
+class Learner:
+    """Learns a stream of n_features, whose times are of one kind, with known hyperparameters."""
+
+    engine: Engine
+
+    def __init__(self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int) -> None:
+        model = spec.model(known)
+        self.dynamics, self.clock = known.dynamics, clock
+        self.engine = make_engine(model, n_features)
+        self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
+
+    @property
+    def family(self) -> Family:
+        """The family of the engine."""
+        return self.engine.model.family
+
+    @property
+    def alpha(self) -> float:
+        """What alpha is now."""
+        return self.engine.model.alpha
+
+    def times(self, given: ArrayLike | None, n: int) -> Float:
+        """Return the times of the next n rows as numbers: as given, or the index of arrival."""
+        if given is None:
+            begin = self.engine.n_observations
+            return np.arange(begin, begin + n, dtype=np.float64)
+        return as_times(given, n=n, last=self.engine.time)
+
+    def run(self, X: Float, times: Float) -> Trace:
+        """Learn from rows (n, D); after every hundredth, let alpha learn from the tables opened."""
+        engine, posterior = self.engine, self.alpha_posterior
+        if posterior is None:
+            return engine.run(X, times)
+        traces = []
+        begin = 0
+        while begin < len(X):
+            end = min(begin + ROWS_PER_ALPHA - engine.n_observations % ROWS_PER_ALPHA, len(X))
+            n_opened = engine.n_opened
+            trace = engine.run(X[begin:end], times[begin:end])
+            latest = np.maximum.reduceat(trace.indices, trace.indptr[:-1])  # the newest table in each row's record
+            for i in range(end - begin):
+                opened = bool(latest[i] >= n_opened)
+                n_opened += opened
+                posterior.update(float(times[begin + i]), opened=opened)
+            if engine.n_observations % ROWS_PER_ALPHA == 0:
+                engine.set_alpha(posterior.mean)
+            traces.append(trace)
+            begin = end
+        return concatenate(traces)
+
+    def widen(self, n_features: int) -> None:
+        """Let there be more features from now on, after those there are, in which all rows so far had 0."""
+        self.engine = self.engine.widen(n_features)
+
+    def config(self) -> dict[str, Any]:
+        """Return what a file must say beside ``arrays``, in plain values, families and dynamics."""
+        config = {
+            "hyperparameters": {"family": self.family, "dynamics": self.dynamics, "alpha": self.alpha},
+            "n_features": self.engine.n_features,
+            "clock": self.clock.value,
+        }
+        return config if self.alpha_posterior is None else config | {"prior_alpha": self.alpha_posterior.prior_mean}
+
+    def arrays(self) -> Arrays:
+        """Return all that the next row needs, to the bit."""
+        arrays = self.engine.arrays()
+        if self.alpha_posterior is not None:
+            arrays |= {OF_ALPHA + name: array for name, array in self.alpha_posterior.arrays().items()}
+        return arrays
+
+    @classmethod
+    def restore(cls, spec: ModelSpec, config: Mapping[str, Any], arrays: Arrays) -> Learner:
+        """Return a learner as ``config`` and ``arrays`` describe it; what does not fit together is a ``ValueError``."""
+        n_features, clock = config["n_features"], Clock(config["clock"])
+        if type(n_features) is not int or n_features < 1:
+            raise ValueError(f"its n_features is {n_features!r}")
+        known = Hyperparameters(**config["hyperparameters"])
+        if spec.family.known and type(known.family) is not type(spec.family):
+            raise ValueError(f"its family was given as {spec.family!r}, and is {known.family!r}")
+        if known.family.width not in (None, n_features):
+            raise ValueError(f"its family is for {known.family.width} features, and it has {n_features}")
+        if spec.learn_alpha and not known.dynamics.nonnegative:
+            raise ValueError("learn_alpha needs a kernel that is never negative")
+        widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
+        if n_features > max(widest, known.family.width or 0):  # before memory is taken for them
+            raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
+        learner = cls(spec, known, clock, n_features)
+        if learner.alpha_posterior is not None:
+            prior_mean = positive("prior alpha", config["prior_alpha"])
+            learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
+            names = [name for name in arrays if name.startswith(OF_ALPHA)]
+            learner.alpha_posterior.restore({name.removeprefix(OF_ALPHA): arrays[name] for name in names})
+            arrays = {name: array for name, array in arrays.items() if name not in names}
+        unknown = sorted(arrays.keys() - learner.engine.arrays().keys())
+        if unknown:
+            raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
+        learner.engine.restore(arrays)
+        return learner

@@ -1,0 +1,479 @@
+"""Rows come out the same in every format and in chunks of every size; what is wrong with an input is named."""
+
+import csv
+import io
+import json
+import re
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from dyncrp.io.files import FileError
+from dyncrp.io.readers import READERS, Selection, open_reader
+from dyncrp.io.readers.csv import CsvReader
+
+ROWS = [["2024-01-01T00:00:00", 'a "b", c', 1.5, -2.0], ["2024-01-01T00:00:07", "x\ny", 1e-300, 3.0]]
+ROWS += [[f"2024-01-01T00:01:{i:02}", f"n{i}", i / 7, 1e300 * i] for i in range(30)]
+NAMES = ["when", "name", "x", "y"]
+
+
+def write_rows(folder, format):
+    """Write the rows in a format and return the path."""
+    path = folder / f"rows.{format}"
+    if format == "csv":
+        quoted = [[t, '"' + name.replace('"', '""') + '"', repr(x), repr(y)] for t, name, x, y in ROWS]
+        path.write_text("\n".join(",".join(row) for row in [NAMES, *quoted]), newline="")
+    elif format == "jsonl":
+        path.write_text("\n\n".join(json.dumps(dict(zip(NAMES, row, strict=True))) for row in ROWS) + "\n")
+    elif format == "parquet":
+        columns = dict(zip(NAMES, zip(*ROWS, strict=True), strict=True))
+        columns["when"] = np.array(columns["when"], dtype="M8[us]")
+        parquet.write_table(pa.table(columns), path, row_group_size=10)
+    else:
+        seconds = [(np.datetime64(row[0]) - np.datetime64("2024-01-01")).astype(float) for row in ROWS]
+        np.save(path, np.array([[t, x, y] for t, (_, _, x, y) in zip(seconds, ROWS, strict=True)]))
+    return path
+
+
+def selection(format, **changes):
+    if format == "npy":
+        return Selection(columns=("1", "2"), time_column="0", keep=("1",), **changes)
+    return Selection(columns=("x", "y"), time_column="when", keep=("name",), **changes)
+
+
+@pytest.mark.parametrize("format", READERS)
+@pytest.mark.parametrize("most_rows", [1, 7, 1000])
+def test_every_format_gives_the_same_rows(tmp_path, format, most_rows):
+    with open_reader(str(write_rows(tmp_path, format)), format, selection(format), most_rows) as reader:
+        chunks = list(reader.chunks())
+        X = np.concatenate([chunk.X for chunk in chunks])
+        np.testing.assert_array_equal(X, [row[2:] for row in ROWS])
+        np.testing.assert_array_equal(np.concatenate([chunk.rows for chunk in chunks]), range(len(ROWS)))
+        times = np.concatenate([chunk.times for chunk in chunks])
+        wanted = np.array([row[0] for row in ROWS], dtype="M8[us]")
+        if format == "npy":
+            np.testing.assert_array_equal(times, (wanted - np.datetime64("2024-01-01")) / np.timedelta64(1, "s"))
+        else:
+            np.testing.assert_array_equal(times, wanted)
+            names = [cell for chunk in chunks for cell in list(chunk.kept["name"])]
+            assert [getattr(name, "as_py", lambda name=name: name)() for name in names] == [row[1] for row in ROWS]
+        assert reader.progress(chunks[-1].place) == 1.0
+        assert max(len(chunk.rows) for chunk in chunks) <= most_rows + 1
+        # and from the place after any chunk, the rest
+        for at in (0, len(chunks) // 2, len(chunks) - 1):
+            rest = list(reader.chunks(dict(chunks[at].place)))
+            np.testing.assert_array_equal(
+                np.concatenate([np.empty((0, 2)), *(chunk.X for chunk in rest)]), X[chunks[at].place["row"] :]
+            )
+
+
+def test_arrow_and_python_read_csv_alike(tmp_path, monkeypatch):
+    path = str(write_rows(tmp_path, "csv"))
+    with open_reader(path, "csv", selection("csv"), 9) as reader:
+        fast = list(reader.chunks())
+    monkeypatch.setattr(CsvReader, "_arrow", lambda self, width: None)
+    with open_reader(path, "csv", selection("csv"), 9) as reader:
+        slow = list(reader.chunks())
+    for one, other in zip(fast, slow, strict=True):
+        np.testing.assert_array_equal(one.X, other.X)
+        assert (one.kept, one.place) == (other.kept, other.place)
+        assert [one.where(i) for i in one.rows] == [other.where(i) for i in other.rows]
+
+
+def test_a_pipe_is_read_as_a_file_is(tmp_path, monkeypatch):
+    for format in READERS:
+        content = write_rows(tmp_path, format).read_bytes()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        with open_reader("-", format, selection(format), 9) as reader:
+            X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        np.testing.assert_array_equal(X, [row[2:] for row in ROWS])
+
+
+def read(path, format="csv", most_rows=100, **changes):
+    with open_reader(str(path), format, Selection(**changes), most_rows) as reader:
+        return list(reader.chunks())
+
+
+BAD = [
+    ("csv", "x,y\n1,2\n\n3,\n", {}, "line 4, column 'y': the cell is empty"),
+    ("csv", "x,y\n1,2\n3,abc\n", {}, "line 3, column 'y': 'abc' is not a number"),
+    ("csv", "x,y\n1,2\n3,nan\n", {}, "line 3, column 'y': 'nan' is not a finite number"),
+    ("csv", "x,y\n1,2\n3,1e999\n", {}, "line 3, column 'y': '1e999' is not a finite number"),
+    ("csv", "x,y\n1,2\n3,1_0\n", {}, "line 3, column 'y': '1_0' is not a number"),
+    ("csv", 'x,y\n"1\n",2\n3,\n', {}, "line 4, column 'y': the cell is empty"),
+    ("csv", "x,y\n1,2\n3\n", {}, "line 3: the row has 1 cell, but the first line has 2"),
+    ("csv", "x,y\n1,2\n3,4,5\n", {}, "line 3: the row has 3 cells, but the first line has 2"),
+    ("csv", 'x,y\n1,2\n3,"4\n', {}, "line 3: unexpected end of data"),
+    ("csv", 'x,y\n1,2\n3,"4"5\n', {}, "line 3: ',' expected after '\"'"),
+    ("csv", "x,y\n1,2\r3,4\n", {}, "line 2: a carriage return without a line feed; lines must end in a line feed"),
+    ("csv", "x,y\r1,2\r", {}, "line 1: a carriage return without a line feed"),
+    ("csv", "1,2\n3,4\n", {}, "line 1: the header has only numbers; give --no-header"),
+    ("csv", "", {}, " is empty"),
+    ("csv", "\n\n", {}, " is empty"),
+    ("csv", "x,y\n", {"columns": ("z",)}, " has no column 'z'; it has 'x', 'y'"),
+    ("csv", "x,x\n", {"columns": ("x",)}, " has 2 columns called 'x'"),
+    ("csv", "t\n1\n", {"time_column": "t"}, " has no columns to cluster"),
+    (
+        "csv",
+        "t,x\n1,2\n3,4\n2,5\n",
+        {"time_column": "t"},
+        "line 4, column 't': time runs backwards: 2.0 comes after 3.0",
+    ),
+    (
+        "csv",
+        "t,x\n1,2\nsoon,4\n",
+        {"time_column": "t"},
+        "line 3, column 't': 'soon' is not a time; the times are numbers",
+    ),
+    (
+        "csv",
+        "t,x\n2024-01-01,2\n7,4\n",
+        {"time_column": "t"},
+        "'7' is not a time; the times are dates without a time zone",
+    ),
+    (
+        "csv",
+        "t,x\n2024-01-01T00:00Z,2\n2024-01-02,4\n",
+        {"time_column": "t"},
+        "line 3, column 't': '2024-01-02' is not a time; the times are dates with a time zone",
+    ),
+    (
+        "csv",
+        "t,x\n2024-01-01T00:00+01:00,2\n2024-01-01T00:00+02:00,4\n",
+        {"time_column": "t"},
+        "time runs backwards: 2023-12-31T22:00:00.000000 comes after 2023-12-31T23:00:00.000000",
+    ),
+    (
+        "csv",
+        "t,x\n0001-01-01T00:00:00+05:00,2\n",
+        {"time_column": "t"},
+        "line 2, column 't': '0001-01-01T00:00:00+05:00' is not a time",
+    ),
+    ("jsonl", '{"x": 1}\n{"x": "two"}\n', {}, "line 2, column 'x': 'two' is not a number"),
+    ("jsonl", '{"x": 1}\n{"x": true}\n', {}, "line 2, column 'x': True is not a number"),
+    ("jsonl", '{"x": 1}\n{"y": 2}\n', {}, "line 2, column 'x': the cell is empty"),
+    ("jsonl", '{"x": 1}\n\n{"x": NaN}\n', {}, "line 3, column 'x': nan is not a finite number"),
+    ("jsonl", '{"x": 1}\n{"x": 1' + "0" * 400 + "}\n", {}, "line 2, column 'x': 1000"),
+    ("jsonl", '{"x": 1}\n{"x": \n', {}, "line 2: not JSON: Expecting value"),
+    ("jsonl", '{"x": 1}\n[1]\n', {}, 'line 2: a row must be an object, such as {"x": 1.5}'),
+    ("jsonl", "[" * 100_000 + "\n", {}, "line 1: not JSON: maximum recursion depth"),
+    ("jsonl", "\n", {}, " is empty"),
+]
+
+
+@pytest.mark.parametrize(("format", "content", "changes", "message"), BAD, ids=range(len(BAD)))
+def test_what_is_wrong_is_named(tmp_path, format, content, changes, message):
+    path = tmp_path / "bad"
+    path.write_text(content, newline="")
+    with pytest.raises(FileError) as error:
+        read(path, format, **changes)
+    assert str(error.value).startswith(str(path))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_time_runs_on_from_chunk_to_chunk(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("t,x\n1,2\n3,4\n2,5\n")
+    with pytest.raises(FileError, match=r"line 4, column 't': time runs backwards: 2\.0 comes after 3\.0"):
+        read(path, most_rows=1, time_column="t")
+
+
+def test_bad_rows_are_left_out_and_named(tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text("t,x\n1,1\n2,\n3,3,3\nlate,4\n5,5\n")
+    (chunk,) = read(path, skip_bad=True, time_column="t", keep=None)
+    assert chunk.rows.tolist() == [0, 4]
+    assert chunk.X.tolist() == [[1.0], [5.0]]
+    assert chunk.times.tolist() == [1.0, 5.0]
+    assert chunk.kept == {"t": ["1", "5"], "x": ["1", "5"]}
+    assert [fault.partition(":")[0] for fault in chunk.bad] == ["line 3, column 'x'", "line 4", "line 5, column 't'"]
+
+
+def test_no_header_a_mark_and_a_tab(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"\xef\xbb\xbf1\t2\r\n3\t4")
+    chunks = read(path, header=False, delimiter="\t", columns=("1", "0"))
+    assert [row for chunk in chunks for row in chunk.X.tolist()] == [[2.0, 1.0], [4.0, 3.0]]
+    path.write_bytes(b"\xef\xbb\xbfx\n1")
+    assert read(path, columns=("x",))[0].X.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_long_cell_is_read(tmp_path, monkeypatch, fast):
+    csv.field_size_limit(131_072)  # Python's own, as of a fresh process
+    if not fast:
+        monkeypatch.setattr("dyncrp.io.readers.csv.MOST_COLUMNS_FOR_ARROW", 0)
+    path = tmp_path / "long.csv"
+    path.write_text("x,note\n1," + "a" * 200_000 + "\n")
+    (chunk,) = read(path, columns=("x",), keep=("note",))
+    assert len(chunk.kept["note"][0]) == 200_000
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, format, coding):
+    path = tmp_path / "rows"
+    path.write_text("\ufeffx,y\n1,2\n", encoding=coding)
+    with pytest.raises(FileError, match="is in UTF-16, and must be in UTF-8: iconv"):
+        read(path, format)
+
+
+def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("dyncrp.io.readers.lines.LONGEST_LINE", 1 << 21)
+    path = tmp_path / "long.csv"
+    path.write_text("x\n" + "1" * (1 << 22))
+    with pytest.raises(FileError, match="line 2: a line, or a cell in quotes, is longer than 2 MiB"):
+        read(path)
+    path.write_text('x\n"' + "1\n" * (1 << 21))
+    with pytest.raises(FileError, match="line 2: a line, or a cell in quotes, is longer"):
+        read(path)
+
+
+@pytest.mark.slow
+def test_100_000_columns(tmp_path):
+    path = tmp_path / "wide.csv"
+    rows = np.arange(300_000.0).reshape(3, -1)
+    with path.open("w") as file:
+        file.write(",".join(f"c{i}" for i in range(100_000)) + "\n")
+        np.savetxt(file, rows, delimiter=",", fmt="%g")
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in read(path)]), rows)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "i2", "u8", "?"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_of_any_kind(tmp_path, dtype, order):
+    rows = np.arange(12).reshape(4, 3).astype(dtype, order=order)
+    np.save(tmp_path / "rows.npy", rows)
+    np.testing.assert_array_equal(
+        np.concatenate([chunk.X for chunk in read(tmp_path / "rows.npy", "npy", 3)]), rows.astype(float)
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array(["a"]), "must hold rows of numbers"),
+        (np.zeros((2, 2, 2)), "must hold rows of numbers"),
+        (np.zeros((2, 0)), "must hold rows of numbers"),
+        (np.array([[1.0], [np.inf]]), "row 1, column '0': inf is not a finite number"),
+        (np.zeros(1, dtype=[("a", "f8")]), "must hold rows of numbers"),
+        (np.array([object()]), "must hold rows of numbers"),
+    ],
+    ids=range(6),
+)
+def test_npy_without_rows_of_numbers(tmp_path, array, message):
+    np.save(tmp_path / "rows.npy", array, allow_pickle=True)
+    with pytest.raises(FileError, match=message):
+        read(tmp_path / "rows.npy", "npy")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_that_is_truncated(tmp_path, order):
+    np.save(tmp_path / "rows.npy", np.zeros((100, 3), order=order))
+    content = (tmp_path / "rows.npy").read_bytes()
+    (tmp_path / "rows.npy").write_bytes(content[:-4])
+    with pytest.raises(FileError, match="truncated: its header says 100 rows"):
+        read(tmp_path / "rows.npy", "npy", 30)
+
+
+def test_parquet_columns_of_text_are_no_features(tmp_path):
+    parquet.write_table(pa.table({"x": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(FileError, match="column 'x': it holds string, not numbers"):
+        read(tmp_path / "a.parquet", "parquet")
+
+
+def test_parquet_with_nothing_in_a_cell(tmp_path):
+    parquet.write_table(pa.table({"x": [1, 2, None]}), tmp_path / "a.parquet")
+    with pytest.raises(FileError, match="row 2, column 'x': nan is not a finite number"):
+        read(tmp_path / "a.parquet", "parquet")
+
+
+VECTORS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.5], [0.0, -1.0, 1e-300]]
+
+
+def write_lists(path, format, vectors, kind=None):
+    if format == "jsonl":
+        path.write_text("".join(json.dumps({"e": e, "x": i}) + "\n" for i, e in enumerate(vectors)))
+    else:
+        column = pa.array(vectors, kind or pa.list_(pa.float64()))
+        parquet.write_table(pa.table({"e": column, "x": np.arange(len(vectors))}), path, row_group_size=3)
+
+
+@pytest.mark.parametrize("most_rows", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("format", "kind"),
+    [
+        ("jsonl", None),
+        ("parquet", pa.list_(pa.float64())),
+        ("parquet", pa.large_list(pa.float64())),
+        ("parquet", pa.list_(pa.float64(), 3)),
+    ],
+)
+def test_a_column_of_lists_is_several_features(tmp_path, format, kind, most_rows):
+    path = tmp_path / "rows"
+    write_lists(path, format, VECTORS, kind)
+    with open_reader(str(path), format, Selection(columns=("x", "e")), most_rows) as reader:
+        X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        assert reader.features == ("x", "e[0]", "e[1]", "e[2]")
+    np.testing.assert_array_equal(X, np.column_stack([range(4), VECTORS]))
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([1.0], "[1.0] is not a list of 3 numbers, as in the first row"),
+        (None, "None is not a list of 3 numbers, as in the first row"),
+        ([1.0, float("nan"), 2.0], "nan is not a finite number"),
+        ([1.0, float("inf"), 2.0], "inf is not a finite number"),
+    ],
+)
+def test_a_list_that_is_not_like_the_first_is_named(tmp_path, format, bad, message):
+    path = tmp_path / "rows"
+    write_lists(path, format, [*VECTORS, bad, VECTORS[0]])
+    where = "line 5" if format == "jsonl" else "row 4"
+    with (
+        open_reader(str(path), format, Selection(columns=("e",)), 100) as reader,
+        pytest.raises(FileError, match=re.escape(f"{where}, column 'e': {message}")),
+    ):
+        list(reader.chunks())
+    with open_reader(str(path), format, Selection(columns=("e",), skip_bad=True), 100) as reader:
+        chunks = list(reader.chunks())
+    assert np.concatenate([chunk.rows for chunk in chunks]).tolist() == [0, 1, 2, 3, 5]
+    assert [fault.endswith(message) for chunk in chunks for fault in chunk.bad] == [True]
+
+
+def test_parquet_lists_of_text_are_no_features(tmp_path):
+    write_lists(tmp_path / "rows", "parquet", [["a"]], pa.list_(pa.string()))
+    with pytest.raises(FileError, match="column 'e': it holds list<element: string>, not numbers"):
+        open_reader(str(tmp_path / "rows"), "parquet", Selection(), 100)
+
+
+def test_reading_continues_only_after_the_same_rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x\n1\n2\n3\n4")
+    place = read(path, most_rows=2)[-1].place
+
+    def rest(content):
+        path.write_text(content)
+        with open_reader(str(path), "csv", Selection(), 10) as reader:
+            return [(chunk.X.tolist(), chunk.where(int(chunk.rows[0]))) for chunk in reader.chunks(dict(place))]
+
+    assert rest("x\n1\n2\n3\n4") == []
+    assert rest("x\n1\n2\n3\n4\n5\n") == [([[5.0]], "line 6")]
+    for changed in ("x\n1\n2\n3", "x\n1\n2\n9\n4\n"):
+        with pytest.raises(FileError, match="not the same as before"):
+            rest(changed)
+    with pytest.raises(FileError, match="line 5: the line has been continued"):
+        rest("x\n1\n2\n3\n44\n")
+
+
+def never_a_surprise(path, format, **changes):
+    """Read it; the only error may be a FileError of one line that names the file."""
+    message = f"{path} is fine"
+    try:
+        for chunk in read(path, format, most_rows=5, **changes):
+            assert np.all(np.isfinite(chunk.X))
+    except FileError as error:
+        message = str(error)
+    assert message.startswith(str(path))
+    assert len(message.splitlines()) == 1
+
+
+CELL = st.sampled_from(
+    ["1", "-2.5", "", '"', '""', '"a\nb"', "nan", "x", " 3 ", "1e999", "\x00", "\r", "é", "2024-01-01"]
+)
+LINE = st.lists(CELL, max_size=4).map(",".join)
+no_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+
+
+@no_fixture
+@given(lines=st.lists(LINE, max_size=6), skip_bad=st.booleans(), timed=st.booleans())
+def test_no_csv_is_a_surprise(tmp_path, lines, skip_bad, timed):
+    path = tmp_path / "any.csv"
+    path.write_text("\n".join(["x,y,t", *lines]), newline="")
+    never_a_surprise(path, "csv", skip_bad=skip_bad, time_column="t" if timed else None, keep=None)
+
+
+@no_fixture
+@given(content=st.binary(max_size=80), format=st.sampled_from(list(READERS)), skip_bad=st.booleans())
+def test_no_bytes_are_a_surprise(tmp_path, content, format, skip_bad):
+    path = tmp_path / "any"
+    path.write_bytes(content)
+    never_a_surprise(path, format, skip_bad=skip_bad)
+
+
+@no_fixture
+@given(
+    lines=st.lists(
+        st.sampled_from(['{"x": 1}', '{"x": []}', "{", "null", '{"x": 1, "t": "2024-01-01"}', '{"t": 3}', " "])
+    ),
+    skip_bad=st.booleans(),
+    timed=st.booleans(),
+)
+def test_no_json_is_a_surprise(tmp_path, lines, skip_bad, timed):
+    path = tmp_path / "any.jsonl"
+    path.write_text("\n".join(lines))
+    never_a_surprise(path, "jsonl", skip_bad=skip_bad, time_column="t" if timed else None, keep=None)
+
+
+@no_fixture
+@given(at=st.integers(0, 2000), byte=st.integers(0, 255), cut=st.none() | st.integers(0, 2000), data=st.data())
+def test_no_damage_is_a_surprise(tmp_path, at, byte, cut, data):
+    format = data.draw(st.sampled_from(["npy", "parquet"]))
+    content = bytearray(write_rows(tmp_path, format).read_bytes())
+    content[at % len(content)] = byte
+    path = tmp_path / "damaged"
+    path.write_bytes(content[: cut or len(content)])
+    never_a_surprise(path, format, columns=("1", "2") if format == "npy" else ("x", "y"), keep=None)
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize("keep", [(), ("x",)])
+def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
+    if not arrow:
+        monkeypatch.setattr(CsvReader, "_arrow", lambda self, width: None)
+    path = tmp_path / "rows.csv"
+    chosen = Selection(columns=("x",), time_column="t", keep=keep, delimiter=";", decimal=",")
+    path.write_text("t;x\n0,5;-0,614\n1;2\n1,25;1e-3\n")
+    with open_reader(str(path), "csv", chosen, 100) as reader:
+        chunk = next(reader.chunks())
+    np.testing.assert_array_equal(chunk.X[:, 0], [-0.614, 2.0, 1e-3])
+    np.testing.assert_array_equal(chunk.times, [0.5, 1.0, 1.25])
+    assert list(chunk.kept["x" if keep else "t"]) == (["-0,614", "2", "1e-3"] if keep else ["0,5", "1", "1,25"])
+    for line, column in (("2;1.234", "x"), ("2.5;1", "t")):  # thousands, perhaps
+        path.write_text(f"t;x\n{line}\n")
+        with (
+            open_reader(str(path), "csv", chosen, 100) as reader,
+            pytest.raises(FileError, match="has a decimal point") as fault,
+        ):
+            next(reader.chunks())
+        assert f"line 2: column '{column}'" in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a;b\n1;2\n", "'1;2' is not a number; --delimiter sets the character between cells"),
+        (
+            "a;b\n1,5;2,5\n",
+            "3 cells, but the first line has 1; --delimiter sets the character between cells",
+        ),
+        ("a,b\none,2\n", "'one' is not a number; --columns selects the columns to cluster"),
+        ("a,b\n1,2\none,2\n", "'one' is not a number"),
+        ('a,b\n1,"-0,614"\n', "'-0,614' is not a number; use --decimal , for decimal commas"),
+    ],
+)
+def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, hint):
+    (tmp_path / "rows.csv").write_text(text)
+    with (
+        open_reader(str(tmp_path / "rows.csv"), "csv", Selection(), 100) as reader,
+        pytest.raises(FileError, match=re.escape(hint) + "$"),
+    ):
+        next(reader.chunks())

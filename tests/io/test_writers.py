@@ -1,0 +1,261 @@
+"""What is written says all that was found, in every format, and can be cut back."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from dyncrp.io.files import FileError
+from dyncrp.io.readers import Selection, open_reader
+from dyncrp.io.writers import WRITERS
+
+CONTENT = (
+    '{"t": "2024-01-01", "x": 1, "note, %s": "a \\"b\\", c"}\n{"t": "2024-01-02", "x": 2.5, "note, %s": [1, null]}\n'
+)
+
+
+def results(n):
+    return np.arange(n), np.arange(n) % 2, np.full(n, 1 / 3), np.linspace(-1.0, 1e-300, n)
+
+
+def make(tmp_path, format, name="out"):
+    (tmp_path / "in.jsonl").write_text(CONTENT)
+    with open_reader(str(tmp_path / "in.jsonl"), "jsonl", Selection(("x",), "t", ("note, %s", "x")), 10) as reader:
+        return WRITERS[format](str(tmp_path / f"{name}.{format}"), reader), next(reader.chunks())
+
+
+def test_csv(tmp_path):
+    writer, chunk = make(tmp_path, "csv")
+    writer.start()
+    writer.write(chunk.kept, *results(2))
+    writer.close()
+    assert (tmp_path / "out.csv").read_text() == (
+        'row,t,"note, %s",x,table,probability,novelty\n'
+        '0,2024-01-01,"a ""b"", c",1,0,0.3333333333333333,-1.0\n'
+        '1,2024-01-02,"[1, null]",2.5,1,0.3333333333333333,1e-300\n'
+    )
+
+
+def test_json_lines(tmp_path):
+    writer, chunk = make(tmp_path, "jsonl")
+    writer.start()
+    writer.write(chunk.kept, *results(2))
+    writer.close()
+    first, second = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert list(first) == ["row", "t", "note, %s", "x", "table", "probability", "novelty"]
+    assert first["note, %s"] == 'a "b", c'
+    assert second == {
+        "row": 1,
+        "t": "2024-01-02",
+        "note, %s": [1, None],
+        "x": 2.5,
+        "table": 1,
+        "probability": 1 / 3,
+        "novelty": 1e-300,
+    }
+
+
+def test_parquet(tmp_path):
+    writer, chunk = make(tmp_path, "parquet")
+    writer.start()
+    writer.write(chunk.kept, *results(2))
+    writer.finish()
+    writer.clean()
+    writer.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
+    found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert found["note, %s"] == ['a "b", c', "[1, null]"]
+    assert found["novelty"] == [-1.0, 1e-300]
+    assert found["table"] == [0, 1]
+
+
+def test_columns_of_parquet_keep_their_type(tmp_path):
+    stamps = pa.array([1, None, 3_000_000_001], pa.timestamp("ns", "UTC"))
+    columns = {
+        "when": stamps,
+        "id": pa.array([1, 2, None], pa.int16()),
+        "x": [0.5, 1.0, 2.0],
+        "list": [[1], None, [2, 3]],
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
+    for format in WRITERS:
+        with open_reader(str(tmp_path / "in.parquet"), "parquet", Selection(("x",), None, None), 10) as reader:
+            writer = WRITERS[format](str(tmp_path / f"out.{format}"), reader)
+            writer.start()
+            writer.write(next(reader.chunks()).kept, *results(3))
+            writer.finish()
+            writer.close()
+    assert parquet.read_table(tmp_path / "out.parquet").select(list(columns)).equals(pa.table(columns))
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert rows[1].startswith("0,1970-01-01T00:00:00.000000001Z,1,0.5,[1],")
+    assert rows[2].startswith("1,,2,1.0,,")
+    assert rows[3].startswith('2,1970-01-01T00:00:03.000000001Z,,2.0,"[2, 3]",')
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[2])["list"] == [2, 3]
+
+
+def copy(tmp_path, reader, format):
+    """Copy all columns of an input; return where to."""
+    path = tmp_path / f"out.{format}"
+    writer = WRITERS[format](str(path), reader)
+    writer.start()
+    for chunk in reader.chunks():
+        writer.write(chunk.kept, *results(len(chunk.rows)))
+    writer.finish()
+    writer.close()
+    return path
+
+
+def test_dictionaries_are_written_out(tmp_path):
+    words = pa.array(["a", "b", "a"]).dictionary_encode()
+    columns = {"x": [0.5, 1.0, 2.0], "word": words, "number": pa.array([7, 8, 7]).dictionary_encode()}
+    for size in (3, 1):  # in one group of rows, and in several with dictionaries of their own
+        parquet.write_table(pa.table(columns), tmp_path / "in.parquet", row_group_size=size)
+        selection = Selection(("x", "number"), None, None)
+        with open_reader(str(tmp_path / "in.parquet"), "parquet", selection, 10) as reader:
+            found = parquet.read_table(copy(tmp_path, reader, "parquet")).to_pydict()
+        assert found["word"] == ["a", "b", "a"]
+        assert found["number"] == [7, 8, 7]
+
+
+@pytest.mark.parametrize("format", ["npy", "jsonl", "parquet"])
+def test_json_has_no_nan(tmp_path, format):
+    path, bad = tmp_path / f"in.{format}", [float("nan"), float("inf"), 1.5]
+    if format == "npy":
+        np.save(path, np.column_stack([bad, np.ones(3)]))
+    elif format == "jsonl":
+        path.write_text("".join(f'{{"0": {json.dumps(cell)}, "1": 1, "2": [{json.dumps(cell)}]}}\n' for cell in bad))
+    else:
+        parquet.write_table(pa.table({"0": bad, "1": np.ones(3), "2": [[cell] for cell in bad]}), path)
+    with open_reader(str(path), format, Selection(("1",), None, None), 10) as reader:
+        lines = copy(tmp_path, reader, "jsonl").read_text().splitlines()
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert [row["0"] for row in rows] == [None, None, 1.5]
+    assert [row.get("2", [row["0"]]) for row in rows] == [[None], [None], [1.5]]
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_a_longdouble_is_copied_as_float64(tmp_path, format):
+    np.save(tmp_path / "in.npy", np.array([[1.5], [0.1]], dtype=np.longdouble))
+    with open_reader(str(tmp_path / "in.npy"), "npy", Selection(("0",), None, None), 10) as reader:
+        path = copy(tmp_path, reader, format)
+    if format == "parquet":
+        assert parquet.read_table(path).to_pydict()["0"] == [1.5, 0.1]
+    else:
+        assert "0.1" in path.read_text()
+        assert "longdouble" not in path.read_text()
+
+
+def test_bytes_that_are_no_text_are_copied_as_they_were(tmp_path):
+    (tmp_path / "in.csv").write_bytes(b"x,\xff\n1,\xe9\xfe\n")
+    with open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, None), 10) as reader:
+        chunk = next(reader.chunks())
+        for format in WRITERS:
+            writer = WRITERS[format](str(tmp_path / f"out.{format}"), reader)
+            writer.start()
+            writer.write(chunk.kept, *results(1))
+            writer.finish()
+            writer.close()
+    assert parquet.read_table(tmp_path / "out.parquet").to_pydict()["?"] == ["??"]
+    assert (
+        tmp_path / "out.csv"
+    ).read_bytes() == b"row,x,\xff,table,probability,novelty\n0,1,\xe9\xfe,0,0.3333333333333333,-1.0\n"
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_an_output_is_resumed_from_any_length_it_had(tmp_path, format):
+    whole, chunk = make(tmp_path, format, "whole")
+    whole.start()
+    for _ in range(3):
+        whole.write(chunk.kept, *results(2))
+    whole.finish()
+    whole.close()
+    cut, _ = make(tmp_path, format, "cut")
+    cut.start()
+    cut.write(chunk.kept, *results(2))
+    cut.sync()
+    length, tail = cut.length, cut.tail()
+    cut.write(chunk.kept, *results(2))
+    cut._append(b"half a row, and much else" * 1000)
+    cut.close()
+    again, _ = make(tmp_path, format, "cut")
+    again.resume(length, tail, finished=False)
+    for _ in range(2):
+        again.write(chunk.kept, *results(2))
+    again.finish()
+    again.close()
+    assert (tmp_path / f"cut.{format}").read_bytes() == (tmp_path / f"whole.{format}").read_bytes()
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_an_output_that_changed_is_refused(tmp_path, format):
+    writer, chunk = make(tmp_path, format)
+    writer.start()
+    writer.write(chunk.kept, *results(2))
+    length, tail = writer.length, writer.tail()
+    writer.close()
+    path = tmp_path / f"out.{format}"
+    content = path.read_bytes()
+    for changed in (content[:-1], b"X" + content[1:]):
+        path.write_bytes(changed)
+        with pytest.raises(FileError, match="has changed since the checkpoint"):
+            make(tmp_path, format)[0].resume(length, tail, finished=False)
+        assert path.read_bytes() == changed
+    path.unlink()
+    with pytest.raises(FileError, match="is missing"):
+        make(tmp_path, format)[0].resume(length, tail, finished=False)
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_two_runs_cannot_write_one_output(tmp_path, format):
+    first, chunk = make(tmp_path, format)
+    first.start()
+    first.write(chunk.kept, *results(2))
+    before = (tmp_path / first.growing).read_bytes()
+    for begin in (lambda other: other.start(), lambda other: other.resume(first.length, first.tail(), False)):
+        with pytest.raises(FileError, match="is being written by another run"):
+            begin(make(tmp_path, format)[0])
+    assert (tmp_path / first.growing).read_bytes() == before
+    first.finish()
+    first.close()
+    again = make(tmp_path, format)[0]
+    again.resume(first.length, first.tail(), finished=True)
+    with pytest.raises(FileError, match="is being written by another run"):
+        make(tmp_path, format)[0].resume(first.length, first.tail(), finished=True)
+    again.close()
+
+
+def test_a_column_called_as_one_of_the_result_is_refused(tmp_path):
+    (tmp_path / "in.csv").write_text("x,table\n1,2\n")
+    with (
+        open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, None), 10) as reader,
+        pytest.raises(FileError, match="has a column 'table', which is also a column of the output"),
+    ):
+        WRITERS["csv"](str(tmp_path / "out.csv"), reader)
+
+
+def test_a_time_column_called_as_one_of_the_result_must_be_renamed(tmp_path):
+    (tmp_path / "in.csv").write_text("x,row\n1,2\n")
+    with (
+        open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), "row"), 10) as reader,
+        pytest.raises(FileError, match="has a column 'row', which is also a column of the output: rename it"),
+    ):
+        WRITERS["csv"](str(tmp_path / "out.csv"), reader)
+
+
+def test_groups_of_rows_in_parquet_do_not_depend_on_how_they_came(tmp_path, monkeypatch):
+    monkeypatch.setattr("dyncrp.io.writers.parquet.ROWS_IN_GROUP", 10)
+    (tmp_path / "in.csv").write_text("x\n1\n")
+    files = []
+    for sizes in ([25], [3] * 8 + [1], [10, 10, 5]):
+        with open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",)), 10) as reader:
+            writer = WRITERS["parquet"](str(tmp_path / "out.parquet"), reader)
+            writer.start()
+            for size in sizes:
+                writer.write({}, np.arange(size), np.zeros(size, dtype=int), np.ones(size), np.ones(size))
+            writer.finish()
+            writer.close()
+        files.append(parquet.ParquetFile(tmp_path / "out.parquet").metadata)
+    groups = [[file.row_group(i).num_rows for i in range(file.num_row_groups)] for file in files]
+    assert groups == [[10, 10, 5]] * 3

@@ -1,0 +1,541 @@
+"""Runs end with the same bytes, however they are cut, stopped, killed or short of disk."""
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+import dyncrp
+from dyncrp import DynamicalMixture
+from dyncrp.cli import app
+from dyncrp.io import files
+from dyncrp.io.writers import base
+from dyncrp.jobs.run import Run
+from dyncrp.jobs.stop import Stop, Stopped
+
+runner = CliRunner()
+KNOWN = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=100", "--alpha", "1"]
+KNOWN += ["--dynamics", "exponential(50)"]
+N = 300
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.csv"
+    write(path, N)
+    return path
+
+
+def write(path, n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(rng.choice([-9.0, 0.0, 9.0], size=(1000, 1)), 1.0, size=(1000, 2))[:n].tolist()
+    path.write_text("t,x,y\n" + "".join(f"{t / 2},{x!r},{y!r}\n" for t, (x, y) in enumerate(X)))
+
+
+def run(*arguments, code=0, **given):
+    done = runner.invoke(app, ["run", *map(str, arguments)], **given)
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done
+
+
+def label(path, output, *options, **given):
+    return run(path, "--time-column", "t", "--output", output, *KNOWN, *options, **given)
+
+
+def stopping_after(monkeypatch, n, number=signal.SIGTERM):
+    """Have a signal come after the n-th chunk."""
+    label_chunks, count = Run._label, []
+
+    def stop(self, chunks):
+        label_chunks(self, chunks)
+        count.append(1)
+        if len(count) == n:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(Run, "_label", stop)
+    return lambda: monkeypatch.setattr(Run, "_label", label_chunks)
+
+
+def test_the_output_says_what_the_model_does(source, tmp_path):
+    label(source, tmp_path / "out.csv", "--save", tmp_path / "model.npz", "--quiet")
+    table = np.genfromtxt(tmp_path / "out.csv", delimiter=",", names=True)
+    data = np.genfromtxt(source, delimiter=",", skip_header=1)
+    model = DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Exponential(50.0), 1.0).fit(
+        data[:, 1:], times=data[:, 0]
+    )
+    np.testing.assert_array_equal(table["row"], range(N))
+    np.testing.assert_array_equal(table["t"], data[:, 0])
+    np.testing.assert_array_equal(table["table"], model.labels_)
+    np.testing.assert_array_equal(table["novelty"], model.novelty_)
+    np.testing.assert_array_equal(table["probability"], model.responsibilities_.toarray().max(axis=1))
+    model.feature_names_in_ = np.array(["x", "y"], dtype=object)
+    assert DynamicalMixture.load(tmp_path / "model.npz").to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("blind", [False, True], ids=["all given", "some learnt"])
+def test_the_output_does_not_depend_on_cuts(source, tmp_path, suffix, blind, monkeypatch):
+    options = ["--quiet", "--set", "warmup=100"]
+    if blind:
+        monkeypatch.setitem(
+            globals(), "KNOWN", ["--family", "gaussian", "--set", "variance=1", "--dynamics", "stationary()"]
+        )
+    label(source, tmp_path / f"whole.{suffix}", *options)
+    label(source, tmp_path / f"cut.{suffix}", *options, "--checkpoint", tmp_path / "state", "--every", "7")
+    assert (tmp_path / f"cut.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+    assert not (tmp_path / f"cut.{suffix}.part").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_signal_saves_and_says_how_to_resume(source, tmp_path, monkeypatch, number, suffix):
+    label(source, tmp_path / f"whole.{suffix}")
+    kept = ["--checkpoint", tmp_path / "state", "--every", "50"]
+    again = stopping_after(monkeypatch, 3, number)
+    monkeypatch.setattr(sys, "argv", ["dyncrp", "run", "in.csv", "--columns", "a b"])
+    done = label(source, tmp_path / f"out.{suffix}", *kept, code=128 + number)
+    assert "stopped after 149 rows" in done.stderr
+    assert "resume with: dyncrp run in.csv --columns 'a b' --resume" in done.stderr
+    again()
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    done = label(source, tmp_path / f"out.{suffix}", *kept, "--resume")
+    assert "after row 149" in done.stderr
+    assert "151 rows in" in done.stderr
+    assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+
+
+def test_a_signal_without_a_checkpoint(source, tmp_path, monkeypatch):
+    stopping_after(monkeypatch, 1)
+    monkeypatch.setattr("dyncrp.cli.run.MOST_ROWS_IN_CHUNK", 50)
+    done = label(source, tmp_path / "out.csv", code=143)
+    assert "this run cannot be resumed: it has no --checkpoint" in done.stderr
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 50  # whole rows
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
+def test_an_input_that_has_grown(source, tmp_path, suffix, piped):
+    def go(n, output, *options):
+        write(source, n)
+        given = {"input": source.read_bytes()} if piped else {}
+        return label("-" if piped else source, output, "--format", "csv", *options, **given)
+
+    kept = [tmp_path / f"out.{suffix}", "--checkpoint", tmp_path / "state", "--every", "64"]
+    assert "starting from the first row" in go(120, *kept, "--resume").stderr
+    before = (tmp_path / f"out.{suffix}").read_bytes()
+    assert "0 rows in" in go(120, *kept, "--resume").stderr
+    assert (tmp_path / f"out.{suffix}").read_bytes() == before
+    done = go(N, *kept, "--resume")
+    assert "state is finished: looking for new rows after row 120" in done.stderr
+    assert "180 rows in" in done.stderr
+    go(N, tmp_path / f"whole.{suffix}")
+    assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
+def test_another_input_is_refused(source, tmp_path, piped):
+    kept = ["--checkpoint", tmp_path / "state", "--resume", "--format", "csv"]
+    original = source.read_text()
+
+    def go(code=0):
+        given = {"input": source.read_bytes()} if piped else {}
+        return label("-" if piped else source, tmp_path / "out.csv", *kept, code=code, **given)
+
+    go()
+    before = (tmp_path / "out.csv").read_bytes()
+    lines = original.splitlines(keepends=True)
+    other = ["0.0,5.0,5.0\n"]
+    for changed in (lines[:1] + lines[2:], lines[:1] + other + lines[2:], lines[:-1], lines[:50]):
+        source.write_text("".join(changed))
+        assert "not the same as before" in go(code=1).stderr
+    assert (tmp_path / "out.csv").read_bytes() == before
+
+
+def test_other_options_are_refused(source, tmp_path):
+    kept = ["--checkpoint", tmp_path / "state"]
+    label(source, tmp_path / "out.csv", *kept)
+    done = label(source, tmp_path / "out.csv", *kept, "--resume", "--set", "warmup=7", code=2)
+    assert "--set was ['prior_variance=100', 'variance=1'] at the checkpoint" in done.stderr
+    done = run(source, "--output", tmp_path / "out.csv", *KNOWN, *kept, "--resume", code=2)
+    assert "--time-column was 't' at the checkpoint, but is None now" in done.stderr
+
+
+def test_a_changed_output_is_refused(source, tmp_path):
+    kept = ["--checkpoint", tmp_path / "state", "--resume"]
+    label(source, tmp_path / "out.csv", *kept)
+    (tmp_path / "out.csv").write_text("mine\n")
+    write(source, N + 1)
+    assert "has changed since the checkpoint" in label(source, tmp_path / "out.csv", *kept, code=1).stderr
+    assert (tmp_path / "out.csv").read_text() == "mine\n"
+
+
+def test_a_changed_parquet_output_is_refused(source, tmp_path):
+    output = tmp_path / "out.parquet"
+    kept = ["--checkpoint", tmp_path / "state", "--resume"]
+    label(source, output, *kept)
+    whole = parquet.read_table(output)
+    write(source, N + 1)
+    for changed in (whole.slice(0, 200), whole.set_column(2, "table", [[7] * N])):
+        parquet.write_table(changed, output)
+        before = output.read_bytes()
+        assert "out.parquet has changed since the checkpoint" in label(source, output, *kept, code=1).stderr
+        assert output.read_bytes() == before
+    output.unlink()
+    assert "out.parquet is missing" in label(source, output, *kept, code=1).stderr
+    assert not (tmp_path / "out.parquet.part").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"text"])
+def test_a_damaged_checkpoint_is_refused(source, tmp_path, damage):
+    (tmp_path / "state").write_bytes(damage)
+    done = label(source, tmp_path / "out.csv", "--checkpoint", tmp_path / "state", "--resume", code=2)
+    assert "state is not a readable dyncrp model" in done.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_nothing_is_replaced_without_being_told(source, tmp_path):
+    output = tmp_path / "out.csv"
+    output.write_text("mine\n")
+    assert "out.csv exists: give --force to replace it" in label(source, output, code=2).stderr
+    assert output.read_text() == "mine\n"
+    label(source, output, "--force", "--checkpoint", tmp_path / "state")
+    assert output.read_text() != "mine\n"
+    output.unlink()
+    done = label(source, output, "--checkpoint", tmp_path / "state", code=2)
+    assert "state exists: give --resume to continue it, or --force to replace it" in done.stderr
+    source.write_text("t,x,y\n0,1,\n")
+    label(source, output, "--checkpoint", tmp_path / "state", "--force", code=1)
+    assert not (tmp_path / "state").exists()  # or --resume would continue another run
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_resume_without_its_checkpoint_cuts_no_output(source, tmp_path, suffix):
+    output = tmp_path / f"out.{suffix}"
+    label(source, output, "--checkpoint", tmp_path / "state")
+    before = output.read_bytes()
+    done = label(source, output, "--checkpoint", tmp_path / "stat", "--resume", code=2)
+    assert f"there is no checkpoint {tmp_path / 'stat'}, but {output} exists: give --force" in done.stderr
+    assert output.read_bytes() == before
+    if suffix == "parquet":
+        output.rename(f"{output}.part")
+        assert "out.parquet.part exists" in label(source, output, "--checkpoint", "stat", "--resume", code=2).stderr
+    label(source, output, "--checkpoint", tmp_path / "stat", "--resume", "--force")
+    assert output.read_bytes() == before
+
+
+def test_a_kill_before_the_first_row_can_be_resumed(source, tmp_path, monkeypatch):
+    label(source, tmp_path / "whole.csv")
+    output, kept = tmp_path / "out.csv", ["--checkpoint", tmp_path / "state", "--resume"]
+
+    def killed(self, chunks):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_label", killed)
+        label(source, output, *kept, code=1)
+    assert output.exists()
+    told = runner.invoke(app, ["info", str(tmp_path / "state")])
+    assert told.exit_code == 0, told.output
+    assert "a checkpoint without a model" in told.stdout
+    assert json.loads(runner.invoke(app, ["info", str(tmp_path / "state"), "--json"]).stdout)["rows labelled"] == 0
+    other = tmp_path / "other.csv"
+    other.write_text("mine\n")
+    assert "--output was" in label(source, other, *kept, code=2).stderr
+    assert other.read_text() == "mine\n"
+    assert "has no rows yet: starting from the first row" in label(source, output, *kept).stderr
+    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+class FullDisk:
+    """Lets so many bytes be written to files that grow."""
+
+    def __init__(self, monkeypatch, room):
+        self.room = room
+        real_open = open
+
+        def open_full(path, mode="r", *rest, **more):
+            file = real_open(path, mode, *rest, **more)
+            return _Full(file, self) if "buffering" in more else file
+
+        monkeypatch.setattr(base, "open", open_full, raising=False)
+
+
+class _Full:
+    def __init__(self, file, disk):
+        self.file, self.disk = file, disk
+
+    def write(self, content):
+        if not self.disk.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        n = self.file.write(content[: self.disk.room])
+        self.disk.room -= n
+        return n
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_full_disk_loses_nothing(source, tmp_path, monkeypatch, suffix):
+    label(source, tmp_path / f"whole.{suffix}")
+    kept = ["--checkpoint", tmp_path / "state", "--every", "50", "--resume"]
+    for room in (3000, 5000, 2000):
+        with monkeypatch.context() as patch:
+            FullDisk(patch, room)
+            done = label(source, tmp_path / f"out.{suffix}", *kept, code=1)
+            assert "No space left on device" in done.stderr
+            assert str(tmp_path / "out") in done.stderr
+    if suffix == "csv":
+        assert (tmp_path / "out.csv").read_bytes().endswith(b"\n")
+    label(source, tmp_path / f"out.{suffix}", *kept)
+    assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+
+
+def test_a_full_disk_at_a_checkpoint_loses_nothing(source, tmp_path, monkeypatch):
+    label(source, tmp_path / "whole.csv")
+    kept = ["--checkpoint", tmp_path / "state", "--every", "50", "--resume"]
+    write_file, count = files.write, []
+
+    def full(path, content):
+        count.append(1)
+        if len(count) % 3 == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
+        write_file(path, content)
+
+    monkeypatch.setattr(files, "write", full)
+    for _ in range(3):
+        assert "state: No space left on device" in label(source, tmp_path / "out.csv", *kept, code=1).stderr
+    monkeypatch.setattr(files, "write", write_file)
+    label(source, tmp_path / "out.csv", *kept)
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_bad_rows_stop_or_are_skipped(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n1,2\n3,\n4,5\n1e200,7\n8,9\n")
+    done = run(source, *KNOWN, code=1)
+    assert done.stderr == f"dyncrp: features: x, y\ndyncrp: {source}, line 3, column 'y': the cell is empty\n"
+    done = run(source, "--skip-bad", *KNOWN)
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
+    assert "2 bad rows skipped: line 3, column 'y': the cell is empty; line 5, column 'x': X must lie" in done.stderr
+
+
+def test_all_rows_bad_is_an_error(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n1,\n3,\n")
+    done = run(source, "--skip-bad", *KNOWN, "--quiet", code=1)
+    assert done.stderr == f"dyncrp: {source}: every row is bad, 2 in all: line 2, column 'y': the cell is empty\n"
+
+
+def test_a_row_that_the_family_refuses_is_named(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n1,0\n\n1,1\n1,0.5\n")
+    done = run(source, "--family", "bernoulli", "--set", "a=1", "--set", "b=1", code=1)
+    assert (
+        done.stderr.splitlines()[-1] == f"dyncrp: {source}, line 5, column 'y': Bernoulli takes 0 and 1 only, got 0.5"
+    )
+
+
+def test_a_model_continues(source, tmp_path):
+    lines = source.read_text().splitlines(keepends=True)
+    (tmp_path / "a.csv").write_text("".join(lines[:100]))
+    (tmp_path / "b.csv").write_text("".join(lines[:1] + lines[100:]))
+    label(source, tmp_path / "whole.csv", "--save", tmp_path / "whole.npz")
+    label(tmp_path / "a.csv", tmp_path / "a-out.csv", "--save", tmp_path / "model.npz")
+    model = ["--model", tmp_path / "model.npz"]
+    run(
+        tmp_path / "b.csv", "--time-column", "t", *model, "-o", tmp_path / "b-out.csv", "--save", tmp_path / "model.npz"
+    )
+    whole, a, b = (
+        [line.split(",", 1)[1] for line in (tmp_path / name).read_text().splitlines()[1:]]
+        for name in ("whole.csv", "a-out.csv", "b-out.csv")
+    )
+    assert a + b == whole
+    assert (tmp_path / "model.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+    kept = ["--time-column", "t", "-o", tmp_path / "c.csv", "--checkpoint", tmp_path / "state"]
+    run(tmp_path / "b.csv", "--model", tmp_path / "whole.npz", *kept, code=1)  # whose time is later
+    (tmp_path / "c.csv").unlink()
+    (tmp_path / "state").unlink()
+    label(tmp_path / "a.csv", tmp_path / "d.csv", "--save", tmp_path / "a.npz")
+    run(tmp_path / "b.csv", "--model", tmp_path / "a.npz", *kept)
+    assert "--model was" in run(tmp_path / "b.csv", *model, *kept, "--resume", code=2).stderr
+    assert "--model has its own family" in run(source, *model, "--alpha", "2", code=2).stderr
+    assert "learnt on the features x, y, but those of" in run(source, *model, code=2).stderr
+
+
+def test_a_model_knows_its_columns(source, tmp_path):
+    label(source, tmp_path / "out.csv", "--columns", "x,y", "--save", tmp_path / "model.npz")
+    assert DynamicalMixture.load(tmp_path / "model.npz").feature_names_in_.tolist() == ["x", "y"]
+    done = run(source, "--columns", "y,x", "--model", tmp_path / "model.npz", "-o", tmp_path / "other.csv", code=2)
+    assert f"learnt on the features x, y, but those of {source} are y, x: select them with --columns" in done.stderr
+    assert not (tmp_path / "other.csv").exists()
+    X = np.array([[0.0, 0.0], [9.0, 9.0]])
+    DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Stationary(), 1.0).fit(X).save(tmp_path / "nameless.npz")
+    run(source, "--columns", "y,x", "--model", tmp_path / "nameless.npz")
+    done = run(source, "--columns", "y", "--model", tmp_path / "nameless.npz", code=2)
+    assert "the model has 2 features, but" in done.stderr
+
+
+def test_an_input_without_rows(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n")
+    assert run(source, *KNOWN).stdout == "row,table,probability,novelty\n"
+    assert "has no rows" in run(source, *KNOWN, "--save", tmp_path / "model.npz", code=1).stderr
+    source.write_text("x,y\n1,2\n")
+    assert "there are hyperparameters to learn" in run(source, code=1).stderr
+
+
+def test_a_century_between_rows_and_extreme_values(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("when,x\n1850-01-01,1e-300\n1950-01-01T12:00:00.5,0\n2050-01-01,-1e-300\n2050-01-01,1e100\n")
+    done = run(source, "--time-column", "when", *KNOWN)
+    assert [line.split(",")[2] for line in done.stdout.splitlines()[1:]] == ["0", "1", "2", "3"]
+    source.write_text("x\n1e300\n")
+    assert (
+        "line 2, column 'x': X must lie within 1e+140 of the prior mean, got 1e+300"
+        in run(source, *KNOWN, code=1).stderr
+    )
+
+
+@pytest.mark.slow
+def test_200_kills_at_random_moments():
+    kills = Path(__file__).parents[1] / "kills.py"
+    environment = os.environ | {"PYTHONPATH": str(Path(dyncrp.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, kills, "200"], env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("all outputs the same\n")
+
+
+class Process:
+    """``dyncrp run -`` in a process of its own, fed through a pipe."""
+
+    def __init__(self, *arguments):
+        environment = os.environ | {"PYTHONPATH": str(Path(dyncrp.__file__).parents[1])}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dyncrp", "run", "-", "--format", "csv", *map(str, arguments)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def feed(self, text):
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def wait_for(self, path, n_lines):
+        """Wait until a file has that many lines, or the process ended."""
+        deadline = time.monotonic() + 120
+        while not path.exists() or path.read_bytes().count(b"\n") < n_lines:
+            assert self.process.poll() is None, self.process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def end(self):
+        out, err = self.process.communicate()
+        return self.process.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.slow
+def test_real_processes_interrupted_and_killed(source, tmp_path):
+    lines = source.read_text().splitlines(keepends=True)
+    label(source, tmp_path / "whole.csv")
+    output = tmp_path / "out.csv"
+    options = [
+        "--time-column",
+        "t",
+        *KNOWN,
+        "-o",
+        output,
+        "--checkpoint",
+        tmp_path / "state",
+        "--every",
+        "10",
+        "--resume",
+    ]
+    for number, upto in ((signal.SIGINT, 50), (signal.SIGKILL, 200), (signal.SIGTERM, 250)):
+        process = Process(*options)
+        process.feed("".join(lines[:upto]))
+        process.wait_for(output, upto)
+        process.process.send_signal(number)
+        code, _, err = process.end()
+        assert code == (-number if number == signal.SIGKILL else 128 + number)
+        if number != signal.SIGKILL:
+            assert f"stopped after {upto - 1} rows" in err  # waiting for a pipe does not keep it from stopping
+            assert "resume with: dyncrp run - --format csv" in err
+        assert "Traceback" not in err
+    label(source, output, "--format", "csv", "--checkpoint", tmp_path / "state", "--resume")
+    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_pipe_that_brings_nothing_can_be_interrupted(tmp_path):
+    process = Process(*KNOWN)
+    process.feed("t,x")
+    deadline = time.monotonic() + 60
+    while any(fcntl.ioctl(process.process.stdin, termios.FIONREAD, bytes(4))):  # until it has read that
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.process.send_signal(signal.SIGINT)
+    code, _, err = process.end()
+    assert (code, err) == (130, "dyncrp: stopped\n")
+
+
+@pytest.mark.slow
+def test_a_reader_that_has_seen_enough_ends_it_quietly(source):
+    process = Process("--time-column", "t", "--columns", "x,y", *KNOWN)
+    process.feed(source.read_text())
+    assert process.process.stdout.readline() == b"row,t,table,probability,novelty\n"
+    process.process.stdout.close()
+    more = source.read_text().splitlines(keepends=True)[-1] * 50
+    deadline = time.monotonic() + 60
+    while process.process.poll() is None and time.monotonic() < deadline:
+        try:
+            process.feed(more)
+        except BrokenPipeError:
+            break
+        time.sleep(0.05)
+    with suppress(BrokenPipeError):
+        process.process.stdin.close()
+    process.process.wait(60)
+    err = process.process.stderr.read()
+    process.process.stderr.close()
+    assert process.process.returncode == 0
+    assert b"Traceback" not in err
+    assert b"Error" not in err
+    assert b"dyncrp:" not in err.replace(b"dyncrp: compiling", b"")
+
+
+def test_info_of_a_checkpoint(source, tmp_path):
+    label(source, tmp_path / "out.csv", "--checkpoint", tmp_path / "state")
+    done = runner.invoke(app, ["info", str(tmp_path / "state"), "--json"])
+    found = json.loads(done.stdout)
+    assert (found["holds"], found["rows labelled"], found["finished"]) == ("a checkpoint", N, True)
+    assert found["options"]["--time-column"] == "t"
+
+
+def test_stop_takes_a_second_signal_at_once():
+    with Stop() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.signal == signal.SIGINT
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGINT)
+    with Stop() as stop:
+        stop.waiting = True
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGTERM)
