@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from typer.main import get_command
 
-from dyncrp.cli import app
+from dyncrp.cli.app import app
 
 main = get_command(app)  # made once, not in every fork
 ROWS = 800

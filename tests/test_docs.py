@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dyncrp
-from dyncrp.cli import app
+from dyncrp.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]

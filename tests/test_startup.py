@@ -67,3 +67,19 @@ def test_no_layout_of_the_input_is_compiled_for_anew():
     DynamicalMixture(Bernoulli(1.0, 1.0)).fit(frozen, times=times)
     DynamicalMixture(Bernoulli(1.0, 1.0)).fit(np.asfortranarray(X), times=spread)
     assert len(bernoulli.run.signatures) == compiled_for
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]], ids=" ".join)
+def test_help_does_not_wait_for_what_only_work_needs(arguments):
+    code = "import sys; from dyncrp.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "print([name for name in ('numpy', 'scipy', 'sklearn', 'pandas', 'matplotlib') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+
+
+def test_every_public_name_is_there():
+    code = "import dyncrp, sys; assert 'numpy' not in sys.modules; print([getattr(dyncrp, n) for n in dyncrp.__all__])"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert set(dyncrp.__all__) <= set(dir(dyncrp))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dyncrp.nothing

@@ -11,13 +11,19 @@
 The model is a mixture under the Dynamical Chinese Restaurant Process (Schaeffer et al. 2022).
 """
 
-from dyncrp import datasets
-from dyncrp.checks import BadRow
-from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-from dyncrp.families import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.process import DynamicalCRP
-from dyncrp.tuning import tune
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dyncrp import datasets
+    from dyncrp.checks import BadRow
+    from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
+    from dyncrp.families import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
+    from dyncrp.mixture import DynamicalMixture
+    from dyncrp.process import DynamicalCRP
+    from dyncrp.tuning import tune
 
 __version__ = "0.1.0"
 
@@ -37,3 +43,28 @@ __all__ = [
     "datasets",
     "tune",
 ]
+
+# Where the public names live. They are imported when they are first used, so that importing the package takes no time.
+_MODULES = {
+    "checks": ["BadRow"],
+    "dynamics": ["Exponential", "Hyperbolic", "LinearODE", "Oscillatory", "Stationary"],
+    "families": ["Bernoulli", "Gaussian", "NormalGamma", "VonMisesFisher"],
+    "mixture": ["DynamicalMixture"],
+    "process": ["DynamicalCRP"],
+    "tuning": ["tune"],
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(import_module(f"dyncrp.{module}"), name)
+            globals()[name] = value
+            return value
+    if name == "datasets":
+        return import_module("dyncrp.datasets")
+    raise AttributeError(f"module 'dyncrp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

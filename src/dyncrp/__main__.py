@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        from dyncrp.cli import app
+        from dyncrp.cli.app import app
     except ModuleNotFoundError as missing:
         if missing.name not in ("matplotlib", "rich", "typer"):
             raise

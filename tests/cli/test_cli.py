@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import dyncrp
 from dyncrp import DynamicalMixture
-from dyncrp.cli import app
+from dyncrp.cli.app import app
 
 runner = CliRunner()
 

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from dyncrp.cli import app
+from dyncrp.cli.app import app
 from dyncrp.jobs import demo as job
 
 runner = CliRunner()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dyncrp.cli import app
+from dyncrp.cli.app import app
 from dyncrp.io import model_file
 from dyncrp.jobs.checkpoint import Checkpoint
 

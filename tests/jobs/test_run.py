@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import dyncrp
 from dyncrp import DynamicalMixture
-from dyncrp.cli import app
+from dyncrp.cli.app import app
 from dyncrp.io import files
 from dyncrp.io.writers import base
 from dyncrp.jobs.run import Run

@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from dyncrp import plots
-from dyncrp.cli.paths import check_writable
 from dyncrp.jobs import demo as job
 from dyncrp.metrics import agreement
 
 COMPILING = "compiling the engine (the first time only)"
 
 
-def demo(
-    n: Annotated[
-        int | None, typer.Option("--n", min=10, help="Number of observations.", show_default="1500; rooms: 3000")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="20; rooms: 5")] = None,
-    figure: Annotated[Path, typer.Option(help="Where to draw it: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
-    rooms: Annotated[
-        bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
-    ] = False,
-) -> None:
-    """Sample a stream, or a walk through a building; cluster it, compare with the truth and draw it."""
-    check_writable(figure, "--figure", figure=True)
-    if rooms:
-        _demo_rooms(3000 if n is None else n, 5 if seed is None else seed, figure)
-    else:
-        _demo_stream(1500 if n is None else n, 20 if seed is None else seed, figure)
-
-
-def _demo_stream(n: int, seed: int, figure: Path) -> None:
+def demo_stream(n: int, seed: int, figure: Path) -> None:
+    """Cluster a stream of n observations, print the scores, and draw it."""
     console = Console()
     stream = job.sample_stream(n, seed)
     console.print(f"{n} observations from {len(stream.parameters)} clusters that come, go and come back")
@@ -73,7 +53,8 @@ def _demo_stream(n: int, seed: int, figure: Path) -> None:
     console.print(f"Figure: {figure}")
 
 
-def _demo_rooms(n: int, seed: int, figure: Path) -> None:
+def demo_rooms(n: int, seed: int, figure: Path) -> None:
+    """Cluster n steps through a building into places, print the scores, and draw it."""
     console = Console()
     house = job.sample_rooms(n, seed)
     console.print(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from dyncrp.cli.errors import print_result, report_errors
 from dyncrp.cli.model_text import as_options, brief, changed_settings
@@ -20,11 +19,8 @@ MOST_TABLES_SHOWN = 10
 LONGEST_SHOWN = 1000  # characters of options to paste
 
 
-def info(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model or a checkpoint.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show what a saved model or a checkpoint holds."""
+def show(file: Path, as_json: bool) -> None:
+    """Print what a file holds, as lines or as JSON."""
     with report_errors():
         try:
             checkpoint = Checkpoint.read(str(file))

@@ -1,4 +1,7 @@
-"""The options of the command line, in groups: a dataclass each, whose fields are options."""
+"""The options of the command line, in groups: a dataclass each, whose fields are options.
+
+What takes long to import is imported where it is used: help must be there at once.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from dyncrp.cli.errors import refuse
-from dyncrp.cli.model_text import parse_model
 from dyncrp.cli.paths import is_pipe
-from dyncrp.io.readers import READERS, SUFFIXES, Selection
-from dyncrp.io.writers import WRITERS
-from dyncrp.mixture import DynamicalMixture
+
+if TYPE_CHECKING:
+    from dyncrp.io.readers import Selection
+    from dyncrp.mixture import DynamicalMixture
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
@@ -70,6 +73,8 @@ class InputOptions:
 
     def resolve_format(self) -> str:
         """Return the format, as given or by the suffix."""
+        from dyncrp.io.readers import READERS, SUFFIXES
+
         if self.format is not None:
             if self.format not in READERS:
                 refuse(f"--format must be one of {', '.join(READERS)}, got {self.format}")
@@ -83,6 +88,8 @@ class InputOptions:
 
     def select(self, keep: str | None) -> Selection:
         """Return which columns to read, and how. keep: names of those to copy, or "all"."""
+        from dyncrp.io.readers import Selection
+
         default = "\t" if self.input.lower().endswith(".tsv") else ","
         delimiter = default if self.delimiter is None else self.delimiter
         if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
@@ -118,6 +125,9 @@ class OutputOptions:
 
     def resolve_format(self) -> str:
         """Return the format, as given or by the suffix; CSV to standard output."""
+        from dyncrp.io.readers import SUFFIXES
+        from dyncrp.io.writers import WRITERS
+
         suffix = Path(self.output).suffix.lower()
         found = self.output_format or ("csv" if self.output == "-" else SUFFIXES.get(suffix))
         if found not in WRITERS or (self.output_format is None and suffix == ".tsv"):
@@ -139,6 +149,8 @@ class ModelOptions:
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""
+        from dyncrp.cli.model_text import parse_model
+
         return parse_model(self.family, self.dynamics or [], self.alpha, self.settings or [], units=units)
 
 

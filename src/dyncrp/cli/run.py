@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -16,7 +16,7 @@ from dyncrp.checks import Clock
 from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import count, refuse, report_errors, say
 from dyncrp.cli.model_text import brief
-from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions, Quiet, expand_groups
+from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import Selection, open_reader
@@ -27,23 +27,17 @@ from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.mixture import DynamicalMixture
 
 
-@expand_groups
-def run(
+def run_file(
     reading: InputOptions,
     writing: OutputOptions,
     known: ModelOptions,
     saving: CheckpointOptions,
-    model: Annotated[Path | None, typer.Option(help="Continue with a saved model.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Where to save the model at the end.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw a timeline of the tables: PNG, SVG or PDF.")] = None,
-    quiet: Quiet = False,
+    model: Path | None,
+    save: Path | None,
+    plot: Path | None,
+    quiet: bool,
 ) -> None:
-    """Cluster the rows of a file: write the table, its probability and the novelty of each row, while reading.
-
-    Family, dynamics and alpha are learnt from the first rows unless they are given.
-
-    Exit codes: 0 done, 1 bad data or a bad file, 2 wrong usage, 130 or 143 stopped by Ctrl-C or SIGTERM.
-    """
+    """Check the options, label the rows, save the model and draw the timeline."""
     format, output_format, selection = reading.resolve_format(), writing.resolve_format(), reading.select(writing.keep)
     writer = WRITERS[output_format]
     files = writer.files(writing.output)

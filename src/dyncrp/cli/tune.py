@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 import dyncrp
 from dyncrp import plots
 from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import count, print_result, report_errors, say
 from dyncrp.cli.model_text import as_options, as_python, changed_settings
-from dyncrp.cli.options import InputOptions, ModelOptions, Quiet, expand_groups
+from dyncrp.cli.options import InputOptions, ModelOptions
 from dyncrp.cli.paths import check_writable
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader
@@ -23,14 +21,8 @@ from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
 LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 
 
-@expand_groups
-def tune(
-    reading: InputOptions,
-    known: ModelOptions,
-    plot: Annotated[Path | None, typer.Option(help="Draw what was tried: PNG, SVG or PDF.")] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Learn hyperparameters from the first rows, by evidence; print them as a command and as Python, to paste."""
+def tune_file(reading: InputOptions, known: ModelOptions, plot: Path | None, quiet: bool) -> None:
+    """Learn from the first rows, print the result and draw what was tried."""
     format, selection = reading.resolve_format(), reading.select(keep="all")
     if plot is not None:
         check_writable(plot, "--plot", figure=True)

@@ -1,0 +1,103 @@
+"""The commands and their options. What a command needs is imported when it runs, so that help is there at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import dyncrp
+from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions, Quiet, expand_groups
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Streaming, infinite, non-stationary clustering.",
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"dyncrp {dyncrp.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    n: Annotated[
+        int | None, typer.Option("--n", min=10, help="Number of observations.", show_default="1500; rooms: 3000")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="20; rooms: 5")] = None,
+    figure: Annotated[Path, typer.Option(help="Where to draw it: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
+    rooms: Annotated[
+        bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
+    ] = False,
+) -> None:
+    """Sample a stream, or a walk through a building; cluster it, compare with the truth and draw it."""
+    from dyncrp.cli.demo import demo_rooms, demo_stream
+    from dyncrp.cli.paths import check_writable
+
+    check_writable(figure, "--figure", figure=True)
+    if rooms:
+        demo_rooms(3000 if n is None else n, 5 if seed is None else seed, figure)
+    else:
+        demo_stream(1500 if n is None else n, 20 if seed is None else seed, figure)
+
+
+@app.command()
+@expand_groups
+def run(
+    reading: InputOptions,
+    writing: OutputOptions,
+    known: ModelOptions,
+    saving: CheckpointOptions,
+    model: Annotated[Path | None, typer.Option(help="Continue with a saved model.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Where to save the model at the end.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a timeline of the tables: PNG, SVG or PDF.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Cluster the rows of a file: write the table, its probability and the novelty of each row, while reading.
+
+    Family, dynamics and alpha are learnt from the first rows unless they are given.
+
+    Exit codes: 0 done, 1 bad data or a bad file, 2 wrong usage, 130 or 143 stopped by Ctrl-C or SIGTERM.
+    """
+    from dyncrp.cli.run import run_file
+
+    run_file(reading, writing, known, saving, model, save, plot, quiet)
+
+
+@app.command()
+@expand_groups
+def tune(
+    reading: InputOptions,
+    known: ModelOptions,
+    plot: Annotated[Path | None, typer.Option(help="Draw what was tried: PNG, SVG or PDF.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn hyperparameters from the first rows, by evidence; print them as a command and as Python, to paste."""
+    from dyncrp.cli.tune import tune_file
+
+    tune_file(reading, known, plot, quiet)
+
+
+@app.command()
+def info(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model or a checkpoint.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a saved model or a checkpoint holds."""
+    from dyncrp.cli.info import show
+
+    show(file, as_json)
