@@ -3,9 +3,8 @@
 The prequential log evidence Σ log p(x_n | x_<n) rates a model as a density. Real clusters are not quite Gaussian, and
 then ever narrower tables that tile them make a better density: evidence alone finds far too many. But where such tiles
 lie is an accident of the data. So each candidate is also asked to cluster one half of the rows, and the other half, and
-to label each half by the other's tables; the agreement is its reproducibility (the prediction strength of Tibshirani
-and Walther 2005, as adjusted mutual information). The evidence chooses among those that reproduce nearly as well as the
-best does.
+to label each half by the other's tables; the agreement is its reproducibility (``reproducibility.py``). The evidence
+chooses among those that reproduce nearly as well as the best does.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from dyncrp.engine import make_engine
 from dyncrp.engine.types import Model, Rules
 from dyncrp.families import Family
 from dyncrp.families.base import View
+from dyncrp.learning.reproducibility import reproducibility, split
 from dyncrp.spec import Hyperparameters, ModelSpec
 
 Float = NDArray[np.float64]
@@ -38,7 +38,6 @@ STEP_FACTORS = (
 SPREAD_ROUNDS = 8  # of asking clusters for their spread
 RUNS_PER_START = 3  # of the coarse grid, how many to a start of such rounds
 LEAST_GAIN = 0.05  # nats a number that they must bring: less only makes clusters narrower, and no better
-HALVINGS = 3  # random halves of the rows
 FEWEST_TO_SPLIT = 40  # rows; of fewer, all candidates are taken to reproduce
 ONE_TABLE_ALPHA = 1e-6  # at which no second table opens without need
 MOST_IN_ONE_TABLE = 0.99  # of the rows in one table: then there is nothing to reproduce
@@ -147,6 +146,7 @@ class _Search:
 
     def __init__(self, view: View, times: Float, n_jobs: int | None) -> None:
         self.view, self.Z, self.times, self.n_jobs = view, view.rows, times, n_jobs
+        self.halves = split(view.rows)
         self.tried: list[tuple[_Run, bool]] = []
         self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
 
@@ -164,7 +164,7 @@ class _Search:
                 continue
             if (
                 len(self.Z) < FEWEST_TO_SPLIT
-                or _reproducibility(end, self.Z) >= LEAST_SHARE_OF_BEST * self._most_reproducible()
+                or _reproduce(end, self.halves) >= LEAST_SHARE_OF_BEST * self._most_reproducible()
             ):
                 self.tried.append((end, True))
                 best = max(best, self._rescale(family, end), key=lambda run: run.log_evidence)
@@ -200,7 +200,7 @@ class _Search:
             groups.append(self._run_all([(families[0], dynamics, ONE_TABLE_ALPHA)]))
         leading = [group[self._best(group, [self._clusters(run) for run in group])] for group in groups]
         if len(self.Z) >= FEWEST_TO_SPLIT and len(leading) > 1:
-            agreement = self._parallel(_reproducibility, [(run, self.Z) for run in leading])
+            agreement = self._parallel(_reproduce, [(run, self.halves) for run in leading])
             leading = [run._replace(reproducibility=a) for run, a in zip(leading, agreement, strict=True)]
         least = max(LEAST_SHARE_OF_BEST * np.nanmax([0.0, *(run.reproducibility for run in leading)]), LEAST_REPRODUCED)
         admitted = [self._clusters(run) and not run.reproducibility < least for run in leading]
@@ -292,27 +292,11 @@ def _run(family: Family, dynamics: Dynamics, alpha: float, Z: Float, times: Floa
     return _Run(family, dynamics, alpha, engine.log_evidence, labels, engine.n_tables)
 
 
-def _reproducibility(run: _Run, Z: Float) -> float:
-    """Return how well the tables of either half label the other, as its own do: the mean of 2 × HALVINGS."""
-    from sklearn.metrics import adjusted_mutual_info_score
-
-    n = len(Z)
+def _reproduce(run: _Run, halves: list[Float]) -> float:
+    """Return how well a run's clusters reproduce; nan where there is nothing to reproduce, 0 where all is in pieces."""
+    n = len(run.labels)
     if np.max(np.bincount(run.labels)) >= MOST_IN_ONE_TABLE * n:  # so does an outlier against all the rest, trivially
         return np.nan
     if run.n_tables > n // 2:  # hardly a clustering
         return 0.0
-    model = Model(run.family, Stationary().modes(), run.alpha, Rules(), clip=False)
-    rng = np.random.default_rng(0)
-    agreement = []
-    for _ in range(HALVINGS):
-        order = rng.permutation(n)
-        halves = [run.family.check(Z[np.sort(part)]) for part in (order[: n // 2], order[n // 2 :])]
-        engines = [make_engine(model, Z.shape[1]) for _ in halves]
-        own = [
-            engine.run(half, np.arange(len(half), dtype=np.float64)).labels
-            for engine, half in zip(engines, halves, strict=True)
-        ]
-        for mine, half, other in zip(own, halves, engines[::-1], strict=True):
-            theirs = other.places(half, np.full(len(half), other.time))
-            agreement.append(adjusted_mutual_info_score(mine, theirs))
-    return float(np.mean(agreement))
+    return reproducibility(run.family, run.alpha, halves)
