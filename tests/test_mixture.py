@@ -851,3 +851,19 @@ def test_learn_one_takes_the_times_that_partial_fit_takes(t):
     with pytest.raises(ValueError, match="times"):
         model.learn_one([0.0], t)
     assert model.learn_one([0.0], 5) == model.learn_one([0.0], np.int8(5)) == 0
+
+
+def test_dates_are_no_index_of_arrival():
+    model = gaussian_model().fit(G[:2])
+    assert model.predict(G[:1], times=[5.0]).shape == (1,)
+    with pytest.raises(ValueError, match="a stream has one clock"):
+        model.predict(G[:1], times=[np.datetime64("2024-01-01")])
+
+
+def test_learn_one_makes_no_batch():
+    model = gaussian_model(family=Gaussian(1.0, 100.0))
+    assert [model.learn_one(x) for x in ([0.0], [9.0])] == [0, 1]
+    for name in ("labels_", "responsibilities_", "novelty_", "closed_ids_"):
+        with pytest.raises(AttributeError, match=f"no {name}, which describes the last batch"):
+            getattr(model, name)
+    assert model.partial_fit([[9.1]]).labels_.tolist() == [1]

@@ -158,8 +158,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def learn_one(self, x: ArrayLike, t: Any = None) -> int:
         """Learn from one observation x (D,) at time t and return its table: the fast path for loops.
 
-        The same as ``partial_fit([x], times=[t])``, except that ``labels_`` and ``responsibilities_`` stay those of
-        the last batch. The time t may be a number or a date; by default, it is the index of arrival.
+        The same as ``partial_fit([x], times=[t])``, except that what describes the last batch (``labels_``,
+        ``responsibilities_``, ``novelty_``, ``closed_ids_``) stays as it was. The time t may be a number or a date; by
+        default, it is the index of arrival.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))
@@ -191,7 +192,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         batch = self.__dict__.get("_trace")
         self.partial_fit(row, times=None if t is None else [t])
         label = int(self._trace.labels[0])
-        if batch is not None:
+        if batch is None:
+            del self._trace
+        else:
             self._trace = batch
         return label
 
@@ -199,7 +202,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
 
         Each row is judged by itself under the present state, at its own time (any time not before the latest
-        observation; by default, when the next observation is due).
+        observation; by default the latest time, or without times the next index).
         """
         engine = self.engine_
         places = engine.places(*self._validate(X, times))
@@ -236,8 +239,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if not hasattr(self, "_trace"):
             raise AttributeError(
-                f"this DynamicalMixture comes from a file, which does not keep the last batch, so it has no {name} "
-                "before the next call of fit or partial_fit"
+                f"this DynamicalMixture has no {name}, which describes the last batch: there was none since it was "
+                "loaded or began with learn_one. Call fit or partial_fit"
             )
         return self._trace
 
@@ -397,8 +400,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if times is None:
             now = engine.n_observations if learner.clock is Clock.INDEX else engine.time
             return rows, np.full(len(rows), now, dtype=np.float64)
-        if learner.clock is not Clock.INDEX:
-            learner.clock.check(Clock.of(times))
+        clock = Clock.of(times)
+        if (learner.clock, clock) != (Clock.INDEX, Clock.NUMBERS):  # an index is a number too
+            learner.clock.check(clock)
         return rows, as_times(times, n=len(rows), last=engine.time, ordered=False)
 
     def _check_names(self, X: ArrayLike, *, reset: bool = False) -> None:

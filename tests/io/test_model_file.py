@@ -655,7 +655,7 @@ def test_bytes_are_what_save_writes(tmp_path):
 @pytest.mark.parametrize("name", ["labels_", "responsibilities_", "novelty_", "evidence_"])
 def test_a_loaded_model_says_that_its_last_batch_was_not_kept(fitted, name):
     loaded = DynamicalMixture.from_bytes(fitted.to_bytes())
-    with pytest.raises(AttributeError, match=f"comes from a file, .*no {name}"):
+    with pytest.raises(AttributeError, match=f"no {name}"):
         getattr(loaded, name)
     if name != "evidence_":
         assert len(getattr(loaded.partial_fit([[0.0, 0.0]]), name).shape) > 0
