@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast lint bench bench-quick bench-real soak clean clean-cache
+.PHONY: demo test test-fast lint build sanitize bench bench-quick bench-real soak clean
 
 demo: .venv/ready
 	$(BIN)/dyncrp demo
@@ -20,6 +20,25 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# After a change of the C++: compile what changed and install it.
+build: .venv/ready
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . --config-settings=cmake.define.DYNCRP_WERROR=ON
+
+# The engine's tests on a copy whose extension has the address and undefined-behaviour sanitizers. An interpreter of its
+# own borrows the environment's packages, but not its start-up, which would lead to the other extension.
+SANITIZED := build/sanitized
+sanitize: .venv/ready
+	cmake -S . -B $(SANITIZED) -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDYNCRP_SANITIZE=ON
+	cmake --build $(SANITIZED) --parallel 2
+	rm -rf $(SANITIZED)/src && cp -r src $(SANITIZED)/src
+	cp $(SANITIZED)/_loop*.so $(SANITIZED)/src/dyncrp/engine/
+	cp $(SANITIZED)/_sweeps*.so $(SANITIZED)/src/dyncrp/baselines/
+	$(PYTHON) -m venv --without-pip $(SANITIZED)/venv
+	site=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))"); \
+	OMP_NUM_THREADS=1 PYTHONPATH=$(abspath $(SANITIZED)/src):$$site ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	$(SANITIZED)/venv/bin/python -m pytest tests/engine -n 2 -p no:cacheprovider
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -42,8 +61,5 @@ soak: .venv/bench
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	touch $@
 
-clean: clean-cache
-	rm -rf .venv
-
-clean-cache:
-	find src -name '*.nbi' -delete -o -name '*.nbc' -delete
+clean:
+	rm -rf .venv build

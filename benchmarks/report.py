@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 Row = dict[str, Any]
-PACKAGES = ("dyncrp", "numpy", "numba", "scikit-learn", "river")
+PACKAGES = ("dyncrp", "numpy", "scipy", "scikit-learn", "river")
 
 
 def count(value: float) -> str:

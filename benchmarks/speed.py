@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 HERE = Path(__file__).parent
 SECTIONS = ("peers", "families", "dynamics", "methods", "rows", "river", "growth", "tables", "startup")

@@ -28,7 +28,7 @@ def run(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
     """Yield the seconds that each program takes from start to end."""
     calls = [lambda code=code: _process(code) for code in PROGRAMS.values()]
     for call in calls:
-        call()  # fills the file cache and Numba's
+        call()  # fills the file cache
     seconds = best_seconds(calls, settings.processes)
     yield (
         "fresh processes",

@@ -1,72 +1,91 @@
-"""Start-up: importing compiles nothing, compiled code is kept on disk, and a disk that refuses is no error."""
+"""Start-up: what importing loads, and what happens where the extension was not built."""
 
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
+import warnings
 
 import numpy as np
 import pytest
 
 import dyncrp
-from dyncrp import Bernoulli, DynamicalMixture, Gaussian
-from dyncrp.engine import bernoulli
-
-PACKAGE = Path(dyncrp.__file__).parent
+from dyncrp import DynamicalMixture, Gaussian, engine
+from dyncrp.engine import LawEngine
 
 
-def python(code, **environment):
-    """Run ``code`` in a process of its own and return what it printed."""
-    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)} | environment
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+def python(code):
+    """Run ``code`` in a process of its own and return what it printed, and what it said on stderr."""
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return done.stdout.split(), done.stderr
 
 
-@pytest.mark.slow
-def test_import_does_not_load_the_compiler():
-    assert python("import sys, dyncrp; print('numba' in sys.modules)") == ["False"]
+def test_import_does_not_load_the_extension():
+    assert python("import sys, dyncrp; print('dyncrp.engine._loop' in sys.modules)")[0] == ["False"]
 
 
-@pytest.mark.slow
-def test_a_second_process_loads_compiled_code_from_disk():
-    DynamicalMixture(Gaussian(1.0, 9.0)).fit([[0.0], [1.0]])  # the first process is this one
-    code = """
-import dyncrp
-dyncrp.DynamicalMixture(dyncrp.Gaussian(1.0, 9.0)).fit([[0.0], [1.0]])
-from dyncrp.engine.gaussian import run
-print(sum(run.stats.cache_hits.values()), sum(run.stats.cache_misses.values()))
+# As if the extension had not been built.
+WITHOUT = """
+import sys
+sys.modules["dyncrp.engine._loop"] = sys.modules["dyncrp.baselines._sweeps"] = None
+import numpy as np
+from dyncrp import DynamicalMixture, Gaussian
 """
-    assert python(code) == ["1", "0"]
 
 
-@pytest.mark.slow
-def test_without_a_place_to_keep_it_code_is_compiled_again(tmp_path):
-    # Every place that compiled code could be kept in is, or lies below, a file. (Permissions would not stop root.)
-    shutil.copytree(PACKAGE, tmp_path / "dyncrp", ignore=shutil.ignore_patterns("__pycache__"))
-    obstacle = tmp_path / "dyncrp" / "engine" / "__pycache__"
-    obstacle.write_text("not a directory")
-    below = str(obstacle / "x")
-    code = """
-import dyncrp.engine.compiled, dyncrp.engine.special
-print(dyncrp.__file__, dyncrp.engine.special.digamma(1.0))
+def test_without_the_extension_the_law_computes_and_one_warning_says_so():
+    code = (
+        WITHOUT
+        + """
+X = np.array([[0.0], [9.0], [0.5]])
+models = [DynamicalMixture(Gaussian(1.0, 100.0)).fit(X) for _ in range(2)]
+print(*models[1].labels_, type(models[1].engine_).__name__)
 """
-    places = {"NUMBA_CACHE_DIR": below, "HOME": below, "XDG_CACHE_HOME": below, "PYTHONPATH": str(tmp_path)}
-    path, value = python(code, **places)
-    assert Path(path).is_relative_to(tmp_path)
-    assert abs(float(value) + np.euler_gamma) < 1e-12
+    )
+    printed, said = python(code)
+    assert printed == ["0", "1", "0", "LawEngine"]
+    assert said.count("RuntimeWarning") == 1
+    assert "Install a wheel, or a C++20 compiler" in said
 
 
-def test_no_layout_of_the_input_is_compiled_for_anew():
-    X, times = np.eye(4), np.arange(4.0)
-    DynamicalMixture(Bernoulli(1.0, 1.0)).fit(X, times=times)
-    compiled_for = len(bernoulli.run.signatures)
-    frozen, spread = np.eye(4), np.arange(8.0)[::2]
-    frozen.flags.writeable = times.flags.writeable = False
-    DynamicalMixture(Bernoulli(1.0, 1.0)).fit(frozen, times=times)
-    DynamicalMixture(Bernoulli(1.0, 1.0)).fit(np.asfortranarray(X), times=spread)
-    assert len(bernoulli.run.signatures) == compiled_for
+def test_without_the_extension_the_baselines_say_what_they_need():
+    code = (
+        WITHOUT
+        + """
+try:
+    import dyncrp.baselines
+except ImportError as error:
+    print(error)
+"""
+    )
+    assert " ".join(python(code)[0]).startswith("the baselines need dyncrp's C++ extension")
+
+
+def test_a_model_file_does_not_need_the_engine_that_wrote_it(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 2)) * 5.0
+    model = DynamicalMixture(Gaussian(1.0, 25.0)).fit(X[:30])
+    content = model.to_bytes()
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(engine, "has_extension", lambda: False)
+        slow = DynamicalMixture.from_bytes(content)
+        assert isinstance(slow.engine_, LawEngine)
+        slow.partial_fit(X[30:45])
+        again = slow.to_bytes()
+    fast = DynamicalMixture.from_bytes(again)
+    assert not isinstance(fast.engine_, LawEngine)
+    fast.partial_fit(X[45:])
+    model.partial_fit(X[30:])
+    assert fast.log_evidence_ == pytest.approx(model.log_evidence_, rel=1e-12)
+    assert fast.labels_.tolist() == model.labels_[15:].tolist()
+
+
+def test_any_layout_of_the_input_will_do():
+    X, times = np.random.default_rng(0).normal(size=(8, 3)), np.arange(8.0)
+    expected = DynamicalMixture(Gaussian(1.0, 9.0)).fit(X, times=times).log_evidence_
+    frozen, spread = X.copy(), np.repeat(times, 2)[::2]
+    frozen.flags.writeable = False
+    for rows, when in ((frozen, times), (np.asfortranarray(X), spread), (np.repeat(X, 2, axis=0)[::2], times)):
+        assert DynamicalMixture(Gaussian(1.0, 9.0)).fit(rows, times=when).log_evidence_ == expected
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]], ids=" ".join)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dyncrp.checks import Clock, as_times, positive
 from dyncrp.engine import make_engine
-from dyncrp.engine.types import Arrays, Engine, Float, Trace, concatenate
+from dyncrp.engine.types import ARRAY_NAMES, Arrays, Engine, Float, Trace, concatenate
 from dyncrp.families import Family
 from dyncrp.learning.alpha import AlphaPosterior
 from dyncrp.spec import Hyperparameters, ModelSpec
@@ -112,7 +112,7 @@ class Learner:
             names = [name for name in arrays if name.startswith(OF_ALPHA)]
             learner.alpha_posterior.restore({name.removeprefix(OF_ALPHA): arrays[name] for name in names})
             arrays = {name: array for name, array in arrays.items() if name not in names}
-        unknown = sorted(arrays.keys() - learner.engine.arrays().keys())
+        unknown = sorted(arrays.keys() - ARRAY_NAMES)
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
         learner.engine.restore(arrays)

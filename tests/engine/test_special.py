@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from dyncrp.engine.special import bessel_constants, bessel_excess, bessel_ratio, digamma, log_gamma_half
+from dyncrp.engine._loop import BesselSettings, bessel_excess, bessel_ratio, digamma, log_gamma_half
+from dyncrp.engine.special import bessel_constants
 from dyncrp.families import normal_gamma
 from dyncrp.families.bessel import DEBYE_ORDER, SMALL_Z, excess_and_ratio
 
@@ -38,11 +39,11 @@ def test_log_gamma_half_against_its_twin():
 @pytest.mark.parametrize("D", [2, 3, 8, 59, 60, 61, 62, 63, 384, 4096])
 def test_bessel_functions_against_their_twins(D):
     mu = max(D / 2 - 1, DEBYE_ORDER)
-    constants = bessel_constants(D)
+    settings = BesselSettings(**bessel_constants(D)._asdict())
     for kappa in [*KAPPAS, *(SMALL_Z * mu * side for side in (1 - 1e-9, 1.0, 1 + 1e-9))]:
         excess, ratio = excess_and_ratio(D, kappa)
-        assert bessel_excess(kappa, constants) == pytest.approx(float(excess), rel=1e-13, abs=1e-13)
-        assert bessel_ratio(kappa, constants) == pytest.approx(float(ratio), rel=1e-13, abs=1e-300)
+        assert bessel_excess(settings, kappa) == pytest.approx(float(excess), rel=1e-13, abs=1e-13)
+        assert bessel_ratio(settings, kappa) == pytest.approx(float(ratio), rel=1e-13, abs=1e-300)
 
 
 @pytest.mark.parametrize(("D", "kappa"), [(2, 0.5), (3, 500.0), (8, 30.0), (70, 5.0), (70, 1e4), (768, 900.0)])
@@ -53,6 +54,6 @@ def test_bessel_functions_against_mpmath(D, kappa):
         log_F = mpmath.loggamma(nu + 1) + nu * mpmath.log(2 / mpmath.mpf(kappa)) + mpmath.log(bessel)
         excess = float(log_F - kappa)
         ratio = float(above / bessel)
-    constants = bessel_constants(D)
-    assert bessel_excess(kappa, constants) == pytest.approx(excess, rel=1e-12)
-    assert bessel_ratio(kappa, constants) == pytest.approx(ratio, rel=1e-12)
+    settings = BesselSettings(**bessel_constants(D)._asdict())
+    assert bessel_excess(settings, kappa) == pytest.approx(excess, rel=1e-12)
+    assert bessel_ratio(settings, kappa) == pytest.approx(ratio, rel=1e-12)

@@ -14,6 +14,14 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+try:
+    from dyncrp.baselines import _sweeps  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "the baselines need dyncrp's C++ extension, which was not built: install a wheel, or a C++20 compiler such as "
+        "g++ and then dyncrp once more"
+    ) from error
+
 from dyncrp.baselines.base import Baseline, StreamingBaseline
 from dyncrp.baselines.crp import StreamingMixture, dynamical_crp, paper_crp, recursive_crp, time_sensitive_crp
 from dyncrp.baselines.ddcrp import DistanceDependentCRP, DistanceDependentMixture

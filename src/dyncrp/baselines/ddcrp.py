@@ -11,19 +11,18 @@ approximates in one pass: the difference is what streaming gives up. A sweep tak
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dyncrp.baselines._sweeps import link_sweep
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order
 from dyncrp.baselines.gibbs import Sample
-from dyncrp.baselines.partition import Partition, add, log_partition, prepare
+from dyncrp.baselines.partition import prepare
 from dyncrp.checks import Seed, as_times, positive, whole
 from dyncrp.dynamics import Dynamics, Stationary
-from dyncrp.engine.jit import cached
 from dyncrp.families import Family
 
 
@@ -148,102 +147,5 @@ def samples(
     N = len(rows)
     links, roots = np.arange(N), np.arange(N)
     for _ in range(n_sweeps):
-        joint = _sweep(rows, weights, links, roots, rng.random(N), partition)
+        joint = link_sweep(rows, weights, links, roots, rng.random(N), partition)
         yield Sample(roots.copy(), constant + joint)
-
-
-@cached
-def _sweep(rows: Float, weights: Float, links: Labels, roots: Labels, uniforms: Float, partition: Partition) -> float:
-    """Let every customer link anew; a table is called by its root, who links to itself and is the first there.
-
-    IN rows (N, Q), weights (N, N), uniforms (N,), partition; INOUT links (N,), roots (N,).
-    Returns log p(tables) + Σ_c log_partition, but for a constant.
-    """
-    N, Q = rows.shape
-    counts = np.zeros(N, dtype=np.int64)
-    sums = np.zeros((N, Q))
-    parts = np.zeros(N)
-    occupancy = np.empty(N)
-    scores = np.empty(N)
-    hanging = np.zeros(N, dtype=np.bool_)
-    moved, joined = np.empty(Q), np.empty(Q)
-    for i in range(N):  # anew in every sweep, so that rounding does not add up
-        roots[i] = roots[links[i]] if links[i] < i else i
-        counts[roots[i]] += 1
-        add(sums[roots[i]], rows[i], 1.0)
-    for r in range(N):
-        parts[r] = log_partition(counts[r], sums[r], partition)
-
-    for i in range(N):
-        n_moved = 0
-        for d in range(Q):
-            moved[d] = 0.0
-        for j in range(i, N):  # links lead back, so one pass finds all who hang on i
-            hanging[j] = j == i or (links[j] != j and links[j] >= i and hanging[links[j]])
-            if hanging[j]:
-                n_moved += 1
-                add(moved, rows[j], 1.0)
-        if links[i] != i:
-            r = roots[i]
-            counts[r] -= n_moved
-            add(sums[r], moved, -1.0)
-            parts[r] = log_partition(counts[r], sums[r], partition)
-        part_moved = log_partition(n_moved, moved, partition)
-
-        for j in range(i):
-            occupancy[j] = 0.0
-        for j in range(i):
-            occupancy[roots[j]] += weights[i, j]
-        scores[i] = math.log(weights[i, i])
-        best = scores[i]
-        for r in range(i):
-            scores[r] = -np.inf
-            if occupancy[r] > 0.0:
-                for d in range(Q):
-                    joined[d] = sums[r, d] + moved[d]
-                part = log_partition(counts[r] + n_moved, joined, partition)
-                scores[r] = math.log(occupancy[r]) + part - parts[r] - part_moved
-                best = max(best, scores[r])
-        total = 0.0
-        for r in range(i + 1):
-            total += math.exp(scores[r] - best)
-        drawn = uniforms[i] * total
-        chosen = i
-        for r in range(i):
-            weight = math.exp(scores[r] - best)
-            if drawn < weight:
-                chosen = r
-                drawn *= occupancy[r] / weight
-                break
-            drawn -= weight
-
-        links[i] = i
-        if chosen < i:  # what is left of the random number chooses among the customers of the table
-            for j in range(i):
-                if roots[j] == chosen and weights[i, j] > 0.0:
-                    links[i] = j
-                    drawn -= weights[i, j]
-                    if drawn < 0.0:
-                        break
-            counts[chosen] += n_moved
-            add(sums[chosen], moved, 1.0)
-        else:
-            counts[i] = n_moved
-            for d in range(Q):
-                sums[i, d] = moved[d]
-        parts[chosen] = log_partition(counts[chosen], sums[chosen], partition)
-        for j in range(i, N):
-            if hanging[j]:
-                roots[j] = chosen
-
-    joint = 0.0
-    for i in range(N):
-        if links[i] == i:
-            joint += math.log(weights[i, i]) + parts[i]
-        else:
-            present = 0.0
-            for j in range(i):
-                if roots[j] == roots[i]:
-                    present += weights[i, j]
-            joint += math.log(present)
-    return joint

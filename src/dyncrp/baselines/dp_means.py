@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dyncrp.baselines._sweeps import assign_to_nearest, stream_means
 from dyncrp.baselines.base import Baseline, Float, Labels, StreamingBaseline, known_family
 from dyncrp.checks import positive, whole
-from dyncrp.engine.jit import cached
 from dyncrp.families import Family, Gaussian, VonMisesFisher
 from dyncrp.families.bessel import excess_and_ratio
 
@@ -96,7 +96,8 @@ class DPMeans(Baseline):
         objective: list[float] = []
         for _ in range(max_iter):
             before = labels
-            labels = _assign(rows, centers, penalty)
+            labels = np.empty(len(rows), dtype=np.int64)
+            assign_to_nearest(rows, centers, penalty, labels)
             centers = _centers(rows, labels, radius)
             objective.append(float(np.sum((rows - centers[labels]) ** 2)) + penalty * len(centers))
             if np.array_equal(labels, before):
@@ -152,7 +153,8 @@ class OnlineDPMeans(StreamingBaseline):
         room = np.zeros_like(rows)
         sums, centers = np.vstack([self._sums, room]), np.vstack([self._centers, room])
         counts = np.concatenate([self._counts, np.zeros(len(rows), dtype=np.int64)])
-        labels, K = _stream(rows, sums, centers, counts, len(self._counts), self.penalty_, radius)
+        labels = np.empty(len(rows), dtype=np.int64)
+        K = stream_means(rows, sums, centers, counts, len(self._counts), self.penalty_, radius, labels)
         self._sums, self._centers, self._counts = sums[:K].copy(), centers[:K].copy(), counts[:K].copy()
         return labels
 
@@ -167,69 +169,3 @@ def _centers(rows: Float, labels: Labels, radius: float) -> Float:
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     first = rows[np.unique(labels, return_index=True)[1]]  # rows that cancel have no direction of their own
     return np.where(lengths > 0, radius * sums / np.where(lengths > 0, lengths, 1.0), first)
-
-
-@cached
-def _nearest(x: Float, centers: Float, K: int) -> tuple[int, float]:
-    """Return the nearest of the first K centres, the older of two, and its squared distance."""
-    best, nearest = np.inf, 0
-    for c in range(K):
-        square = 0.0
-        for d in range(x.shape[0]):
-            square += (x[d] - centers[c, d]) ** 2
-        if square < best:
-            best, nearest = square, c
-    return nearest, best
-
-
-@cached
-def _assign(rows: Float, centers: Float, penalty: float) -> Labels:
-    """Give each row to its nearest centre, or to a new one on it; return labels, in order of appearance."""
-    N, Q = rows.shape
-    K = centers.shape[0]
-    room = np.empty((K + N, Q))
-    for c in range(K):
-        for d in range(Q):
-            room[c, d] = centers[c, d]
-    labels = np.empty(N, dtype=np.int64)
-    names = np.full(K + N, -1)
-    used = 0
-    for i in range(N):
-        nearest, square = _nearest(rows[i], room, K)
-        if square > penalty:
-            nearest = K
-            for d in range(Q):
-                room[K, d] = rows[i, d]
-            K += 1
-        if names[nearest] < 0:
-            names[nearest] = used
-            used += 1
-        labels[i] = names[nearest]
-    return labels
-
-
-@cached
-def _stream(
-    rows: Float, sums: Float, centers: Float, counts: Labels, K: int, penalty: float, radius: float
-) -> tuple[Labels, int]:
-    """Learn rows one after the other. INOUT sums, centers, counts, with room for as many more; returns labels and K."""
-    N, Q = rows.shape
-    labels = np.empty(N, dtype=np.int64)
-    for i in range(N):
-        c, square = _nearest(rows[i], centers, K)
-        if square > penalty:
-            c = K
-            K += 1
-        counts[c] += 1
-        length = 0.0
-        for d in range(Q):
-            sums[c, d] += rows[i, d]
-            length += sums[c, d] ** 2
-        scale = 1.0 / counts[c]
-        if radius > 0.0:
-            scale = radius / math.sqrt(length) if length > 0.0 else 0.0
-        if scale > 0.0:  # rows that cancel leave the centre where it was
-            for d in range(Q):
-                centers[c, d] = scale * sums[c, d]
-        labels[i] = c
-    return labels, K

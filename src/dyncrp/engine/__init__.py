@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
+
 from dyncrp.engine.law import LawEngine
 from dyncrp.engine.types import Engine, Model, Rules, State, Trace
 
@@ -9,9 +12,27 @@ __all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "make_engi
 
 
 def make_engine(model: Model, n_features: int) -> Engine:
-    """Return the fastest engine there is for the model; compiled code is loaded only now."""
-    from dyncrp.engine import compiled
+    """Return the fastest engine there is for the model; the extension is loaded only now."""
+    if has_extension():
+        from dyncrp.engine import native
 
-    if compiled.code_for(model) is None:
-        return LawEngine(model, n_features)
-    return compiled.CompiledEngine(model, n_features)
+        if native.has_code_for(model.family):
+            return native.NativeEngine(model, n_features)
+    return LawEngine(model, n_features)
+
+
+@cache
+def has_extension() -> bool:
+    """Whether the extension in C++ was built when dyncrp was installed; if not, say once what that means."""
+    try:
+        from dyncrp.engine import _loop  # noqa: F401
+    except ImportError as error:
+        warnings.warn(
+            f"dyncrp runs without its C++ extension ({error}): the answers are the same, but it is hundreds of times "
+            "slower. Install a wheel, or a C++20 compiler such as g++ and then dyncrp once more: "
+            "pip install --force-reinstall --no-deps --no-cache-dir dyncrp",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return False
+    return True

@@ -241,7 +241,7 @@ def log_density(state: State, x: Float, t: float, model: Model) -> float:
 
 
 class LawEngine:
-    """The law as an ``Engine``: for families that have no compiled code, and to compare against."""
+    """The law as an ``Engine``: where there is no native code, or none for the family, and to compare against."""
 
     def __init__(self, model: Model, n_features: int) -> None:
         self.model = model
@@ -325,7 +325,10 @@ class LawEngine:
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Continue from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
+        """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``.
+
+        ``mode_total``, ``scatter`` and ``misses``, which a faster engine adds, follow from the rest.
+        """
         K = len(arrays["stats"])
         check_arrays(
             arrays,

@@ -248,7 +248,26 @@ class Engine(Protocol):
         """Return all that the next step needs, to the bit, as the arrays that docs/files.md describes."""
 
     def restore(self, arrays: Arrays) -> None:
-        """Continue from what ``arrays`` returned; anything of another shape or kind is a ``ValueError``."""
+        """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``."""
+
+
+# The arrays of a state, see docs/files.md: what every engine writes, and what some add so that they go on to the bit.
+ARRAY_NAMES = frozenset(
+    {
+        "stats",
+        "mode_states",
+        "mode_time",
+        "n_tables_posterior",
+        "time",
+        "table_ids",
+        "n_opened",
+        "n_observations",
+        "log_evidence",
+        "mode_total",
+        "scatter",
+        "misses",
+    }
+)
 
 
 def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:

@@ -41,7 +41,7 @@ class NormalGamma(Family):
     Accuracy: w − s²/q is a difference of sums of squares about m₀. Rounding leaves the variance of a table of n rows,
     whose mean lies z of its standard deviations from m₀, a relative error of about 1e-16 z² √n: 1e-7 at z = 1e4 and
     n = 100, and no digit right from z = 1e8 on. It never makes w − s²/q less than the mean's own part in it. The
-    compiled engine sums squares about the running mean instead, and its error is 1e-16 z √n. For more digits, put
+    native engine sums squares about the running mean instead, and its error is 1e-16 z √n. For more digits, put
     ``prior_mean`` near the data.
 
     Args:

@@ -1,0 +1,106 @@
+"""The extension in ``cpp/``, see ``native.py``. Names with an underscore are for that file and for tests."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+class Mode:
+    def __init__(self, amplitude: tuple[float, float], rate: tuple[float, float]) -> None: ...
+
+class Rules:
+    def __init__(
+        self,
+        *,
+        alpha: float,
+        variational: bool,
+        posterior: bool,
+        n_iter: int,
+        new_table_threshold: float,
+        max_tables: int,
+        prune_below: float,
+        clip: bool,
+    ) -> None: ...
+
+class Coordinates:
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        shift: Float,
+        scale: Float,
+        directions: Float,
+        inverse: Float,
+        log_scale: float,
+        half_precision: float,
+    ) -> None: ...
+
+class BesselSettings:
+    def __init__(self, *, order: float, steps: int, stirling: float, u: Float, v: Float) -> None: ...
+
+class Gaussian:
+    def __init__(self, *, width: int, precision: float, log_normalizer: float, scale: Float) -> None: ...
+
+class GaussianDiagonal:
+    def __init__(self, *, precision: Float, log_normalizer: float, scale: Float) -> None: ...
+
+class NormalGamma:
+    def __init__(self, *, precision: Float, variance: Float, degrees: float, log_normalizer: float) -> None: ...
+
+class Bernoulli:
+    def __init__(self, *, a: Float, b: Float) -> None: ...
+
+class VonMisesFisher:
+    def __init__(
+        self,
+        *,
+        width: int,
+        concentration: float,
+        log_normalizer: float,
+        log_uniform: float,
+        bessel: BesselSettings,
+    ) -> None: ...
+
+class Engine:
+    def __init__(
+        self,
+        family: Gaussian | GaussianDiagonal | NormalGamma | Bernoulli | VonMisesFisher,
+        coordinates: Coordinates,
+        modes: list[Mode],
+        rules: Rules,
+    ) -> None: ...
+    @property
+    def n_tables(self) -> int: ...
+    @property
+    def n_opened(self) -> int: ...
+    @property
+    def ids(self) -> Int: ...
+    @property
+    def n_observations(self) -> int: ...
+    @property
+    def time(self) -> float: ...
+    @property
+    def log_evidence(self) -> float: ...
+    def run_one(self, x: Float, t: float) -> tuple[int, float]: ...
+    def judge_one(self, x: Float, t: float) -> tuple[int, float]: ...
+    def places(self, X: Float, times: Float) -> Int: ...
+    def shares(self, X: Float, times: Float) -> Float: ...
+    def log_density(self, X: Float, times: Float) -> Float: ...
+    @property
+    def _capacity(self) -> int: ...
+    def _learn(
+        self, X: Float, times: Float, labels: Int, log_evidence: Float, indptr: Int
+    ) -> tuple[Int, Float, Int]: ...
+    def _set_rules(self, rules: Rules) -> None: ...
+    def _snapshot(self) -> dict[str, Any]: ...
+    def _restore(self, arrays: dict[str, Any]) -> None: ...
+    def _tune(self, *, block: int = 0, blunt_rows: int = 256) -> None: ...
+    def _compare(self, X: Float) -> tuple[Float, Float, Float]: ...
+
+def digamma(x: float) -> float: ...
+def log_gamma_half(z: float) -> float: ...
+def bessel_excess(settings: BesselSettings, kappa: float) -> float: ...
+def bessel_ratio(settings: BesselSettings, kappa: float) -> float: ...

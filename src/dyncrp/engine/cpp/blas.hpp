@@ -1,0 +1,24 @@
+// The matrix product of SciPy's own BLAS: nothing to link, and its threads are those that threadpoolctl counts.
+#pragma once
+
+#include "numbers.hpp"
+
+namespace dyncrp {
+
+/// sgemm as Fortran has it: everything by pointer, integers of 32 bits, matrices by columns.
+using Sgemm = void (*)(char*, char*, int*, int*, int*, float*, float*, int*, float*, int*, float*, float*, int*);
+
+inline Sgemm sgemm = nullptr;  // set when the module is loaded
+
+/// out (n, m) = left (n, width) · right (m, width)ᵀ, all by rows; rows of left and right begin `stride` apart.
+inline void multiply(const float* left, Index n, const float* right, Index m, Index width, Index stride, float* out) {
+    char transposed = 'T', plain = 'N';
+    int rows = static_cast<int>(m), columns = static_cast<int>(n), inner = static_cast<int>(width);
+    int step = static_cast<int>(stride);
+    float one = 1.0F, zero = 0.0F;
+    // By columns, out is its own transpose: outᵀ = right · leftᵀ.
+    sgemm(&transposed, &plain, &rows, &columns, &inner, &one, const_cast<float*>(right), &step,
+          const_cast<float*>(left), &step, &zero, out, &rows);
+}
+
+}  // namespace dyncrp

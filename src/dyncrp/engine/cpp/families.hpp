@@ -1,0 +1,21 @@
+// One function a family, each in a translation unit of its own, so that they compile side by side.
+#pragma once
+
+#include "bernoulli.hpp"
+#include "gaussian.hpp"
+#include "gaussian_diagonal.hpp"
+#include "normal_gamma.hpp"
+#include "stream.hpp"
+#include "von_mises_fisher.hpp"
+
+namespace dyncrp {
+
+using StreamPointer = std::unique_ptr<Stream>;
+
+StreamPointer make_stream(const Gaussian::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const GaussianDiagonal::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const NormalGamma::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const Bernoulli::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const VonMisesFisher::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+
+}  // namespace dyncrp

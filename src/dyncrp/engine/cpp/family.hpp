@@ -1,0 +1,132 @@
+// What a family must provide so that the loop can run it.
+#pragma once
+
+#include <concepts>
+
+#include "blas.hpp"
+#include "coordinates.hpp"
+#include "numbers.hpp"
+
+namespace dyncrp {
+
+/// What an exact score found out; `aux` is whatever the family would otherwise compute again to rescore.
+struct Scored {
+    double log_likelihood = 0.0;
+    double aux = 0.0;
+};
+
+/// A stretch of rows that is screened together, and scratch space for it; nothing in it outlives the block.
+///
+/// The loop sets the first four; `prepare` screens all rows against the tables there are when the block begins, and
+/// `screen` gives the result for one row, with what the block has learnt since.
+struct Block {
+    Index size = 0;      // b, rows
+    Index n_tables = 0;  // K₀, tables when the block began
+    bool learns = false;
+    bool by_groups = false;  // how a NormalGamma screens it
+    std::vector<Row> rows;
+
+    std::vector<float> coordinates;  // (b, width) the rows as they are screened
+    std::vector<float> products;     // (b, K₀) of the rows with the tables
+    std::vector<float> gram;         // (b, b) of the rows with themselves
+    std::vector<float> opened;       // (b, b) of the rows with the tables that were opened in the block
+    std::vector<float> part;         // scratch of a family
+    std::vector<double> norm;        // (b,) the rows' squared distances from the reference point
+    std::vector<float> screened;     // (capacity,) of one row: a bound of the log likelihood under each table
+    std::vector<float> best;         // the best of each CHUNK of them
+    std::vector<Index> touched;      // tables that the block has touched, in order
+    std::vector<char> is_touched;    // (capacity,)
+
+    void fit(Index rows_at_most, Index capacity, Index width) {
+        const auto b = static_cast<std::size_t>(rows_at_most), k = static_cast<std::size_t>(capacity);
+        grow(rows, b);
+        grow(coordinates, b * static_cast<std::size_t>(width));
+        grow(products, b * k);
+        grow(gram, b * b);
+        grow(opened, b * b);
+        grow(norm, b);
+        grow(screened, k);
+        grow(best, k / CHUNK + 1);
+        grow(is_touched, k);
+    }
+
+    float* row_products(Index m) { return products.data() + m * n_tables; }
+
+    void touch(Index c) {
+        if (is_touched[static_cast<std::size_t>(c)] != 0) return;
+        is_touched[static_cast<std::size_t>(c)] = 1;
+        touched.push_back(c);
+    }
+
+    void forget_touched() {
+        for (const Index c : touched) is_touched[static_cast<std::size_t>(c)] = 0;
+        touched.clear();
+    }
+
+    /// Fill `best` from `screened` for K tables.
+    void find_best(Index K) {
+        for (Index j = 0; j * CHUNK < K; ++j) {
+            best[static_cast<std::size_t>(j)] = largest(screened.data() + j * CHUNK, std::min(CHUNK, K - j * CHUNK));
+        }
+    }
+
+    template <class T>
+    static void grow(std::vector<T>& room, std::size_t size) {
+        if (room.size() < size) room.resize(size);
+    }
+};
+
+/// A family keeps the statistics of all tables in the law's units, Σ r T(x), and what it derives from them. What is
+/// derived is always computed from the statistics alone, so that a state that was saved goes on to the bit.
+///
+/// Screening: `screen` fills block.screened and block.best with an upper bound of each table's log likelihood, once
+/// the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it is in single
+/// precision, and decides nothing but whom to look at. `score`, `score_empty` and `rescore` are exact.
+template <class F>
+concept Family = std::copy_constructible<F> &&
+                 requires(F family, const F judge, Index c, const Row& row, double r, Block& block,
+                          std::span<const Index> places, double* out, const double* in, Scored scored) {
+                     /// Room for so many tables; take out those at `places` (of the first c).
+                     family.reserve(c);
+                     family.remove(places, c);
+
+                     /// Make table c an empty one.
+                     family.open(c);
+                     /// stats_c += r T(x), and all that is derived from it.
+                     family.absorb(c, row, r);
+
+                     /// log p(x | stats_c), or E[log p(x | φ_c)] if variational; the marginal log p(x) of an empty
+                     /// table.
+                     { judge.score(c, row) } -> std::same_as<Scored>;
+                     { judge.score_empty(row) } -> std::convertible_to<double>;
+                     /// E[log p(x | φ)] given stats_c + r T(x).
+                     { judge.rescore(c, row, r, scored) } -> std::convertible_to<double>;
+
+                     /// At most so many rows pay as a block: fewer, if a touched table is screened by itself for the
+                     /// rest of it.
+                     { F::MOST_ROWS } -> std::convertible_to<Index>;
+                     /// How many numbers a row is screened by; screen a block against the first K₀ tables; row m of it
+                     /// against K.
+                     { judge.screen_width() } -> std::convertible_to<Index>;
+                     judge.prepare(block);
+                     { judge.screen(block, c, c) } -> std::convertible_to<double>;
+                     /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
+                     judge.follow_opening(block, c, c);
+                     judge.follow(block, c, c, r);
+                     /// Screen about this row from now on, the first of K tables' own centre if there is no row;
+                     /// whether that helps.
+                     { family.recentre(c, in) } -> std::convertible_to<bool>;
+
+                     /// The same tables under the other way of scoring; K tables are derived anew.
+                     family.set_variational(r > 0, c);
+
+                     /// The law's statistics (S,) of table c, out and in; and D more numbers of the name `extra`, if it
+                     /// has one, without which the family would not go on to the bit. They may be missing (null) when
+                     /// they are read.
+                     { judge.stats_width() } -> std::convertible_to<Index>;
+                     { judge.extra() } -> std::convertible_to<const char*>;
+                     judge.write(c, out, out);
+                     family.read(c, in, in);
+                 };
+
+}  // namespace dyncrp

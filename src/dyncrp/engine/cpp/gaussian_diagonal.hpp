@@ -1,0 +1,212 @@
+// The Gaussian with a ratio of prior variance to variance of its own for each direction.
+//
+// In y = z/σ direction d has prior precision p_d = σ_d²/ρ_d², and a table with n = Σ r and s = Σ r z has precision
+// q_d = p_d + n and mean μ_d = s_d/(σ_d q_d) there. Its scores are
+//
+//     predictive:   −½ Σ_d log 2π(1 + 1/q_d) + q_d/(q_d+1) (y_d − μ_d)²      (and −Σ log σ, both)
+//     variational:  −½ Σ_d log 2π + (y_d − μ_d)² + 1/q_d
+//
+// Screening is one product of (y, y²) with the tables' (a μ, −½ a), a = q/(q+1), seen from the reference point. A table
+// that the block has touched is screened by itself for the rest of it.
+#pragma once
+
+#include "gaussian.hpp"
+
+namespace dyncrp {
+
+class GaussianDiagonal {
+  public:
+    static constexpr Index MOST_ROWS = 48;
+
+    struct Settings {
+        std::vector<double> precision;  // p (D,)
+        double log_normalizer = 0.0;    // −½ D log 2π − Σ log σ
+        std::vector<double> scale;      // σ (D,), or none: all 1
+    };
+
+    GaussianDiagonal(const Settings& settings, bool variational)
+        : D_(static_cast<Index>(settings.precision.size())), p_(settings.precision),
+          log_normalizer_(settings.log_normalizer), variational_(variational), stats_(1 + D_), mean_(D_), gain_(D_),
+          weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
+        for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
+        log_empty_ = log_normalizer_;
+        for (const double p : p_) {
+            log_empty_ -= 0.5 * std::log1p(1.0 / p);
+            gain_empty_.push_back(p / (p + 1.0));
+        }
+    }
+
+    void reserve(Index capacity) {
+        for_each([=](auto& array) { array.reserve(capacity); });
+    }
+    void remove(std::span<const Index> places, Index n) {
+        for_each([=](auto& array) { array.remove(places, n); });
+    }
+
+    void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
+
+    void absorb(Index c, const Row& row, double r) {
+        double* stats = stats_.row(c);
+        stats[0] += r;
+        for (Index d = 0; d < D_; ++d) stats[1 + d] += r * row.z[d];
+        refresh(c);
+    }
+
+    Scored score(Index c, const Row& row) const {
+        const double *mean = mean_.row(c), *gain = gain_.row(c);
+        const double square = sum_of<double>(D_, [&](Index d) {
+            const double gap = row.y[d] - mean[d];
+            return gap * gap * gain[d];
+        });
+        return {constant_[c] - 0.5 * square, 0.0};
+    }
+
+    double score_empty(const Row& row) const {
+        const double* gain = gain_empty_.data();
+        return log_empty_ - 0.5 * sum_of<double>(D_, [&](Index d) { return gain[d] * row.y[d] * row.y[d]; });
+    }
+
+    double rescore(Index c, const Row& row, double r, const Scored&) const {
+        const double *mean = mean_.row(c), n = stats_.row(c)[0];
+        return log_normalizer_ - 0.5 * sum_of<double>(D_, [&](Index d) {
+                                     const double q = p_[static_cast<std::size_t>(d)] + n;
+                                     const double gap = q / (q + r) * (row.y[d] - mean[d]);
+                                     return gap * gap + 1.0 / (q + r);
+                                 });
+    }
+
+    Index screen_width() const { return 2 * D_; }
+
+    void prepare(Block& block) const {
+        const double* reference = reference_.data();
+        for (Index m = 0; m < block.size; ++m) {
+            const double* y = block.rows[static_cast<std::size_t>(m)].y;
+            float *linear = block.coordinates.data() + 2 * m * D_, *quadratic = linear + D_;
+            for (Index d = 0; d < D_; ++d) {
+                const double gap = y[d] - reference[d];
+                linear[d] = static_cast<float>(gap);
+                quadratic[d] = static_cast<float>(gap * gap);
+            }
+            const double norm = sum_of<double>(D_, [=](Index d) {
+                const double gap = y[d] - reference[d];
+                return gap * gap;
+            });
+            block.norm[static_cast<std::size_t>(m)] = norm;
+            if (norm > HUGE_SQUARE) std::fill_n(linear, 2 * D_, 0.0F);
+        }
+        if (block.n_tables > 0 && block.size > 1) {
+            multiply(block.coordinates.data(), block.size, weights_.row(0), block.n_tables, 2 * D_, 2 * D_,
+                     block.products.data());
+        }
+    }
+
+    double screen(Block& block, Index m, Index K) const {
+        float* screened = block.screened.data();
+        const float* row = block.coordinates.data() + 2 * m * D_;
+        const auto alone = [&](Index c) { screened[c] = screen_constant_[c] + dot(row, weights_.row(c), 2 * D_); };
+        if (block.size == 1) {
+            for (Index c = 0; c < K; ++c) alone(c);
+        } else {
+            const float* products = block.row_products(m);
+            for (Index c = 0; c < block.n_tables; ++c) screened[c] = screen_constant_[c] + products[c];
+            for (const Index c : block.touched) alone(c);
+        }
+        block.find_best(K);
+        const double norm = block.norm[static_cast<std::size_t>(m)];
+        if (norm > HUGE_SQUARE) return INF;
+        return rounding() * norm + 1e-6 * (1.0 + std::abs(log_normalizer_) + std::abs(log_empty_));
+    }
+
+    void follow_opening(Block&, Index, Index) const {}
+    void follow(Block& block, Index, Index c, double) const { block.touch(c); }
+
+    bool recentre(Index K, const double* y) {
+        std::copy_n(y != nullptr ? y : mean_.row(0), D_, reference_.begin());
+        for (Index c = 0; c < K; ++c) refresh(c);
+        return true;
+    }
+
+    void set_variational(bool variational, Index K) {
+        variational_ = variational;
+        for (Index c = 0; c < K; ++c) refresh(c);
+    }
+
+    Index stats_width() const { return stats_.width(); }
+    static const char* extra() { return nullptr; }
+    void write(Index c, double* stats, double*) const { std::copy_n(stats_.row(c), stats_.width(), stats); }
+    void read(Index c, const double* stats, const double*) {
+        std::copy_n(stats, stats_.width(), stats_.row(c));
+        refresh(c);
+    }
+
+  private:
+    template <class Each>
+    void for_each(Each each) {
+        each(stats_), each(mean_), each(gain_), each(constant_), each(weights_), each(screen_constant_);
+    }
+
+    double rounding() const { return static_cast<double>(2 * D_ + 8) * UNIT; }
+
+    void refresh(Index c) {
+        const double *stats = stats_.row(c), *p = p_.data(), *reference = reference_.data();
+        double *mean = mean_.row(c), *gain = gain_.row(c);
+        float *linear = weights_.row(c), *quadratic = linear + D_;
+        const double n = stats[0];
+        if (inverse_scale_.empty()) {
+            for (Index d = 0; d < D_; ++d) mean[d] = stats[1 + d] / (p[d] + n);
+        } else {
+            const double* inverse = inverse_scale_.data();
+            for (Index d = 0; d < D_; ++d) mean[d] = inverse[d] * stats[1 + d] / (p[d] + n);
+        }
+        double constant = 0.0;
+        if (variational_) {
+            std::fill_n(gain, D_, 1.0);
+            constant = sum_of<double>(D_, [=](Index d) { return 1.0 / (p[d] + n); });
+        } else {
+            for (Index d = 0; d < D_; ++d) gain[d] = (p[d] + n) / (p[d] + n + 1.0);
+            double product = 1.0;  // a logarithm for many directions at a time
+            for (Index d = 0; d < D_; ++d) {
+                product *= gain[d];
+                if (product < 1e-100) {
+                    constant -= std::log(product);
+                    product = 1.0;
+                }
+            }
+            constant -= std::log(product);
+        }
+        for (Index d = 0; d < D_; ++d) {
+            linear[d] = static_cast<float>(gain[d] * (mean[d] - reference[d]));
+            quadratic[d] = static_cast<float>(-0.5 * gain[d]);
+        }
+        double norm = 0.0, square = 0.0;
+        for (Index d = 0; d < D_; ++d) {
+            const double gap = mean[d] - reference[d];
+            norm += gap * gap;
+            square += gain[d] * gap * gap;
+        }
+        constant_[c] = log_normalizer_ - 0.5 * constant;
+        if (norm > HUGE_SQUARE) {
+            screen_constant_[c] = INF32;
+            std::fill_n(linear, 2 * D_, 0.0F);
+        } else {
+            screen_constant_[c] = static_cast<float>(constant_[c] - 0.5 * square + rounding() * norm);
+        }
+    }
+
+    Index D_;
+    std::vector<double> p_;
+    double log_normalizer_;
+    double log_empty_;  // an empty table's score is log_empty − ½ Σ gain_empty y²
+    std::vector<double> gain_empty_;
+    bool variational_;
+    std::vector<double> inverse_scale_;
+    PerTable<double> stats_;     // n, s
+    PerTable<double> mean_;      // μ
+    PerTable<double> gain_;      // a; variational: 1
+    PerTable<double> constant_;  // the score is constant − ½ Σ a (y − μ)²
+    PerTable<float> weights_;    // a (μ − reference), −½ a
+    PerTable<float> screen_constant_;
+    std::vector<double> reference_;
+};
+
+}  // namespace dyncrp

@@ -1,0 +1,315 @@
+// The loop over a stream: one observation at a time, in the five steps of the law.
+//
+// It computes what ``law.step`` computes, and differs in how much of it: a block of rows is *screened* against all
+// tables at once, by matrix products in single precision that give each table's log likelihood within a known slack.
+// Only the tables that can still hold a responsibility of note are then *scored*, exactly and in double precision. A
+// table is dropped if even the total weight of all tables would leave its responsibility below exp(−MARGIN). Who is
+// kept depends on exact scores alone, so that no result depends on the screening, on the block or on the cuts.
+#pragma once
+
+#include "family.hpp"
+#include "process.hpp"
+
+namespace dyncrp {
+
+/// A table that may hold some of the observation.
+struct Candidate {
+    double log_weight;
+    Scored scored;
+    double responsibility;
+
+    double score() const { return log_weight + scored.log_likelihood; }
+};
+
+/// What an observation did, or would do.
+struct Outcome {
+    Index place = 0;  // of its table; the number of tables if it would open a new one
+    double log_evidence = 0.0;
+    bool opened = false;
+    bool ends_block = false;  // the rows after it must be screened anew
+};
+
+/// Scratch space of a pass; nothing in it outlives the call.
+struct Workspace {
+    Block block;
+    Frame frame;
+    Coordinates::Scratch rows;
+    std::vector<double> occupancy;      // (capacity,)
+    std::vector<Index> places;          // (n_kept,) of the candidates, counting up,
+    std::vector<Candidate> candidates;  // (n_kept,) and what is known of them
+    std::vector<double> shares;         // (n_kept,) the responsibilities as kept
+    std::vector<Index> closing;         // places of the tables to close
+};
+
+/// One pass over rows. With Learns, every row changes the state; otherwise each is judged by itself.
+template <Family F, bool Learns>
+class Pass {
+  public:
+    template <class T>
+    using Changed = std::conditional_t<Learns, T, const T>;
+
+    Pass(Changed<F>& family, Changed<Seats>& seats, const Rules& rules, Workspace& work)
+        : family_(family), seats_(seats), rules_(rules), work_(work), log_alpha_(std::log(rules.alpha)) {}
+
+    /// How many rows in a row were screened with too much slack.
+    Index blunt = 0;
+    /// Before this time no table can fall below prune_below, unless one opens.
+    double quiet_until = -INF;
+
+    /// Screen the rows in work.block against all tables.
+    void prepare() {
+        work_.block.learns = Learns;
+        work_.block.n_tables = seats_.n_tables;
+        work_.block.forget_touched();
+        family_.prepare(work_.block);
+    }
+
+    /// Take in row m of the block, at time t. Afterwards work.places and work.shares hold its responsibilities.
+    Outcome observe(Index m, double t) {
+        const Row& row = work_.block.rows[static_cast<std::size_t>(m)];
+        Outcome outcome;
+        advance(t);
+        weigh(row);
+        screen_and_score(row, m);
+        assign(row, outcome);
+        if constexpr (Learns) {
+            update(row, m, outcome);
+            close(outcome);
+        }
+        return outcome;
+    }
+
+  private:
+    /// 1. Let time pass.
+    void advance(double t) {
+        if constexpr (Learns) {
+            if (seats_.n_tables == 0) {
+                seats_.begin(t);
+            } else if (seats_.out_of_reach(t)) {
+                seats_.rebase(t);
+            }
+        }
+        seats_.look(t, work_.frame);
+    }
+
+    /// 2. Prior weights: the total of all; those of the tables are left until they are needed, unless clipped.
+    void weigh(const Row& row) {
+        double total = 0.0;
+        if (rules_.clip) {
+            for (Index c = 0; c < seats_.n_tables; ++c) {
+                const double occupancy = seats_.occupancy(c, work_.frame);
+                work_.occupancy[static_cast<std::size_t>(c)] = occupancy;
+                total += occupancy;
+            }
+        } else {
+            total = seats_.total_occupancy(work_.frame);
+        }
+        log_total_ = std::log(total + rules_.alpha);
+        fresh_ = family_.score_empty(row) + log_alpha_;
+        if (rules_.posterior) fresh_ += log_or_minus_infinity(seats_.posterior(seats_.n_tables));
+    }
+
+    /// log(occupancy + alpha q(C = c)) of table c.
+    double log_weight(Index c) const {
+        double weight = rules_.clip ? work_.occupancy[static_cast<std::size_t>(c)] : seats_.occupancy(c, work_.frame);
+        if (rules_.posterior) weight += rules_.alpha * seats_.posterior(c);
+        return log_or_minus_infinity(weight);
+    }
+
+    /// 3. Screen all tables, and score those that matter.
+    void screen_and_score(const Row& row, Index m) {
+        const Index K = seats_.n_tables;
+        work_.places.clear();
+        work_.candidates.clear();
+        slack_ = 0.0;
+        if (K == 0) return;
+        slack_ = family_.screen(work_.block, m, K);
+        if constexpr (Learns) blunt += slack_ > BLUNT ? 1 : 0;
+        const float *screened = work_.block.screened.data(), *best_of_chunk = work_.block.best.data();
+        const Index n_chunks = (K + CHUNK - 1) / CHUNK;
+        const Index where = std::max_element(best_of_chunk, best_of_chunk + n_chunks) - best_of_chunk;
+        const double top = static_cast<double>(best_of_chunk[where]), reach = log_total_ + slack_ + MARGIN;
+        if (fresh_ > top + reach) return;
+
+        // The best of them sets the bar; if time has all but forgotten it, the latest table may.
+        const Index first = next_at_least(screened, where * CHUNK, K - 1, best_of_chunk[where]);
+        const double first_weight = log_weight(first);
+        const Scored first_scored = family_.score(first, row);
+        double best = first_weight + first_scored.log_likelihood;
+        const Index latest = seats_.latest;
+        const bool forgotten = first_weight < log_total_ - FORGOTTEN;
+        if (forgotten && 0 <= latest && latest < K && latest != first) {
+            best = std::max(best, log_weight(latest) + family_.score(latest, row).log_likelihood);
+        }
+        float cutoff = rounded_down(best - reach);
+        for (Index j = 0; j < n_chunks; ++j) {
+            if (best_of_chunk[j] < cutoff) continue;
+            const Index end = std::min(K, (j + 1) * CHUNK);
+            for (Index c = next_at_least(screened, j * CHUNK, end, cutoff); c < end;
+                 c = next_at_least(screened, c + 1, end, cutoff)) {
+                const double weight = c == first ? first_weight : log_weight(c);
+                if (weight == -INF) continue;
+                const Scored scored = c == first ? first_scored : family_.score(c, row);
+                const double score = weight + scored.log_likelihood;
+                if (score < best - MARGIN) continue;
+                if (score > best) {
+                    best = score;
+                    cutoff = rounded_down(best - reach);
+                }
+                work_.places.push_back(c);
+                work_.candidates.push_back({weight, scored, 0.0});
+            }
+        }
+        keep_those_above(best < fresh_ - MARGIN ? INF : best - MARGIN);
+    }
+
+    void keep_those_above(double bar) {
+        if (work_.places.size() == 1 && work_.candidates[0].score() >= bar) return;
+        std::size_t kept = 0;
+        for (std::size_t j = 0; j < work_.places.size(); ++j) {
+            if (work_.candidates[j].score() < bar) continue;
+            work_.places[kept] = work_.places[j];
+            work_.candidates[kept] = work_.candidates[j];
+            ++kept;
+        }
+        work_.places.resize(kept);
+        work_.candidates.resize(kept);
+    }
+
+    /// 4. Responsibilities, r = softmax(scores); whether a new table opens; the label.
+    void assign(const Row& row, Outcome& outcome) {
+        const Index K = seats_.n_tables;
+        // Of a new table's share, this little changes no bit of a sum that is at least 1.
+        constexpr double NOTHING = -40.0;
+        const bool alone = work_.candidates.size() == 1 && !rules_.variational;
+        if (alone && fresh_ - work_.candidates[0].score() < NOTHING) {
+            outcome.log_evidence = work_.candidates[0].score() - log_total_ + row.offset;
+            outcome.place = work_.places[0];
+            work_.shares.assign(1, 1.0);
+            return;
+        }
+        double top = 0.0, seated = 0.0, norm = 1.0, fresh = 0.0;
+        for (Index iteration = 0; iteration < (rules_.variational ? rules_.n_iter : 1); ++iteration) {
+            top = fresh_;
+            for (std::size_t j = 0; j < work_.candidates.size(); ++j) {
+                Candidate& candidate = work_.candidates[j];
+                if (iteration > 0) {
+                    candidate.scored.log_likelihood =
+                        family_.rescore(work_.places[j], row, candidate.responsibility / norm, candidate.scored);
+                }
+                top = std::max(top, candidate.score());
+            }
+            fresh = fresh_ - top < NOTHING ? 0.0 : std::exp(fresh_ - top);
+            seated = exponentials(top);
+            norm = fresh + seated;
+        }
+        outcome.log_evidence = top + std::log(norm) - log_total_ + row.offset;
+        const bool passes = K == 0 || fresh / norm >= rules_.new_table_threshold * (1.0 - TIE);
+        outcome.opened = passes;
+        if (Learns && !passes) {
+            // renormalised among the open tables, whose best may lie far below the new one
+            double best = -INF;
+            for (const Candidate& candidate : work_.candidates) best = std::max(best, candidate.score());
+            norm = best == top ? seated : exponentials(best);
+        }
+        if (passes || !Learns) {
+            work_.places.push_back(K);
+            work_.candidates.push_back({0.0, {}, fresh});
+        }
+        divide_and_drop(norm, passes, outcome);
+    }
+
+    /// Let each candidate have exp(score − top), and return their sum.
+    double exponentials(double top) {
+        double total = 0.0;
+        for (Candidate& candidate : work_.candidates) {
+            const double below = candidate.score() - top;
+            candidate.responsibility = below == 0.0 ? 1.0 : std::exp(below);
+            total += candidate.responsibility;
+        }
+        return total;
+    }
+
+    /// Divide by the norm, find the label, and leave out shares that are nothing.
+    void divide_and_drop(double norm, bool passes, Outcome& outcome) {
+        const Index K = seats_.n_tables;
+        double most = 0.0;
+        for (std::size_t j = 0; j < work_.places.size(); ++j) {
+            double& r = work_.candidates[j].responsibility;
+            r /= norm;
+            if (passes || work_.places[j] < K) most = std::max(most, r);
+        }
+        work_.shares.clear();
+        outcome.place = -1;
+        std::size_t kept = 0;
+        for (std::size_t j = 0; j < work_.places.size(); ++j) {
+            const double r = work_.candidates[j].responsibility;
+            if (outcome.place < 0 && r >= most * (1.0 - TIE)) outcome.place = work_.places[j];
+            if (r < DROPPED) continue;
+            work_.places[kept++] = work_.places[j];
+            work_.shares.push_back(r);
+        }
+        work_.places.resize(kept);
+    }
+
+    /// 5. Let the tables take in what they hold of the observation.
+    void update(const Row& row, Index m, Outcome& outcome)
+        requires Learns
+    {
+        const Index K = seats_.n_tables;
+        bool blind = slack_ == INF;
+        if (outcome.opened) {
+            family_.open(K);
+            family_.follow_opening(work_.block, m, K);
+            seats_.open();
+        }
+        double seated = 0.0;
+        for (std::size_t j = 0; j < work_.places.size(); ++j) {
+            const Index c = work_.places[j];
+            const double r = work_.shares[j];
+            blind = blind || (c < K && work_.block.screened[static_cast<std::size_t>(c)] == INF32);
+            family_.absorb(c, row, r);
+            family_.follow(work_.block, m, c, r);
+            seats_.seat(c, r, work_.frame);
+            seated += r;
+        }
+        seats_.seat_in_all(seated, work_.frame);
+        if (rules_.posterior) seats_.update_posterior(work_.places, work_.shares.data());
+        seats_.time = work_.frame.time;
+        seats_.log_evidence += outcome.log_evidence;
+        seats_.latest = outcome.place;
+        ++seats_.n_observations;
+        // A row or table that cannot be screened cannot correct the screening of the rows after it.
+        outcome.ends_block = blind;
+    }
+
+    /// And close tables: those below prune_below, and the least if there are too many.
+    void close(Outcome& outcome)
+        requires Learns
+    {
+        work_.closing.clear();
+        const bool prunes = rules_.prune_below > 0.0 && (outcome.opened || work_.frame.time >= quiet_until);
+        const bool too_many = rules_.max_tables > 0 && seats_.n_tables > rules_.max_tables;
+        if (!prunes && !too_many) return;
+        const Index stays = outcome.opened ? seats_.n_tables - 1 : outcome.place;
+        const double quiet = seats_.find_closing(stays, rules_, work_.frame, work_.occupancy.data(), work_.closing);
+        if (work_.closing.empty()) {
+            quiet_until = quiet;
+        } else {
+            outcome.ends_block = true;  // and the caller closes them, once it has written down their ids
+        }
+    }
+
+    static double log_or_minus_infinity(double value) { return value > 0.0 ? std::log(value) : -INF; }
+
+    Changed<F>& family_;
+    Changed<Seats>& seats_;
+    const Rules& rules_;
+    Workspace& work_;
+    double log_alpha_;
+    double log_total_ = 0.0;  // log of the total weight, alpha included
+    double fresh_ = 0.0;      // score of a new table
+    double slack_ = 0.0;      // of the screening
+};
+
+}  // namespace dyncrp

@@ -1,0 +1,469 @@
+// The Python face of the loop: arrays in and out, the interpreter's lock, interruptions and threads.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <chrono>
+#include <shared_mutex>
+#include <stdexcept>
+#include <thread>
+#include <variant>
+
+#include "families.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace dyncrp {
+namespace {
+
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutIntegers = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
+                               Bernoulli::Settings, VonMisesFisher::Settings>;
+
+/// Return a NumPy array that owns what was in the vector.
+template <class T>
+nb::object as_array(std::vector<T>&& values, std::initializer_list<std::size_t> shape) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
+    return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
+}
+
+template <class T>
+nb::object as_array(std::vector<T>&& values) {
+    const std::size_t n = values.size();
+    return as_array(std::move(values), {n});
+}
+
+template <class Array, class T = typename Array::Scalar>
+std::vector<std::remove_const_t<T>> as_vector(const Array& array) {
+    return {array.data(), array.data() + array.size()};
+}
+
+/// Run what Python has waiting, such as Ctrl-C; throws if that raised. The caller holds no lock of the interpreter.
+void check_signals() {
+    const nb::gil_scoped_acquire held;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+/// One learns, or several judge. Those who come meanwhile wait, without the interpreter's lock, and can be interrupted
+/// while they do; two who learn at once would mix up the stream, and the second is refused.
+class Turns {
+  public:
+    /// Hold the stream for learning, or to change it in another way.
+    class ToLearn {
+      public:
+        explicit ToLearn(Turns& turns) : turns_(turns) {
+            if (turns_.learning_.exchange(true)) throw std::runtime_error("this model is learning in another thread");
+            try {
+                wait([&] { return turns_.mutex_.try_lock_for(PATIENCE); }, turns_.mutex_.try_lock());
+            } catch (...) {
+                turns_.learning_ = false;
+                throw;
+            }
+            turns_.learner_ = std::this_thread::get_id();
+        }
+        ~ToLearn() {
+            turns_.learner_ = std::thread::id();
+            turns_.mutex_.unlock();
+            turns_.learning_ = false;
+        }
+        ToLearn(const ToLearn&) = delete;
+        ToLearn& operator=(const ToLearn&) = delete;
+
+      private:
+        Turns& turns_;
+    };
+
+    /// Hold the stream so that it does not change.
+    class ToJudge {
+      public:
+        explicit ToJudge(Turns& turns) : turns_(turns) {
+            // Only code that an interruption runs in the midst of learning can come here in the same thread.
+            if (turns_.learner_ == std::this_thread::get_id()) {
+                throw std::runtime_error("this model is learning, and cannot be asked before that ends");
+            }
+            wait([&] { return turns_.mutex_.try_lock_shared_for(PATIENCE); }, turns_.mutex_.try_lock_shared());
+        }
+        ~ToJudge() { turns_.mutex_.unlock_shared(); }
+        ToJudge(const ToJudge&) = delete;
+        ToJudge& operator=(const ToJudge&) = delete;
+
+      private:
+        Turns& turns_;
+    };
+
+  private:
+    static constexpr std::chrono::milliseconds PATIENCE{50};
+
+    template <class Try>
+    static void wait(Try try_again, bool had) {
+        while (!had) {
+            {
+                const nb::gil_scoped_release released;
+                had = try_again();
+            }
+            if (!had && PyErr_CheckSignals() != 0) throw nb::python_error();
+        }
+    }
+
+    std::shared_timed_mutex mutex_;
+    std::atomic<bool> learning_ = false;
+    std::atomic<std::thread::id> learner_;
+};
+
+/// A stream and whose turn it is.
+class Engine {
+  public:
+    Engine(const AnyFamily& family, Coordinates::Settings coordinates, const std::vector<Mode>& modes,
+           const Rules& rules)
+        : stream_(std::visit(
+              [&](const auto& settings) { return make_stream(settings, std::move(coordinates), modes, rules); },
+              family)) {}
+
+    void set_rules(const Rules& rules) {
+        const Change change(*this);
+        stream_->set_rules(rules);
+    }
+
+    void set_tuning(Index block, Index blunt_rows) {
+        const Change change(*this);
+        stream_->set_tuning({block, blunt_rows});
+    }
+
+    /// Learn rows; fill labels (n,), log_evidence (n,) and indptr (n + 1,); return indices, data and closed ids.
+    nb::tuple learn(const Matrix& X, const Vector& times, const OutIntegers& labels, const OutVector& log_evidence,
+                    const OutIntegers& indptr) {
+        const Rows rows = as_rows(X, times);
+        const auto n = static_cast<std::size_t>(rows.n);
+        if (labels.size() != n || log_evidence.size() != n || indptr.size() != n + 1) {
+            throw std::invalid_argument("there must be room for a label and the log evidence of every row");
+        }
+        Record record{labels.data(), log_evidence.data(), indptr.data(), {}, {}, {}};
+        {
+            const Change change(*this);
+            const nb::gil_scoped_release released;
+            stream_->learn(rows, record, [this] {
+                publish();
+                check_signals();
+            });
+        }
+        return nb::make_tuple(as_array(std::move(record.indices)), as_array(std::move(record.data)),
+                              as_array(std::move(record.closed)));
+    }
+
+    // So short that the interpreter's lock is kept, which makes the stream's own scratch space safe to use.
+    std::pair<std::int64_t, double> run_one(const Vector& x, double t) {
+        check_width(x.shape(0));
+        const Change change(*this);
+        return stream_->learn_one(x.data(), t);
+    }
+
+    std::pair<std::int64_t, double> judge_one(const Vector& x, double t) {
+        check_width(x.shape(0));
+        const Turns::ToJudge turn(turns_);
+        return stream_->judge_one(x.data(), t);
+    }
+
+    nb::object places(const Matrix& X, const Vector& times) {
+        const Rows rows = as_rows(X, times);
+        std::vector<std::int64_t> places(X.shape(0));
+        judge(rows, false, [&](Index) { return Judgement{places.data(), nullptr, nullptr}; });
+        return as_array(std::move(places));
+    }
+
+    nb::object log_density(const Matrix& X, const Vector& times) {
+        const Rows rows = as_rows(X, times);
+        std::vector<double> density(X.shape(0));
+        judge(rows, true, [&](Index) { return Judgement{nullptr, density.data(), nullptr}; });
+        return as_array(std::move(density));
+    }
+
+    nb::object shares(const Matrix& X, const Vector& times) {
+        const Rows rows = as_rows(X, times);
+        std::vector<double> shares;
+        std::size_t columns = 0;
+        judge(rows, false, [&](Index n_tables) {
+            columns = static_cast<std::size_t>(n_tables + 1);
+            shares.resize(X.shape(0) * columns);
+            return Judgement{nullptr, nullptr, shares.data()};
+        });
+        return as_array(std::move(shares), {X.shape(0), columns});
+    }
+
+    nb::dict snapshot() {
+        Snapshot taken = [&] {
+            const Turns::ToJudge turn(turns_);
+            return stream_->snapshot();
+        }();
+        const auto K = static_cast<std::size_t>(taken.n_tables);
+        const auto S = static_cast<std::size_t>(stream_->stats_width());
+        const auto M = static_cast<std::size_t>(stream_->seats().n_modes());
+        nb::dict arrays;
+        arrays["stats"] = as_array(std::move(taken.stats), {K, S});
+        if (const char* extra = stream_->extra(); extra != nullptr) {
+            arrays[extra] = as_array(std::move(taken.extra), {K, static_cast<std::size_t>(stream_->n_features())});
+        }
+        arrays["mode_states"] = as_array(std::move(taken.mode_states), {K, 2 * M});
+        arrays["mode_total"] = as_array(std::move(taken.mode_total));
+        arrays["n_tables_posterior"] = as_array(std::move(taken.n_tables_posterior));
+        arrays["table_ids"] = as_array(std::move(taken.table_ids));
+        arrays["mode_time"] = taken.mode_time;
+        arrays["time"] = taken.time;
+        arrays["log_evidence"] = taken.log_evidence;
+        arrays["n_opened"] = taken.n_opened;
+        arrays["n_observations"] = taken.n_observations;
+        return arrays;
+    }
+
+    /// The caller has seen to it that the arrays are of their shapes.
+    void restore(const nb::dict& arrays) {
+        Snapshot given;
+        const auto numbers = [&](const char* name) {
+            if (!arrays.contains(name)) return std::vector<double>();
+            return as_vector(nb::cast<nb::ndarray<const double, nb::c_contig, nb::device::cpu>>(arrays[name]));
+        };
+        given.table_ids = as_vector(nb::cast<Integers>(arrays["table_ids"]));
+        given.n_tables = static_cast<Index>(given.table_ids.size());
+        given.stats = numbers("stats");
+        if (stream_->extra() != nullptr) given.extra = numbers(stream_->extra());
+        given.mode_states = numbers("mode_states");
+        given.mode_total = numbers("mode_total");
+        given.n_tables_posterior = numbers("n_tables_posterior");
+        given.mode_time = nb::cast<double>(arrays["mode_time"]);
+        given.time = nb::cast<double>(arrays["time"]);
+        given.log_evidence = nb::cast<double>(arrays["log_evidence"]);
+        given.n_opened = nb::cast<Index>(arrays["n_opened"]);
+        given.n_observations = nb::cast<Index>(arrays["n_observations"]);
+        const Index K = given.n_tables, M = stream_->seats().n_modes();
+        const auto has = [](const std::vector<double>& values, Index size) {
+            return static_cast<Index>(values.size()) == size;
+        };
+        if (!has(given.stats, K * stream_->stats_width()) || !has(given.mode_states, 2 * M * K) ||
+            !has(given.n_tables_posterior, K + 1) ||
+            !(given.extra.empty() || has(given.extra, K * stream_->n_features())) ||
+            !(given.mode_total.empty() || has(given.mode_total, 2 * M))) {
+            throw std::invalid_argument("its arrays are not those of a stream of this model");
+        }
+        const Change change(*this);
+        stream_->restore(given);
+    }
+
+    nb::object ids() {
+        std::vector<std::int64_t> ids;
+        const Turns::ToJudge turn(turns_);
+        for (Index c = 0; c < stream_->seats().n_tables; ++c) ids.push_back(stream_->seats().ids[c]);
+        return as_array(std::move(ids));
+    }
+
+    nb::tuple compare(const Matrix& X) {
+        const Turns::ToJudge turn(turns_);
+        const auto n = X.shape(0), K = static_cast<std::size_t>(stream_->seats().n_tables);
+        std::vector<double> screened(n * K), scores(n * K), slack(n);
+        stream_->compare({X.data(), nullptr, static_cast<Index>(n)}, screened.data(), scores.data(), slack.data());
+        return nb::make_tuple(as_array(std::move(screened), {n, K}), as_array(std::move(scores), {n, K}),
+                              as_array(std::move(slack)));
+    }
+
+    // Single numbers never wait: while another thread learns, a progress bar may want them.
+    Index n_tables() const { return published_.n_tables; }
+    Index n_opened() const { return published_.n_opened; }
+    Index n_observations() const { return published_.n_observations; }
+    double time() const { return published_.time; }
+    double log_evidence() const { return published_.log_evidence; }
+    Index capacity() const { return stream_->capacity(); }
+
+  private:
+    /// A turn to change the stream; its numbers are published when it ends, however it ends.
+    class Change {
+      public:
+        explicit Change(Engine& engine) : turn_(engine.turns_), engine_(engine) {}
+        ~Change() { engine_.publish(); }
+        Change(const Change&) = delete;
+        Change& operator=(const Change&) = delete;
+
+      private:
+        Turns::ToLearn turn_;
+        Engine& engine_;
+    };
+
+    void publish() {
+        const Seats& seats = stream_->seats();
+        published_.n_tables.store(seats.n_tables, std::memory_order_relaxed);
+        published_.n_opened.store(seats.n_opened, std::memory_order_relaxed);
+        published_.n_observations.store(seats.n_observations, std::memory_order_relaxed);
+        published_.time.store(seats.time, std::memory_order_relaxed);
+        published_.log_evidence.store(seats.log_evidence, std::memory_order_relaxed);
+    }
+
+    void check_width(std::size_t width) const {
+        if (static_cast<Index>(width) != stream_->n_features()) {
+            throw std::invalid_argument("a row has another number of features than the stream");
+        }
+    }
+
+    Rows as_rows(const Matrix& X, const Vector& times) const {
+        check_width(X.shape(1));
+        if (X.shape(0) != times.shape(0)) throw std::invalid_argument("there must be a time for every row");
+        return {X.data(), times.data(), static_cast<Index>(X.shape(0))};
+    }
+
+    template <class Prepare>
+    void judge(const Rows& rows, bool predictive, Prepare prepare) {
+        const Turns::ToJudge turn(turns_);
+        const Judgement judgement = prepare(stream_->seats().n_tables);
+        const nb::gil_scoped_release released;
+        stream_->judge(rows, judgement, predictive, check_signals);
+    }
+
+    struct Published {
+        std::atomic<Index> n_tables = 0, n_opened = 0, n_observations = 0;
+        std::atomic<double> time = -INF, log_evidence = 0.0;
+    };
+
+    StreamPointer stream_;
+    Turns turns_;
+    Published published_;
+};
+
+/// Take sgemm from SciPy. The capsule's name is its signature in C, which must be the one we call it by.
+void find_blas() {
+    const nb::dict functions =
+        nb::cast<nb::dict>(nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__"));
+    const nb::object capsule = functions["sgemm"];
+    const char* signature = PyCapsule_GetName(capsule.ptr());
+    if (signature == nullptr || std::string_view(signature).find("int *") == std::string_view::npos) {
+        throw std::runtime_error("SciPy's sgemm does not take 32-bit integers");
+    }
+    sgemm = reinterpret_cast<Sgemm>(PyCapsule_GetPointer(capsule.ptr(), signature));
+    if (sgemm == nullptr) throw nb::python_error();
+}
+
+}  // namespace
+}  // namespace dyncrp
+
+NB_MODULE(_loop, module) {
+    using namespace dyncrp;
+    nb::set_leak_warnings(false);  // a model that lives until the interpreter ends is no leak
+    find_blas();
+
+    nb::class_<Mode>(module, "Mode")
+        .def(
+            "__init__",
+            [](Mode* mode, std::pair<double, double> amplitude, std::pair<double, double> rate) {
+                new (mode) Mode{amplitude.first, amplitude.second, rate.first, rate.second};
+            },
+            "amplitude"_a, "rate"_a);
+    nb::class_<Rules>(module, "Rules")
+        .def(
+            "__init__",
+            [](Rules* rules, double alpha, bool variational, bool posterior, Index n_iter, double new_table_threshold,
+               Index max_tables, double prune_below, bool clip) {
+                new (rules)
+                    Rules{alpha, variational, posterior, n_iter, new_table_threshold, max_tables, prune_below, clip};
+            },
+            nb::kw_only(), "alpha"_a, "variational"_a, "posterior"_a, "n_iter"_a, "new_table_threshold"_a,
+            "max_tables"_a, "prune_below"_a, "clip"_a);
+    nb::class_<Coordinates::Settings>(module, "Coordinates")
+        .def(
+            "__init__",
+            [](Coordinates::Settings* settings, Index n_features, const Vector& shift, const Vector& scale,
+               const Vector& directions, const Vector& inverse, double log_scale, double half_precision) {
+                new (settings)
+                    Coordinates::Settings{n_features,         as_vector(shift), as_vector(scale), as_vector(directions),
+                                          as_vector(inverse), log_scale,        half_precision};
+            },
+            nb::kw_only(), "n_features"_a, "shift"_a, "scale"_a, "directions"_a, "inverse"_a, "log_scale"_a,
+            "half_precision"_a);
+    nb::class_<Bessel::Settings>(module, "BesselSettings")
+        .def(
+            "__init__",
+            [](Bessel::Settings* settings, double order, Index steps, double stirling, const Vector& u,
+               const Vector& v) {
+                new (settings) Bessel::Settings{order, steps, stirling, as_vector(u), as_vector(v)};
+            },
+            nb::kw_only(), "order"_a, "steps"_a, "stirling"_a, "u"_a, "v"_a);
+
+    nb::class_<Gaussian::Settings>(module, "Gaussian")
+        .def(
+            "__init__",
+            [](Gaussian::Settings* settings, Index width, double precision, double log_normalizer,
+               const Vector& scale) {
+                new (settings) Gaussian::Settings{width, precision, log_normalizer, as_vector(scale)};
+            },
+            nb::kw_only(), "width"_a, "precision"_a, "log_normalizer"_a, "scale"_a);
+    nb::class_<GaussianDiagonal::Settings>(module, "GaussianDiagonal")
+        .def(
+            "__init__",
+            [](GaussianDiagonal::Settings* settings, const Vector& precision, double log_normalizer,
+               const Vector& scale) {
+                new (settings) GaussianDiagonal::Settings{as_vector(precision), log_normalizer, as_vector(scale)};
+            },
+            nb::kw_only(), "precision"_a, "log_normalizer"_a, "scale"_a);
+    nb::class_<NormalGamma::Settings>(module, "NormalGamma")
+        .def(
+            "__init__",
+            [](NormalGamma::Settings* settings, const Vector& precision, const Vector& variance, double degrees,
+               double log_normalizer) {
+                new (settings)
+                    NormalGamma::Settings{as_vector(precision), as_vector(variance), degrees, log_normalizer};
+            },
+            nb::kw_only(), "precision"_a, "variance"_a, "degrees"_a, "log_normalizer"_a);
+    nb::class_<Bernoulli::Settings>(module, "Bernoulli")
+        .def(
+            "__init__",
+            [](Bernoulli::Settings* settings, const Vector& a, const Vector& b) {
+                new (settings) Bernoulli::Settings{as_vector(a), as_vector(b)};
+            },
+            nb::kw_only(), "a"_a, "b"_a);
+    nb::class_<VonMisesFisher::Settings>(module, "VonMisesFisher")
+        .def(
+            "__init__",
+            [](VonMisesFisher::Settings* settings, Index width, double concentration, double log_normalizer,
+               double log_uniform, const Bessel::Settings& bessel) {
+                new (settings) VonMisesFisher::Settings{width, concentration, log_normalizer, log_uniform, bessel};
+            },
+            nb::kw_only(), "width"_a, "concentration"_a, "log_normalizer"_a, "log_uniform"_a, "bessel"_a);
+
+    nb::class_<Engine>(module, "Engine")
+        .def(nb::init<const AnyFamily&, Coordinates::Settings, const std::vector<Mode>&, const Rules&>(), "family"_a,
+             "coordinates"_a, "modes"_a, "rules"_a)
+        .def("_set_rules", &Engine::set_rules, "rules"_a)
+        .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256)
+        .def("_learn", &Engine::learn, "X"_a, "times"_a, "labels"_a.noconvert(), "log_evidence"_a.noconvert(),
+             "indptr"_a.noconvert())
+        .def("run_one", &Engine::run_one, "x"_a, "t"_a)
+        .def("judge_one", &Engine::judge_one, "x"_a, "t"_a)
+        .def("places", &Engine::places, "X"_a, "times"_a)
+        .def("shares", &Engine::shares, "X"_a, "times"_a)
+        .def("log_density", &Engine::log_density, "X"_a, "times"_a)
+        .def("_snapshot", &Engine::snapshot)
+        .def("_restore", &Engine::restore, "arrays"_a)
+        .def("_compare", &Engine::compare, "X"_a)
+        .def_prop_ro("ids", &Engine::ids)
+        .def_prop_ro("n_tables", &Engine::n_tables)
+        .def_prop_ro("n_opened", &Engine::n_opened)
+        .def_prop_ro("n_observations", &Engine::n_observations)
+        .def_prop_ro("time", &Engine::time)
+        .def_prop_ro("log_evidence", &Engine::log_evidence)
+        .def_prop_ro("_capacity", &Engine::capacity);
+
+    module.def("digamma", &digamma, "x"_a);
+    module.def("log_gamma_half", &log_gamma_half, "z"_a);
+    module.def(
+        "bessel_excess", [](const Bessel::Settings& at, double kappa) { return Bessel(at).excess(kappa); },
+        "settings"_a, "kappa"_a);
+    module.def(
+        "bessel_ratio", [](const Bessel::Settings& at, double kappa) { return Bessel(at).ratio(kappa); }, "settings"_a,
+        "kappa"_a);
+}

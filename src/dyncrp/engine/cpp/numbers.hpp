@@ -1,0 +1,115 @@
+// Constants that all of the loop shares, and sums that are fast without being careless.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace dyncrp {
+
+using Index = std::ptrdiff_t;
+
+inline constexpr double INF = std::numeric_limits<double>::infinity();
+inline constexpr float INF32 = std::numeric_limits<float>::infinity();
+
+// The law's, see engine/types.py.
+inline constexpr double TIE = 1e-9;
+inline constexpr double NEGLIGIBLE = 1e-300;
+inline constexpr double DROPPED = 1e-12;
+
+// Of screening.
+inline constexpr double MARGIN = 32.0;    // nats: exp(-32) is about 1e-14
+inline constexpr double FORGOTTEN = 8.0;  // nats by which a table's weight lies below the total if time has left it
+inline constexpr double BLUNT = 4.0;      // nats of slack at which screening begins to let too many tables through
+inline constexpr double UNIT = 6.0e-8;    // unit roundoff of single precision
+inline constexpr Index LARGEST_BLOCK = 128;
+inline constexpr Index CHUNK = 64;  // tables whose best screened value is kept, so that most are never looked at again
+
+/// Return term(0) + … + term(n − 1), always in the same order. Some partial sums go on side by side, which the
+/// compiler turns into vector instructions; it may not do so with one, since that would change the rounding.
+template <class T, class Term>
+inline T sum_of(Index n, Term term) {
+    constexpr Index LANES = 8;
+    T total{0};
+    Index i = 0;
+    if (n >= LANES) {
+        T lane[LANES] = {};
+        for (; i + LANES <= n; i += LANES) {
+            for (Index j = 0; j < LANES; ++j) lane[j] += term(i + j);
+        }
+        for (Index half = LANES / 2; half > 0; half /= 2) {
+            for (Index j = 0; j < half; ++j) lane[j] += lane[j + half];
+        }
+        total = lane[0];
+    }
+    for (; i < n; ++i) total += term(i);
+    return total;
+}
+
+inline float dot(const float* left, const float* right, Index n) {
+    return sum_of<float>(n, [=](Index i) { return left[i] * right[i]; });
+}
+
+/// Return the largest of n values, −inf if there are none.
+inline float largest(const float* values, Index n) {
+    float lane[8];
+    for (float& value : lane) value = -INF32;
+    Index i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (Index j = 0; j < 8; ++j) lane[j] = values[i + j] > lane[j] ? values[i + j] : lane[j];
+    }
+    for (; i < n; ++i) lane[0] = values[i] > lane[0] ? values[i] : lane[0];
+    float best = lane[0];
+    for (Index j = 1; j < 8; ++j) best = lane[j] > best ? lane[j] : best;
+    return best;
+}
+
+/// Return the first index from `begin` on whose value is at least `bar`, or `end`; eight at a time.
+inline Index next_at_least(const float* values, Index begin, Index end, float bar) {
+    while (begin + 16 <= end) {  // fewer are as quickly looked at one by one
+        float most = values[begin];
+        for (Index j = 1; j < 8; ++j) most = values[begin + j] > most ? values[begin + j] : most;
+        if (most >= bar) break;
+        begin += 8;
+    }
+    while (begin < end && !(values[begin] >= bar)) ++begin;
+    return begin;
+}
+
+/// A float that is not above x, and hardly below.
+inline float rounded_down(double x) { return static_cast<float>(x - 1e-7 * std::abs(x)); }
+
+/// One row of `width` numbers for each table. A column of single numbers has width 1.
+template <class T>
+class PerTable {
+  public:
+    explicit PerTable(Index width = 1) : width_(width) {}
+
+    T* row(Index c) { return data_.data() + c * width_; }
+    const T* row(Index c) const { return data_.data() + c * width_; }
+    T& operator[](Index c) { return data_[static_cast<std::size_t>(c)]; }
+    const T& operator[](Index c) const { return data_[static_cast<std::size_t>(c)]; }
+    Index width() const { return width_; }
+
+    void reserve(Index capacity) { data_.resize(static_cast<std::size_t>(capacity * width_)); }
+
+    /// Take out the rows at `places`, which count up; those of the first n that come after them move up.
+    void remove(std::span<const Index> places, Index n) {
+        Index to = places[0];
+        for (std::size_t j = 0; j < places.size(); ++j) {
+            const Index end = j + 1 < places.size() ? places[j + 1] : n;
+            std::copy(row(places[j] + 1), row(end), row(to));
+            to += end - places[j] - 1;
+        }
+    }
+
+  private:
+    Index width_;
+    std::vector<T> data_;
+};
+
+}  // namespace dyncrp

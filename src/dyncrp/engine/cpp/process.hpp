@@ -1,0 +1,252 @@
+// Who sits where: the occupancies of the tables, in time. Section 1 of the model, and q(C) of section 3.
+#pragma once
+
+#include "numbers.hpp"
+
+namespace dyncrp {
+
+inline constexpr double REBASE_AT = 500.0;  // the frame moves when exp of this would be its largest factor
+
+/// kernel(Δ) = Re Σ_m amplitude_m exp(−rate_m Δ).
+struct Mode {
+    double amplitude_real, amplitude_imag;
+    double rate_real, rate_imag;
+};
+
+/// How observations are assigned: ``Rules`` and the rest of ``Model`` in engine/types.py, but for the family.
+struct Rules {
+    double alpha = 1.0;
+    bool variational = false;  // assignment: E_q[log p(x | φ)] in place of log p(x | stats)
+    bool posterior = false;    // table_count: alpha is spread over q(C), and not all for a new table
+    Index n_iter = 3;          // coordinate steps of variational
+    double new_table_threshold = 0.5;
+    Index max_tables = 0;      // 0: any number
+    double prune_below = 0.0;  // 0: never
+    bool clip = true;          // whether an occupancy can be negative before it is clipped
+};
+
+/// What the present time makes of mode states: their readout, and what a customer who comes now adds to them.
+struct Frame {
+    struct Factor {
+        double readout_real, readout_imag;  // amplitude exp(−rate Δ)
+        double growth_real, growth_imag;    // exp(rate Δ)
+    };
+    double time = std::numeric_limits<double>::quiet_NaN();  // of the factors
+    double origin = 0.0;
+    std::vector<Factor> factors;
+};
+
+/// The state of the process. Mode states are stored as they would be at `origin`, so that time costs nothing and only
+/// the tables that an observation touches are written.
+class Seats {
+  public:
+    explicit Seats(std::vector<Mode> modes)
+        : modes_(std::move(modes)), states_(2 * n_modes()), total_(static_cast<std::size_t>(2 * n_modes())),
+          posterior_{1.0} {
+        for (const Mode& mode : modes_) fastest_ = std::max(fastest_, mode.rate_real);
+    }
+
+    Index n_tables = 0;
+    Index n_opened = 0;
+    Index n_observations = 0;
+    double time = -INF;         // of the latest observation
+    double log_evidence = 0.0;  // added up in order of arrival
+    Index latest = -1;          // place of the latest observation's table: where to look first, and no more
+    PerTable<std::int64_t> ids;
+
+    Index n_modes() const { return static_cast<Index>(modes_.size()); }
+    double origin() const { return origin_; }
+    const double* states(Index c) const { return states_.row(c); }  // (2M,): real and imaginary parts in turn
+    const std::vector<double>& total() const { return total_; }
+    double posterior(Index k) const { return posterior_[static_cast<std::size_t>(k)]; }
+
+    void reserve(Index capacity) {
+        states_.reserve(capacity);
+        ids.reserve(capacity);
+        posterior_.resize(static_cast<std::size_t>(capacity + 1));
+    }
+
+    void restore(Index c, const double* states) { std::copy(states, states + 2 * n_modes(), states_.row(c)); }
+    void restore_posterior(const double* values) { std::copy(values, values + n_tables + 1, posterior_.begin()); }
+    void restore_origin(double origin) { origin_ = origin; }
+    void restore_total(const double* total) { std::copy(total, total + 2 * n_modes(), total_.begin()); }
+    void sum_total() {
+        std::fill(total_.begin(), total_.end(), 0.0);
+        for (Index c = 0; c < n_tables; ++c) {
+            for (Index j = 0; j < 2 * n_modes(); ++j) total_[static_cast<std::size_t>(j)] += states_.row(c)[j];
+        }
+    }
+
+    /// Whether the factors of time t would leave the range of floats.
+    bool out_of_reach(double t) const { return fastest_ * (t - origin_) > REBASE_AT; }
+
+    /// Move the origin to t: multiply every mode state by exp(−rate Δ).
+    ///
+    /// In two halves: after a silence exp(−rate Δ) may be too small for a float, and its product with a state not.
+    void rebase(double t) {
+        const double half = 0.5 * (t - origin_);
+        origin_ = t;
+        for (Index m = 0; m < n_modes(); ++m) {
+            const Mode& mode = modes_[static_cast<std::size_t>(m)];
+            const double decay = std::exp(-mode.rate_real * half);
+            const double cosine = std::cos(mode.rate_imag * half), sine = -std::sin(mode.rate_imag * half);
+            const auto turn = [=](double* state) {
+                const double a = state[0] * decay, b = state[1] * decay;
+                state[0] = a * cosine - b * sine;
+                state[1] = a * sine + b * cosine;
+            };
+            for (int twice = 0; twice < 2; ++twice) {
+                for (Index c = 0; c < n_tables; ++c) turn(states_.row(c) + 2 * m);
+                turn(total_.data() + 2 * m);
+            }
+        }
+    }
+
+    /// Begin at t, with no tables yet.
+    void begin(double t) { origin_ = t; }
+
+    /// Compute the factors of time t: always from Δ, never from those of the row before, so that no bit depends on how
+    /// a stream is cut.
+    void look(double t, Frame& frame) const {
+        if (t == frame.time && origin_ == frame.origin) return;
+        frame.time = t;
+        frame.origin = origin_;
+        frame.factors.resize(modes_.size());
+        const double delta = t - origin_;
+        for (std::size_t m = 0; m < modes_.size(); ++m) {
+            const Mode& mode = modes_[m];
+            Frame::Factor& factor = frame.factors[m];
+            const double decay = std::exp(-mode.rate_real * delta);
+            const double growth = 1.0 / std::max(decay, 1e-300);
+            if (mode.rate_imag == 0.0) {
+                factor = {decay * mode.amplitude_real, decay * mode.amplitude_imag, growth, 0.0};
+            } else {
+                const double cosine = std::cos(mode.rate_imag * delta), sine = -std::sin(mode.rate_imag * delta);
+                factor = {decay * (mode.amplitude_real * cosine - mode.amplitude_imag * sine),
+                          decay * (mode.amplitude_real * sine + mode.amplitude_imag * cosine), growth * cosine,
+                          -growth * sine};
+            }
+        }
+    }
+
+    /// N_c = max(0, Re Σ_m a_m s_cm) at the frame's time.
+    double occupancy(Index c, const Frame& frame) const {
+        const double value = readout(states_.row(c), frame);
+        return value > NEGLIGIBLE ? value : 0.0;
+    }
+
+    /// Σ_c N_c, for kernels that are never negative.
+    double total_occupancy(const Frame& frame) const {
+        return n_tables == 0 ? 0.0 : std::max(readout(total_.data(), frame), 0.0);
+    }
+
+    /// Open a table without customers.
+    void open() {
+        std::fill_n(states_.row(n_tables), 2 * n_modes(), 0.0);
+        posterior_[static_cast<std::size_t>(n_tables + 1)] = 0.0;
+        ids[n_tables] = n_opened;
+        ++n_opened;
+        ++n_tables;
+    }
+
+    /// Seat a customer, r of it at table c; and in all.
+    void seat(Index c, double r, const Frame& frame) { add(states_.row(c), r, frame); }
+    void seat_in_all(double r, const Frame& frame) { add(total_.data(), r, frame); }
+
+    /// q_n(k) = q(k) S_k + q(k−1)(1 − S_{k−1}), S_k the responsibility of the first k tables, given place by place.
+    void update_posterior(std::span<const Index> places, const double* responsibilities) {
+        double seated = 0.0;
+        double carried = posterior_[0];  // q(k−1)(1 − S_{k−1}), from k − 1 = 0
+        posterior_[0] = 0.0;
+        std::size_t j = 0;
+        for (Index k = 1; k <= n_tables; ++k) {
+            if (j < places.size() && places[j] == k - 1) seated += responsibilities[j++];
+            const double share = k == n_tables ? 1.0 : std::min(seated, 1.0);
+            double& q = posterior_[static_cast<std::size_t>(k)];
+            const double before = q;
+            q = before * share + carried;
+            carried = before * (1.0 - share);
+        }
+    }
+
+    /// Fill `closing` with the places of the tables that must close, see ``law.closing``; `latest` stays. Returns
+    /// the time before which none can fall below prune_below. `value` is scratch, (K,).
+    double find_closing(Index stays, const Rules& rules, const Frame& frame, double* value,
+                        std::vector<Index>& closing) const {
+        closing.clear();
+        double least = INF, most = 0.0;
+        for (Index c = 0; c < n_tables; ++c) {
+            value[c] = occupancy(c, frame);
+            least = std::min(least, value[c]);
+            most = std::max(most, value[c]);
+        }
+        const double slack = rules.clip ? TIE * most : 0.0;
+        constexpr double GONE = -1.0;
+        value[stays] = INF;
+        for (Index c = 0; c < n_tables; ++c) {
+            if (value[c] < rules.prune_below * (1.0 - TIE)) {
+                closing.push_back(c);
+                value[c] = GONE;
+            }
+        }
+        while (rules.max_tables > 0 && n_tables - static_cast<Index>(closing.size()) > rules.max_tables) {
+            double lowest = INF;
+            for (Index c = 0; c < n_tables; ++c) {
+                if (value[c] >= 0.0) lowest = std::min(lowest, value[c]);
+            }
+            for (Index c = 0; c < n_tables; ++c) {
+                if (value[c] >= 0.0 && value[c] <= lowest * (1.0 + TIE) + slack) {  // of those that tie, the oldest
+                    value[c] = GONE;
+                    closing.push_back(c);
+                    break;
+                }
+            }
+        }
+        std::sort(closing.begin(), closing.end());
+        return rules.prune_below > 0.0 ? quiet_until(frame.time, least, rules.prune_below) : INF;
+    }
+
+    /// Close the tables at `places`, which count up.
+    void close(std::span<const Index> places) {
+        states_.remove(places, n_tables);
+        ids.remove(places, n_tables);
+        n_tables -= static_cast<Index>(places.size());
+        latest -= std::lower_bound(places.begin(), places.end(), latest) - places.begin();
+        sum_total();  // anew, so that what the closed ones held leaves no rounding behind
+    }
+
+  private:
+    double readout(const double* state, const Frame& frame) const {
+        double value = 0.0;
+        for (std::size_t m = 0; m < modes_.size(); ++m) {
+            const Frame::Factor& factor = frame.factors[m];
+            value += factor.readout_real * state[2 * m] - factor.readout_imag * state[2 * m + 1];
+        }
+        return value;
+    }
+
+    void add(double* state, double r, const Frame& frame) const {
+        for (std::size_t m = 0; m < modes_.size(); ++m) {
+            state[2 * m] += r * frame.factors[m].growth_real;
+            state[2 * m + 1] += r * frame.factors[m].growth_imag;
+        }
+    }
+
+    /// A sum of positive modes, none of which waves, falls no faster than its fastest mode.
+    double quiet_until(double now, double least, double prune_below) const {
+        for (const Mode& mode : modes_) {
+            if (mode.amplitude_real < 0.0 || mode.amplitude_imag != 0.0 || mode.rate_imag != 0.0) return now;
+        }
+        if (least <= prune_below) return now;
+        return fastest_ > 0.0 ? now + 0.999 * std::log(least / prune_below) / fastest_ : INF;
+    }
+
+    std::vector<Mode> modes_;
+    PerTable<double> states_;
+    std::vector<double> total_;
+    std::vector<double> posterior_;  // q(C = k)
+    double origin_ = 0.0;
+    double fastest_ = 0.0;
+};
+
+}  // namespace dyncrp

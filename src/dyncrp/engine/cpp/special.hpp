@@ -1,0 +1,119 @@
+// Special functions one number at a time: the algorithms of dyncrp/families/bessel.py and normal_gamma.py.
+#pragma once
+
+#include "numbers.hpp"
+
+namespace dyncrp {
+
+/// Return ψ(x) for x > 0: up by ψ(x) = ψ(x+1) − 1/x to x ≥ 10, then the asymptotic series; NaN for others.
+inline double digamma(double x) {
+    if (!(x > 0.0)) return std::numeric_limits<double>::quiet_NaN();  // and no endless climb from far below 0
+    double shift = 0.0;
+    while (x < 10.0) {
+        shift -= 1.0 / x;
+        x += 1.0;
+    }
+    const double y = 1.0 / (x * x);
+    double series = 691.0 / 32760.0 - y / 12.0;
+    for (const double denominator : {132.0, 240.0, 252.0, 120.0, 12.0}) series = 1.0 / denominator - y * series;
+    return shift + std::log(x) - 0.5 / x - y * series;
+}
+
+/// Return log Γ(z + ½) − log Γ(z) − ½ log z for z > 0: up to z + 10, then the asymptotic series.
+inline double log_gamma_half(double z) {
+    constexpr int SHIFT = 10;
+    constexpr double SERIES[] = {-1.0 / 8, 1.0 / 192, -1.0 / 640, 17.0 / 14336, -31.0 / 18432, 691.0 / 180224};
+    double rise = 1.0;
+    for (int j = 0; j < SHIFT; ++j) rise *= 1.0 + 0.5 / (z + j);
+    const double top = z + SHIFT;
+    double series = 0.0;
+    for (int k = 5; k >= 0; --k) series = series / (top * top) + SERIES[k];
+    return series / top + 0.5 * std::log1p(SHIFT / z) - std::log(rise);
+}
+
+/// The Bessel function I_ν of one order ν = D/2 − 1, scaled to F_ν(κ) = Γ(ν+1) (2/κ)^ν I_ν(κ), and its ratio.
+///
+/// Debye's expansions hold at the order μ = ν + steps ≥ 30; from there two recurrences lead down to ν.
+class Bessel {
+  public:
+    struct Settings {
+        double order = 0.0;     // ν
+        Index steps = 0;        // from ν up to μ
+        double stirling = 0.0;  // Stirling's remainder at μ
+        std::vector<double> u;  // Debye's sums over k at μ, as polynomials in p, lowest power first
+        std::vector<double> v;
+    };
+
+    explicit Bessel(Settings settings) : at_(std::move(settings)) {
+        for (Index j = at_.steps; j > 0; --j) inverse_.push_back(0.5 / (at_.order + static_cast<double>(j)));
+    }
+
+    double order() const { return at_.order; }
+
+    /// Return log F_ν(κ) − κ.
+    double excess(double kappa) const {
+        const double mu = at_.order + static_cast<double>(at_.steps);
+        const double z = kappa / mu, root = std::sqrt(1.0 + z * z), p = 1.0 / root;
+        const double u = polynomial(at_.u, p);
+        const double half = 0.5 * z * z / (1.0 + root);                                // (root − 1)/2
+        const double leading = -mu * (2.0 * mu * half + kappa) / (mu * root + kappa);  // μ (root − 1) − κ
+        const double value = leading - mu * std::log1p(half) + at_.stirling;
+        const Descent down = descend(kappa, p, u);
+        return value + down.logs + std::log(down.b * u * std::sqrt(p));
+    }
+
+    /// Return I_{ν+1}(κ)/I_ν(κ).
+    double ratio(double kappa) const {
+        const double z = kappa / (at_.order + static_cast<double>(at_.steps)), p = 1.0 / std::sqrt(1.0 + z * z);
+        const Descent down = descend(kappa, p, polynomial(at_.u, p));
+        return down.a / down.b;
+    }
+
+  private:
+    /// The ratio a/b at ν, and F_ν/F_μ = b exp(logs).
+    struct Descent {
+        double a, b, logs;
+    };
+
+    /// Walk down from μ to ν. With r_j = a/b the ratio at order ν + j and k = κ/2(ν + j), the two recurrences
+    /// r_{j−1} = κ/(2(ν + j) + κ r_j) and F_{j−1} = F_j (1 + k r_j) are a' = k b, b' = b + k a, F' = F b'/b: no
+    /// division.
+    Descent descend(double kappa, double p, double u) const {
+        Descent down{ratio_above(kappa, p, u), 1.0, 0.0};
+        for (const double inverse : inverse_) {
+            const double k = kappa * inverse, a = down.a;
+            down.a = k * down.b;
+            down.b += k * a;
+            if (down.b > 1e100) {
+                down.logs += std::log(down.b);
+                down.a /= down.b;
+                down.b = 1.0;
+            }
+        }
+        return down;
+    }
+
+    static double polynomial(const std::vector<double>& coefficients, double p) {
+        double total = 0.0;
+        for (auto k = coefficients.rbegin(); k != coefficients.rend(); ++k) total = total * p + *k;
+        return total;
+    }
+
+    /// I_{μ+1}(κ)/I_μ(κ): the continued fraction for small κ/μ, Debye's expansions for the rest.
+    double ratio_above(double kappa, double p, double u) const {
+        constexpr double SMALL = 0.5;
+        constexpr int FRACTION_STEPS = 16;
+        const double mu = at_.order + static_cast<double>(at_.steps);
+        const double z = kappa / mu;
+        if (z >= SMALL) return (polynomial(at_.v, p) / (u * p) - 1.0) / z;
+        const double top = mu + FRACTION_STEPS;
+        double ratio = kappa / (top + std::sqrt(top * top + kappa * kappa));
+        for (int j = FRACTION_STEPS; j > 0; --j) ratio = kappa / (2.0 * (mu + j) + kappa * ratio);
+        return ratio;
+    }
+
+    Settings at_;
+    std::vector<double> inverse_;  // 1/2(ν + j) from μ down
+};
+
+}  // namespace dyncrp

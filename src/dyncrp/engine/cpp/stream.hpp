@@ -1,0 +1,335 @@
+// A stream: the loop with the state that it changes, as the module sees it, whatever the family.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "loop.hpp"
+
+namespace dyncrp {
+
+/// Called about twenty times a second between two rows; may throw, and then the rows so far are learnt.
+using Pause = std::function<void()>;
+
+/// Rows x (n, D) and their times (n,).
+struct Rows {
+    const double* x;
+    const double* times;
+    Index n;
+};
+
+/// What a stretch of learnt rows did: labels (n,), log evidence (n,), responsibilities as CSR with indptr (n + 1,).
+struct Record {
+    std::int64_t* labels;
+    double* log_evidence;
+    std::int64_t* indptr;
+    std::vector<std::int64_t> indices;
+    std::vector<double> data;
+    std::vector<std::int64_t> closed;
+};
+
+/// Where to write what is judged; what is null is not asked for. Shares are (n, K + 1).
+struct Judgement {
+    std::int64_t* places = nullptr;
+    double* log_evidence = nullptr;
+    double* shares = nullptr;
+};
+
+/// All that the next step needs, as arrays of the law: the names and units of docs/files.md.
+struct Snapshot {
+    Index n_tables = 0;
+    std::vector<double> stats, extra;             // (K, S), and (K, D) or none
+    std::vector<double> mode_states, mode_total;  // (K, 2M) and (2M,) or none, real and imaginary parts in turn
+    std::vector<double> n_tables_posterior;       // (K + 1,)
+    std::vector<std::int64_t> table_ids;          // (K,)
+    double mode_time = 0.0, time = 0.0, log_evidence = 0.0;
+    Index n_opened = 0, n_observations = 0;
+};
+
+/// What may be set to see that no result depends on it.
+struct Tuning {
+    Index block = 0;         // rows to a block; 0: as many as the number of tables pays for
+    Index blunt_rows = 256;  // after so many rows of dull screening, a new reference point is worth its price
+};
+
+class Stream {
+  public:
+    virtual ~Stream() = default;
+
+    virtual const Seats& seats() const = 0;
+    virtual Index n_features() const = 0;
+    virtual Index capacity() const = 0;
+    virtual Index stats_width() const = 0;
+    virtual const char* extra() const = 0;  // the name of the snapshot's extra array, or null
+    virtual void set_rules(const Rules& rules) = 0;
+    virtual void set_tuning(const Tuning& tuning) = 0;
+
+    virtual void learn(const Rows& rows, Record& record, const Pause& pause) = 0;
+    /// One row: its label (its place, if it is only judged) and its log evidence.
+    virtual std::pair<std::int64_t, double> learn_one(const double* x, double t) = 0;
+    virtual std::pair<std::int64_t, double> judge_one(const double* x, double t) = 0;
+    /// As learning would score rows, or by their predictive density.
+    virtual void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const = 0;
+
+    virtual Snapshot snapshot() const = 0;
+    virtual void restore(const Snapshot& snapshot) = 0;
+    /// For tests: what every row is screened to and scored under every table, (n, K) both, and the slack, (n,).
+    virtual void compare(const Rows& rows, double* screened, double* scores, double* slack) const = 0;
+};
+
+inline constexpr Index FIRST_CAPACITY = 64;
+inline constexpr Index SCRATCH = Index{1} << 21;  // entries of a block's product with the tables
+
+template <Family F>
+class StreamOf final : public Stream {
+  public:
+    StreamOf(const typename F::Settings& settings, Coordinates::Settings coordinates, std::vector<Mode> modes,
+             const Rules& rules)
+        : family_(settings, rules.variational), coordinates_(std::move(coordinates)), seats_(std::move(modes)),
+          rules_(rules) {
+        reserve(FIRST_CAPACITY);
+    }
+
+    const Seats& seats() const override { return seats_; }
+    Index n_features() const override { return coordinates_.n_features(); }
+    Index capacity() const override { return capacity_; }
+    Index stats_width() const override { return family_.stats_width(); }
+    const char* extra() const override { return F::extra(); }
+    void set_tuning(const Tuning& tuning) override { tuning_ = tuning; }
+    void set_rules(const Rules& rules) override {
+        rules_ = rules;
+        quiet_until_ = -INF;
+    }
+
+    void learn(const Rows& rows, Record& record, const Pause& pause) override {
+        Pass<F, true> pass(family_, seats_, rules_, work_);
+        auto last_pause = std::chrono::steady_clock::now();
+        record.indptr[0] = 0;
+        record.indices.reserve(static_cast<std::size_t>(rows.n + rows.n / 8));
+        record.data.reserve(static_cast<std::size_t>(rows.n + rows.n / 8));
+        for (Index i = 0; i < rows.n;) {
+            // Where tables close, blocks end early, and what was screened beyond that was screened in vain.
+            const Index size = std::min({block_size(seats_.n_tables, capacity_), usual_ * 2, rows.n - i});
+            const Index learnt = learn_block(pass, rows, i, size, &record);
+            usual_ = learnt < size ? std::max<Index>(2, learnt) : std::max(usual_, size);
+            i += learnt;
+            const auto now = std::chrono::steady_clock::now();
+            if (now - last_pause > std::chrono::milliseconds(50)) {
+                pause();
+                last_pause = std::chrono::steady_clock::now();
+            }
+        }
+    }
+
+    std::pair<std::int64_t, double> learn_one(const double* x, double t) override {
+        Pass<F, true> pass(family_, seats_, rules_, work_);
+        learn_block(pass, {x, &t, 1}, 0, 1, nullptr);
+        return {label_, outcome_.log_evidence};
+    }
+
+    std::pair<std::int64_t, double> judge_one(const double* x, double t) override {
+        if (seats_.out_of_reach(t)) {
+            Seats rebased = seats_;
+            rebased.rebase(rebased.time);
+            return judge_one(x, t, rebased);
+        }
+        return judge_one(x, t, seats_);
+    }
+
+    void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const override {
+        Workspace work;
+        std::unique_ptr<F> other;
+        Rules rules = rules_;
+        if (predictive && rules.variational) {
+            rules.variational = false;
+            other = std::make_unique<F>(family_);
+            other->set_variational(false, seats_.n_tables);
+        }
+        // The frame must reach all times; if it does not, a copy begins at the latest observation.
+        std::unique_ptr<Seats> rebased;
+        if (rows.n > 0 && seats_.out_of_reach(*std::max_element(rows.times, rows.times + rows.n))) {
+            rebased = std::make_unique<Seats>(seats_);
+            rebased->rebase(seats_.time);
+        }
+        Pass<F, false> pass(other ? *other : family_, rebased ? *rebased : seats_, rules, work);
+        auto last_pause = std::chrono::steady_clock::now();
+        const Index K = seats_.n_tables;
+        for (Index i = 0; i < rows.n;) {
+            const Index size = std::min(block_size(K, K + 1), rows.n - i);
+            take_block(rows, i, size, K + 1, work);
+            pass.prepare();
+            for (Index m = 0; m < size; ++m, ++i) {
+                const Outcome outcome = pass.observe(m, rows.times[i]);
+                if (judgement.places != nullptr) judgement.places[i] = outcome.place;
+                if (judgement.log_evidence != nullptr) judgement.log_evidence[i] = outcome.log_evidence;
+                if (judgement.shares == nullptr) continue;
+                double* shares = judgement.shares + i * (K + 1);
+                std::fill_n(shares, K + 1, 0.0);
+                for (std::size_t j = 0; j < work.places.size(); ++j) shares[work.places[j]] = work.shares[j];
+            }
+            const auto now = std::chrono::steady_clock::now();
+            if (now - last_pause > std::chrono::milliseconds(50)) {
+                pause();
+                last_pause = std::chrono::steady_clock::now();
+            }
+        }
+    }
+
+    Snapshot snapshot() const override {
+        const Index K = seats_.n_tables, S = stats_width(), D = extra() != nullptr ? n_features() : 0,
+                    M = seats_.n_modes();
+        Snapshot taken;
+        taken.n_tables = K;
+        taken.stats.resize(static_cast<std::size_t>(K * S));
+        taken.extra.resize(static_cast<std::size_t>(K * D));
+        for (Index c = 0; c < K; ++c) family_.write(c, taken.stats.data() + c * S, taken.extra.data() + c * D);
+        if (K > 0) taken.mode_states.assign(seats_.states(0), seats_.states(0) + 2 * M * K);
+        taken.mode_total = seats_.total();
+        for (Index k = 0; k <= K; ++k) {
+            taken.n_tables_posterior.push_back(rules_.posterior ? seats_.posterior(k) : (k == K ? 1.0 : 0.0));
+        }
+        for (Index c = 0; c < K; ++c) taken.table_ids.push_back(seats_.ids[c]);
+        taken.mode_time = seats_.origin();
+        taken.time = seats_.time;
+        taken.log_evidence = seats_.log_evidence;
+        taken.n_opened = seats_.n_opened;
+        taken.n_observations = seats_.n_observations;
+        return taken;
+    }
+
+    void restore(const Snapshot& given) override {
+        const Index K = given.n_tables, S = stats_width(), D = extra() != nullptr ? n_features() : 0,
+                    M = seats_.n_modes();
+        reserve(std::max(FIRST_CAPACITY, 2 * K));
+        seats_.n_tables = K;
+        seats_.latest = -1;
+        for (Index c = 0; c < K; ++c) {
+            const double* extra_numbers = given.extra.empty() ? nullptr : given.extra.data() + c * D;
+            family_.read(c, given.stats.data() + c * S, extra_numbers);
+            seats_.restore(c, given.mode_states.data() + 2 * M * c);
+            seats_.ids[c] = given.table_ids[static_cast<std::size_t>(c)];
+        }
+        if (given.mode_total.empty()) {
+            seats_.sum_total();
+        } else {
+            seats_.restore_total(given.mode_total.data());
+        }
+        seats_.restore_posterior(given.n_tables_posterior.data());
+        seats_.restore_origin(given.mode_time);
+        seats_.time = given.time;
+        seats_.log_evidence = given.log_evidence;
+        seats_.n_opened = given.n_opened;
+        seats_.n_observations = given.n_observations;
+        quiet_until_ = -INF;
+        work_.frame = Frame{};
+        family_.recentre(K, nullptr);
+    }
+
+    void compare(const Rows& rows, double* screened, double* scores, double* slack) const override {
+        Workspace work;
+        const Index K = seats_.n_tables;
+        take_block(rows, 0, rows.n, K, work);
+        work.block.n_tables = K;
+        work.block.touch(0);  // as if the block had touched it
+        family_.prepare(work.block);
+        for (Index m = 0; m < rows.n; ++m) {
+            slack[m] = family_.screen(work.block, m, K);
+            for (Index c = 0; c < K; ++c) {
+                screened[m * K + c] = work.block.screened[static_cast<std::size_t>(c)];
+                scores[m * K + c] = family_.score(c, work.block.rows[static_cast<std::size_t>(m)]).log_likelihood;
+            }
+        }
+    }
+
+  private:
+    /// How many rows to screen at once: more tables pay for more rows.
+    Index block_size(Index K, Index capacity) const {
+        if (tuning_.block > 0) return tuning_.block;
+        const Index wanted = std::min(F::MOST_ROWS, K <= 200 ? Index{32} : K <= 512 ? Index{64} : LARGEST_BLOCK);
+        return std::min(wanted, std::max<Index>(4, SCRATCH / capacity));
+    }
+
+    void reserve(Index capacity) {
+        family_.reserve(capacity);
+        seats_.reserve(capacity);
+        capacity_ = capacity;
+    }
+
+    /// Put `size` rows from i on into the block, which is to be screened against at most `capacity` tables.
+    void take_block(const Rows& rows, Index i, Index size, Index capacity, Workspace& work) const {
+        const double* x = rows.x + i * coordinates_.n_features();
+        work.block.fit(size, capacity, family_.screen_width());
+        if (static_cast<Index>(work.occupancy.size()) < capacity) {
+            work.occupancy.resize(static_cast<std::size_t>(capacity));
+        }
+        coordinates_.take(x, size, work.rows);
+        work.block.size = size;
+        for (Index m = 0; m < size; ++m) {
+            work.block.rows[static_cast<std::size_t>(m)] = coordinates_.row(x, m, work.rows);
+        }
+    }
+
+    /// Learn at most `size` rows from i on, and return how many: fewer if the rest must be screened anew.
+    Index learn_block(Pass<F, true>& pass, const Rows& rows, Index i, Index size, Record* record) {
+        while (seats_.n_tables + size > capacity_) reserve(2 * capacity_);
+        take_block(rows, i, size, capacity_, work_);
+        if (seats_.n_tables == 0) family_.recentre(0, work_.block.rows[0].y);
+        pass.quiet_until = quiet_until_;
+        pass.prepare();
+        Index m = 0;
+        do {
+            outcome_ = pass.observe(m, rows.times[i + m]);
+            label_ = seats_.ids[outcome_.place];
+            if (record != nullptr) write(i + m, *record);
+            if (!work_.closing.empty()) {
+                family_.remove(work_.closing, seats_.n_tables);
+                seats_.close(work_.closing);
+            }
+            ++m;
+        } while (m < size && !outcome_.ends_block);
+        quiet_until_ = pass.quiet_until;
+        blunt_ += pass.blunt;
+        pass.blunt = 0;
+        if (blunt_ >= tuning_.blunt_rows) {
+            blunt_ = 0;
+            family_.recentre(seats_.n_tables, work_.block.rows[static_cast<std::size_t>(m - 1)].y);
+        }
+        return m;
+    }
+
+    /// Write down what the latest row, the i-th of the call, did; tables go by their ids.
+    void write(Index i, Record& record) const {
+        record.labels[i] = label_;
+        record.log_evidence[i] = outcome_.log_evidence;
+        for (std::size_t j = 0; j < work_.places.size(); ++j) {
+            record.indices.push_back(seats_.ids[work_.places[j]]);
+            record.data.push_back(work_.shares[j]);
+        }
+        record.indptr[i + 1] = static_cast<std::int64_t>(record.indices.size());
+        for (const Index c : work_.closing) record.closed.push_back(seats_.ids[c]);
+    }
+
+    std::pair<std::int64_t, double> judge_one(const double* x, double t, const Seats& seats) {
+        Pass<F, false> pass(family_, seats, rules_, work_);
+        take_block({x, &t, 1}, 0, 1, capacity_, work_);
+        pass.prepare();
+        const Outcome outcome = pass.observe(0, t);
+        return {outcome.place, outcome.log_evidence};
+    }
+
+    F family_;
+    Coordinates coordinates_;
+    Seats seats_;
+    Rules rules_;
+    Tuning tuning_;
+    Workspace work_;
+    Outcome outcome_;  // of the latest row that was learnt,
+    std::int64_t label_ = -1;
+    Index capacity_ = 0;
+    Index blunt_ = 0;
+    Index usual_ = LARGEST_BLOCK;  // how many rows a block has got to, of late
+    double quiet_until_ = -INF;
+};
+
+}  // namespace dyncrp

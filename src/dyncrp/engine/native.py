@@ -1,0 +1,241 @@
+"""The engine in C++: hands a model to the loop in ``cpp/``, and its state in and out as the law's arrays.
+
+One engine belongs to one stream and is changed in place. It computes what ``law.run`` computes; the tests compare the
+two on generated streams. Rows are learnt without the interpreter's lock: several threads may judge at once, those who
+come while one learns wait, and a second one that would learn is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dyncrp.engine import _loop
+from dyncrp.engine.special import bessel_constants
+from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids
+from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, VonMisesFisher
+from dyncrp.families.bessel import log_normalizer, log_uniform
+from dyncrp.families.gaussian import LOG_2PI
+
+LARGEST_COUNT = 1 << 62  # that the loop's integers hold
+NONE = np.zeros(0)
+EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the law's
+
+FamilySettings = _loop.Gaussian | _loop.GaussianDiagonal | _loop.NormalGamma | _loop.Bernoulli | _loop.VonMisesFisher
+Settings = tuple[FamilySettings, _loop.Coordinates]
+
+
+def has_code_for(family: Family) -> bool:
+    """Whether the loop computes this family; of others, and of those derived from ours, only the law knows."""
+    return type(family) in _SETTINGS
+
+
+def settings_for(family: Family, n_features: int) -> Settings:
+    """Return what the loop is told of the family, and of the coordinates in which it learns rows of n_features."""
+    return _SETTINGS[type(family)](family, n_features)
+
+
+class NativeEngine(_loop.Engine):
+    """Streaming inference for one model and one stream of D features."""
+
+    def __init__(self, model: Model, n_features: int) -> None:
+        if not has_code_for(model.family):
+            raise ValueError(f"there is no native engine for {model.family!r}")
+        settings, coordinates = settings_for(model.family, n_features)
+        super().__init__(settings, coordinates, _modes(model), _rules(model))
+        self.model = model
+        self.n_features = n_features
+
+    def run(self, X: Float, times: Float) -> Trace:
+        """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order."""
+        n = len(X)
+        labels, log_evidence, indptr = np.empty(n, np.int64), np.empty(n), np.empty(n + 1, np.int64)
+        indices, data, closed = self._learn(X, times, labels, log_evidence, indptr)
+        return Trace(labels, log_evidence, indptr, indices, data, self.n_opened, closed)
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+        model = replace(self.model, alpha=alpha)
+        self._set_rules(_rules(model))
+        self.model = model
+
+    @property
+    def state(self) -> State:
+        """A copy of the state, as the law has it."""
+        arrays = self.arrays()
+        elapsed = float(arrays["time"] - arrays["mode_time"]) if len(arrays["stats"]) else 0.0
+        return State(
+            stats=arrays["stats"],
+            mode_states=arrays["mode_states"] * np.exp(-self.model.modes.rates * elapsed),
+            time=float(arrays["time"]),
+            n_tables_posterior=arrays["n_tables_posterior"],
+            ids=arrays["table_ids"],
+            n_opened=int(arrays["n_opened"]),
+        )
+
+    def arrays(self) -> Arrays:
+        """Return all that the next step needs, to the bit, as plain arrays."""
+        found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
+        for name in ("mode_states", "mode_total"):
+            found[name] = found[name].view(np.complex128)
+        return found
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
+        empty = self.model.family.empty(self.n_features)
+        K, M = len(arrays["stats"]), len(self.model.modes.rates)
+        shapes: dict[str, tuple[int, ...]] = {"stats": (K, empty.shape[1]), "mode_states": (K, M), "table_ids": (K,)}
+        shapes |= {"n_tables_posterior": (K + 1,)}
+        shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())
+        extra: dict[str, tuple[int, ...]] = {"mode_total": (M,)}
+        name = EXTRA.get(type(self.model.family))
+        if name is not None:
+            extra[name] = (K, self.n_features)
+        shapes |= {name: shape for name, shape in extra.items() if name in arrays}
+        check_arrays(arrays, shapes)
+        n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
+        if not K <= n_opened <= n_observations:
+            raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
+        check_ids(arrays["table_ids"], n_opened)
+        given: dict[str, Any] = {name: arrays[name] for name in shapes}
+        for name, array in given.items():
+            if array.shape == ():
+                given[name] = array.item()
+            elif name.startswith("mode_"):
+                given[name] = np.ascontiguousarray(array, np.complex128).view(np.float64)
+        self._restore(given)
+
+    def widen(self, n_features: int) -> NativeEngine:
+        """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
+        family = self.model.family
+        arrays = self.arrays()
+        arrays["stats"] = family.widen(arrays["stats"], n_features)
+        n = arrays["stats"][:, :1]
+        if isinstance(family, NormalGamma):  # Σ r z² − s²/q where every z is the same
+            zero = np.full(n_features - self.n_features, -float(family.prior_mean))
+            p = float(family.variance / family.prior_variance)
+            arrays["scatter"] = np.hstack([arrays["scatter"], n * (p / (p + n)) * zero**2])
+        if isinstance(family, Bernoulli):
+            arrays["misses"] = np.hstack([arrays["misses"], np.tile(n, n_features - self.n_features)])
+        wider = NativeEngine(self.model, n_features)
+        wider.restore(arrays)
+        return wider
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.model, self.n_features, self.arrays())
+
+
+def _rebuild(model: Model, n_features: int, arrays: Arrays) -> NativeEngine:
+    engine = NativeEngine(model, n_features)
+    if len(arrays["stats"]):
+        engine.restore(arrays)
+    return engine
+
+
+def _pairs(numbers: Complex) -> list[tuple[float, float]]:
+    return [(number.real, number.imag) for number in numbers.tolist()]
+
+
+def _modes(model: Model) -> list[_loop.Mode]:
+    amplitudes, rates = model.modes
+    return [_loop.Mode(a, rate) for a, rate in zip(_pairs(amplitudes), _pairs(rates), strict=True)]
+
+
+def _rules(model: Model) -> _loop.Rules:
+    rules = model.rules
+    return _loop.Rules(
+        alpha=model.alpha,
+        variational=rules.assignment == "variational",
+        posterior=rules.table_count == "posterior",
+        n_iter=min(int(rules.n_iter), LARGEST_COUNT),
+        new_table_threshold=float(rules.new_table_threshold),
+        max_tables=min(int(rules.max_tables or 0), LARGEST_COUNT),
+        prune_below=float(rules.prune_below),
+        clip=model.clip,
+    )
+
+
+def _vector(value: Any, width: int) -> Float:
+    """Return a hyperparameter as one number for each of ``width`` features."""
+    return np.broadcast_to(np.asarray(value, dtype=np.float64), width).copy()
+
+
+def _coordinates(n_features: int, shift: Float = NONE, scale: Float = NONE, **projection: Any) -> _loop.Coordinates:
+    """Return z = x − shift, or its projection, and y = z/scale; a shift of 0 or a scale of 1 is left out."""
+    told: dict[str, Any] = {"directions": NONE, "inverse": NONE, "log_scale": 0.0, "half_precision": 0.0} | projection
+    return _loop.Coordinates(n_features=n_features, shift=_unless(0.0, shift), scale=_unless(1.0, scale), **told)
+
+
+def _unless(plain: float, values: Float) -> Float:
+    return values if np.any(values != plain) else NONE
+
+
+def _gaussian(family: Gaussian, n_features: int) -> Settings:
+    width, projection = n_features, {}
+    if family.directions is not None:
+        width = len(family.directions)
+        projection = _projection(family)
+    scale = np.sqrt(_vector(family.variance, width))
+    precision = _vector(family.variance / family.prior_variance, width)
+    log_normalizer = -0.5 * width * LOG_2PI - float(np.sum(np.log(scale)))
+    coordinates = _coordinates(n_features, _vector(family.prior_mean, n_features), scale, **projection)
+    scale = _unless(1.0, scale)
+    if np.all(precision == precision[0]):
+        p = float(precision[0])
+        return _loop.Gaussian(width=width, precision=p, log_normalizer=log_normalizer, scale=scale), coordinates
+    return _loop.GaussianDiagonal(precision=precision, log_normalizer=log_normalizer, scale=scale), coordinates
+
+
+def _projection(family: Gaussian) -> dict[str, Any]:
+    """Return z = W (x − m₀) and the log density of what z leaves out."""
+    Q, D = family.directions.shape
+    constant, half = family.log_scale, 0.0
+    if family.residual_variance is not None:
+        constant -= 0.5 * (D - Q) * (LOG_2PI + math.log(family.residual_variance))
+        half = 0.5 / family.residual_variance
+    return {
+        "directions": np.ascontiguousarray(family.directions.T).ravel(),
+        "inverse": np.ascontiguousarray(family.inverse).ravel(),
+        "log_scale": constant,
+        "half_precision": half,
+    }
+
+
+def _normal_gamma(family: NormalGamma, n_features: int) -> Settings:
+    variance = _vector(family.variance, n_features)
+    scale = np.sqrt(variance)
+    settings = _loop.NormalGamma(
+        precision=_vector(family.variance / family.prior_variance, n_features),
+        variance=variance,
+        degrees=family.degrees,
+        log_normalizer=-0.5 * n_features * LOG_2PI - float(np.sum(np.log(scale))),
+    )
+    return settings, _coordinates(n_features, _vector(family.prior_mean, n_features), scale)
+
+
+def _bernoulli(family: Bernoulli, n_features: int) -> Settings:
+    settings = _loop.Bernoulli(a=_vector(family.a, n_features), b=_vector(family.b, n_features))
+    return settings, _coordinates(n_features)
+
+
+def _von_mises_fisher(family: VonMisesFisher, n_features: int) -> Settings:
+    settings = _loop.VonMisesFisher(
+        width=n_features,
+        concentration=float(family.concentration),
+        log_normalizer=float(log_normalizer(n_features, family.concentration)),
+        log_uniform=log_uniform(n_features),
+        bessel=_loop.BesselSettings(**bessel_constants(n_features)._asdict()),
+    )
+    return settings, _coordinates(n_features)
+
+
+_SETTINGS: dict[type[Family], Callable[[Any, int], Settings]] = {
+    Gaussian: _gaussian,
+    NormalGamma: _normal_gamma,
+    Bernoulli: _bernoulli,
+    VonMisesFisher: _von_mises_fisher,
+}
