@@ -204,9 +204,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Each row is judged by itself under the present state, at its own time (any time not before the latest
         observation; by default the latest time, or without times the next index).
         """
-        engine = self.engine_
-        places = engine.places(*self._validate(X, times))
-        return np.append(engine.ids, -1)[np.minimum(places, engine.n_tables)]
+        return self.engine_.labels(*self._validate(X, times))
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""

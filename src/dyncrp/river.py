@@ -153,8 +153,7 @@ class DynamicalMixture(base.Clusterer):
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return NEW_TABLE
-        place = engine.judge_one(row, time)[0]
-        return int(engine.ids[place]) if place < engine.n_tables else NEW_TABLE
+        return engine.judge_one(row, time)[0]
 
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""

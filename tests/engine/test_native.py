@@ -419,7 +419,7 @@ def test_judging_can_be_interrupted_too(sent):
     before, times = engine.arrays(), np.full(len(X), 5000.0)
     interrupt_once(lambda: True)
     with pytest.raises(Interrupted):
-        engine.places(X, times)
+        engine.labels(X, times)
     assert time.perf_counter() - sent[0] < 1.0
     assert_same_bits(before, engine.arrays())
 
@@ -444,7 +444,7 @@ def test_a_handler_that_asks_the_model_in_the_midst_of_learning_is_refused():
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(refused) == 3
-    assert engine.judge_one(X[0], 1e9)[0] <= engine.n_tables
+    assert engine.judge_one(X[0], 1e9)[0] in [-1, *engine.ids]
 
 
 @families
@@ -461,8 +461,8 @@ def test_those_who_ask_while_another_thread_learns_wait_and_get_one_state(name):
 
     def ask():
         while not done.is_set():
-            arrays, places = engine.arrays(), engine.places(X[:5], np.full(5, 1e6))
-            answers.append((int(arrays["n_observations"]), len(places)))
+            arrays, labels = engine.arrays(), engine.labels(X[:5], np.full(5, 1e6))
+            answers.append((int(arrays["n_observations"]), len(labels)))
             engine.judge_one(X[0], 1e6)
             engine.shares(X[:3], np.full(3, 1e6))
             engine.log_density(X[:3], np.full(3, 1e6))
@@ -1195,7 +1195,7 @@ def test_labels_of_rows_by_themselves(name, assignment, threshold):
     before = engine.arrays()
     queries = make_stream(family, D, 60, seed=22)[0]
     when = times[-1] + np.random.default_rng(0).exponential(9.0, 60)
-    assert engine.places(queries, when).tolist() == law.places(queries, when).tolist()
+    assert engine.labels(queries, when).tolist() == law.labels(queries, when).tolist()
     assert_same_bits(engine.arrays(), before)
 
 

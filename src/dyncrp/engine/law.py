@@ -287,22 +287,18 @@ class LawEngine:
         return int(trace.labels[0]), float(trace.log_evidence[0])
 
     def judge_one(self, x: Float, t: float) -> tuple[int, float]:
-        """Return the place of the table that a valid x (D,) would join at time t, K for a new one, and log evidence.
-
-        Changes nothing.
-        """
+        """Return the label that x (D,) would get at time t, −1 for a new table's, and its log evidence."""
         done = step(self.state, x, t, self.model)[1]
-        return done.label, done.log_evidence
+        return int(np.append(self.state.ids, -1)[done.label]), done.log_evidence
 
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
         cases = zip(X, times, strict=True)
         return np.array([shares(self.state, x, float(t), self.model) for x, t in cases])
 
-    def places(self, X: Float, times: Float) -> Int:
-        """Return the place that each row by itself would have, (n,), K for a new table; changes nothing."""
-        cases = zip(X, times, strict=True)
-        return np.array([step(self.state, x, float(t), self.model)[1].label for x, t in cases])
+    def labels(self, X: Float, times: Float) -> Int:
+        """Return the label that each row by itself would get, (n,), −1 for a new table's; changes nothing."""
+        return np.array([self.judge_one(x, float(t))[0] for x, t in zip(X, times, strict=True)])
 
     def log_density(self, X: Float, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""

@@ -179,9 +179,9 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
 class Engine(Protocol):
     """Streaming inference for one model on one stream; it owns the state and changes it in place.
 
-    Rows X (n, D) and their times (n,) are valid, in order, and as ``family.check`` returned them. Tables go by their
-    ids where rows are learnt, and by their places 0 … K−1 among the open tables where rows are judged; place K is a
-    new table. An interrupted call has learnt the rows that it came to, and no other.
+    Rows X (n, D) and their times (n,) are valid, in order, and as ``family.check`` returned them. A label is the id of
+    a table; that of a new one, for a row that is only judged, is −1. An interrupted call has learnt the rows that it
+    came to, and no other.
     """
 
     @property
@@ -227,10 +227,10 @@ class Engine(Protocol):
         """Learn from one observation x (D,) at time t; return its label and its log evidence."""
 
     def judge_one(self, x: Float, t: float) -> tuple[int, float]:
-        """Return the place that x (D,) would have at time t, and its log evidence; changes nothing."""
+        """Return the label that x (D,) would get at time t, and its log evidence; changes nothing."""
 
-    def places(self, X: Float, times: Float) -> Int:
-        """Return the place that each row by itself would have, (n,); changes nothing."""
+    def labels(self, X: Float, times: Float) -> Int:
+        """Return the label that each row by itself would get, (n,); changes nothing."""
 
     def shares(self, X: Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""

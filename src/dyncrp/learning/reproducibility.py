@@ -36,7 +36,7 @@ def reproducibility(family: Family, alpha: float, halves: list[Float]) -> float:
     agreement = []
     for i, (mine, half) in enumerate(zip(labels, rows, strict=True)):
         other = engines[i ^ 1]
-        agreement.append(adjusted_mutual_information(mine, other.places(half, np.full(len(half), other.time))))
+        agreement.append(adjusted_mutual_information(mine, other.labels(half, np.full(len(half), other.time))))
     return float(np.mean(agreement))
 
 

@@ -57,7 +57,8 @@ void check_signals() {
 }
 
 /// One learns, or several judge. Those who come meanwhile wait, without the interpreter's lock, and can be interrupted
-/// while they do; two who learn at once would mix up the stream, and the second is refused.
+/// while they do; two who learn at once would mix up the stream, and the second is refused. Whoever comes to judge lets
+/// a learner that waits go first: others who judge without a break would keep it waiting for ever.
 class Turns {
   public:
     /// Hold the stream for learning, or to change it in another way.
@@ -65,12 +66,14 @@ class Turns {
       public:
         explicit ToLearn(Turns& turns) : turns_(turns) {
             if (turns_.learning_.exchange(true)) throw std::runtime_error("this model is learning in another thread");
+            turns_.learner_waits_ = true;
             try {
                 wait([&] { return turns_.mutex_.try_lock_for(PATIENCE); }, turns_.mutex_.try_lock());
             } catch (...) {
-                turns_.learning_ = false;
+                turns_.learner_waits_ = turns_.learning_ = false;
                 throw;
             }
+            turns_.learner_waits_ = false;
             turns_.learner_ = std::this_thread::get_id();
         }
         ~ToLearn() {
@@ -93,7 +96,7 @@ class Turns {
             if (turns_.learner_ == std::this_thread::get_id()) {
                 throw std::runtime_error("this model is learning, and cannot be asked before that ends");
             }
-            wait([&] { return turns_.mutex_.try_lock_shared_for(PATIENCE); }, turns_.mutex_.try_lock_shared());
+            wait([&] { return turns_.try_to_judge(); }, !turns_.learner_waits_ && turns_.mutex_.try_lock_shared());
         }
         ~ToJudge() { turns_.mutex_.unlock_shared(); }
         ToJudge(const ToJudge&) = delete;
@@ -117,8 +120,18 @@ class Turns {
         }
     }
 
+    bool try_to_judge() {
+        const auto end = std::chrono::steady_clock::now() + PATIENCE;
+        while (learner_waits_) {
+            if (std::chrono::steady_clock::now() > end) return false;
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+        return mutex_.try_lock_shared_for(PATIENCE);
+    }
+
     std::shared_timed_mutex mutex_;
-    std::atomic<bool> learning_ = false;
+    std::atomic<bool> learning_ = false;  // or waiting to learn,
+    std::atomic<bool> learner_waits_ = false;
     std::atomic<std::thread::id> learner_;
 };
 
@@ -175,11 +188,11 @@ class Engine {
         return stream_->judge_one(x.data(), t);
     }
 
-    nb::object places(const Matrix& X, const Vector& times) {
+    nb::object labels(const Matrix& X, const Vector& times) {
         const Rows rows = as_rows(X, times);
-        std::vector<std::int64_t> places(X.shape(0));
-        judge(rows, false, [&](Index) { return Judgement{places.data(), nullptr, nullptr}; });
-        return as_array(std::move(places));
+        std::vector<std::int64_t> labels(X.shape(0));
+        judge(rows, false, [&](Index) { return Judgement{labels.data(), nullptr, nullptr}; });
+        return as_array(std::move(labels));
     }
 
     nb::object log_density(const Matrix& X, const Vector& times) {
@@ -444,7 +457,7 @@ NB_MODULE(_loop, module) {
              "indptr"_a.noconvert())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
         .def("judge_one", &Engine::judge_one, "x"_a, "t"_a)
-        .def("places", &Engine::places, "X"_a, "times"_a)
+        .def("labels", &Engine::labels, "X"_a, "times"_a)
         .def("shares", &Engine::shares, "X"_a, "times"_a)
         .def("log_density", &Engine::log_density, "X"_a, "times"_a)
         .def("_snapshot", &Engine::snapshot)

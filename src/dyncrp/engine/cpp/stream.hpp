@@ -31,7 +31,7 @@ struct Record {
 
 /// Where to write what is judged; what is null is not asked for. Shares are (n, K + 1).
 struct Judgement {
-    std::int64_t* places = nullptr;
+    std::int64_t* labels = nullptr;
     double* log_evidence = nullptr;
     double* shares = nullptr;
 };
@@ -161,7 +161,7 @@ class StreamOf final : public Stream {
             pass.prepare();
             for (Index m = 0; m < size; ++m, ++i) {
                 const Outcome outcome = pass.observe(m, rows.times[i]);
-                if (judgement.places != nullptr) judgement.places[i] = outcome.place;
+                if (judgement.labels != nullptr) judgement.labels[i] = label_of(outcome.place);
                 if (judgement.log_evidence != nullptr) judgement.log_evidence[i] = outcome.log_evidence;
                 if (judgement.shares == nullptr) continue;
                 double* shares = judgement.shares + i * (K + 1);
@@ -310,12 +310,15 @@ class StreamOf final : public Stream {
         for (const Index c : work_.closing) record.closed.push_back(seats_.ids[c]);
     }
 
+    /// The id of the table at a place; −1 for a new one.
+    std::int64_t label_of(Index place) const { return place < seats_.n_tables ? seats_.ids[place] : -1; }
+
     std::pair<std::int64_t, double> judge_one(const double* x, double t, const Seats& seats) {
         Pass<F, false> pass(family_, seats, rules_, work_);
         take_block({x, &t, 1}, 0, 1, capacity_, work_);
         pass.prepare();
         const Outcome outcome = pass.observe(0, t);
-        return {outcome.place, outcome.log_evidence};
+        return {label_of(outcome.place), outcome.log_evidence};
     }
 
     F family_;
