@@ -200,7 +200,7 @@ def test_the_summary_is_short_and_exact(rooms, tmp_path):
         "run", tmp_path / "few.csv", *some, "--set", "warmup=10", "--every", "15", "-o", tmp_path / "few-out.csv"
     )
     assert re.search(
-        r"s, including learning the hyperparameters \([\d,]+ per second after the first 15\)\n", done.stderr
+        r"s, including learning the hyperparameters \([\d,]+ per second after the first 14\)\n", done.stderr
     )
     kept = ["-o", tmp_path / "out.csv", "--checkpoint", tmp_path / "state"]
     invoke("run", rooms, *TIMED, *known, *kept)
