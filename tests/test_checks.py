@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dyncrp.checks import as_observations, as_times, duration, positive, whole
+from dyncrp.checks import BadTime, NotANumber, as_observations, as_times, duration, positive, whole
 
 NOT_POSITIVE = [0, -1, -0.0, np.nan, np.inf, -np.inf, np.float32(np.inf), 10**400]
 NO_NUMBERS = ["1", None, True, np.True_, 1j, [1.0], np.ones(1), timedelta(1), np.timedelta64(1), np.timedelta64(1, "s")]
@@ -181,7 +181,7 @@ class TestAsTimes:
             as_times([5.0, 2.0], last=3.0, ordered=False)
 
     def test_a_stream_never_goes_back_before_its_last_time(self):
-        with pytest.raises(ValueError, match=r"2.0 is earlier than 3.0, the latest .*, at row 0"):
+        with pytest.raises(BadTime, match=r"2.0 is earlier than 3.0, the latest .*, at row 0"):
             as_times([2.0, 4.0], last=3.0)
 
     def test_one_time_for_each_row(self):
@@ -231,9 +231,18 @@ class TestAsObservations:
             (np.array([["2024-01-01"]], dtype="M8[D]"), "must hold numbers"),
         ],
     )
-    def test_other_tables_are_refused(self, X, message):
+    def test_other_arrays_are_refused(self, X, message):
         with pytest.raises(ValueError, match=message):
             as_observations(X)
+
+    @pytest.mark.parametrize("dtype", ["U", "S"])
+    def test_the_first_text_that_is_no_number_is_named(self, dtype):
+        X = np.array([["1.0", "-2e3"], ["nan", "red"]]).astype(dtype)
+        with pytest.raises(NotANumber, match=r"must hold numbers .*got .*red.*, at row 1, column 1") as refused:
+            as_observations(X)
+        assert (refused.value.row, refused.value.column) == (1, 1)
+        with pytest.raises(ValueError, match=r"got text of dtype .*: pass X.astype\(float\)"):
+            as_observations(X[:1])
 
     def test_masked_entries_are_refused_by_row_and_column(self):
         X = np.ma.array(np.zeros((3, 2)), mask=False)
@@ -246,7 +255,7 @@ class TestAsObservations:
         with pytest.raises(ValueError, match="inf, at row 0, column 0"):
             as_observations(np.array([[np.longdouble("1e400")]]))
 
-    def test_the_table_has_the_name_it_is_given(self):
+    def test_the_array_has_the_name_it_is_given(self):
         with pytest.raises(
             ValueError, match=r"^weights must be finite, without NaN or inf, got nan, at row 0, column 1"
         ):

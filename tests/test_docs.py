@@ -76,7 +76,7 @@ def test_the_commands_of_the_readme(tmp_path, monkeypatch):
     page = (ROOT / "README.md").read_text()
     section = page[page.index("## Command line") :].split("\n## ")[0]
     (tmp_path / "work" / "docs").mkdir(parents=True)
-    shutil.copy(ROOT / "docs" / "rooms.csv", tmp_path / "work" / "docs")
+    shutil.copy(ROOT / "docs" / "badges.csv", tmp_path / "work" / "docs")
     check(section, 2, tmp_path, monkeypatch)
 
 

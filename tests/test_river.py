@@ -428,6 +428,7 @@ def test_a_row_of_zeros_may_lie_too_far_from_the_prior_mean():
         ({"alpha": -1.0}, "alpha"),
         ({"warmup": 1}, "warmup"),
         ({"family": "Gaussian"}, "family must be a Family"),
+        ({"family": Gaussian}, r"family must be a Family .*; did you mean Gaussian\(\)\?"),
     ],
 )
 def test_bad_parameters_are_refused_at_once(keywords, message):
@@ -567,7 +568,7 @@ def test_a_warm_up_ends_by_itself_and_is_learnt_in_order():
 def test_a_warm_up_can_be_ended_early():
     X, _ = blobs(150)
     model = learnt(DynamicalMixture(), dicts(X[:1]))
-    with pytest.raises(ValueError, match="1 observations cannot tell them: learn at least 2 before, better 1000"):
+    with pytest.raises(ValueError, match=r"at least 2 observations are needed .*\(1,000 is better\), got 1"):
         model.learn_unknown()
     learnt(model, dicts(X[1:]))
     model.learn_unknown()

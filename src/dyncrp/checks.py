@@ -1,11 +1,11 @@
-"""What a number, a duration, a clock reading and a table of observations may be: the one place that says no."""
+"""Checks of input: numbers, durations, times and arrays of observations; and the errors that refuse a row."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Any, SupportsInt
+from typing import Any, NoReturn, SupportsInt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,9 @@ SHORTEST_DURATION, LATEST_TIME = 1e-150, 1e150  # durations from, times up to: a
 UNITS = {"Y": (31_556_952, 1), "M": (2_629_746, 1), "W": (604_800, 1), "D": (86_400, 1), "h": (3600, 1), "m": (60, 1)}
 UNITS |= {"s": (1, 1), "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9)}
 EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
+NOT_A_NUMBER = (
+    "{name} must hold numbers (no argument must be a string or anything else that is not a number), got {value!r}"
+)
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
@@ -70,6 +73,10 @@ class BadRow(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles keep the fields."""
         return type(self), (self.reason, self.row, self.column)
+
+
+class BadTime(BadRow):
+    """The time of a row is refused: it is not finite, or runs backwards."""
 
 
 class SparseInput(TypeError, ValueError):
@@ -167,7 +174,7 @@ def as_times(
     >>> as_times([0, 2, 1])
     Traceback (most recent call last):
         ...
-    dyncrp.checks.BadRow: times must not run backwards: 1 is earlier than 2, the time before it, at row 2
+    dyncrp.checks.BadTime: times must not run backwards: 1 is earlier than 2, the time before it, at row 2
     """
     array = _readings(times)
     if array.ndim != 1:
@@ -178,7 +185,7 @@ def as_times(
     if n is not None and len(array) != n:
         raise ValueError(f"times must have one entry per observation: got {len(array)} times for {n} rows")
     if np.ma.is_masked(times):
-        raise BadRow("times must not be masked", np.argmax(np.ma.getmask(times)))
+        raise BadTime("times must not be masked", np.argmax(np.ma.getmask(times)))
     if array.dtype.kind == "O":
         array = _same_kind(array)
     if array.dtype.kind == "M":
@@ -193,18 +200,18 @@ def as_times(
         )
     bad = np.flatnonzero(~(np.abs(seconds) <= LATEST_TIME))
     if bad.size:
-        raise BadRow(f"times must be finite, within ±{LATEST_TIME:g}, got {array[bad[0]]}", bad[0])
+        raise BadTime(f"times must be finite, within ±{LATEST_TIME:g}, got {array[bad[0]]}", bad[0])
     early = np.flatnonzero(seconds < last) if not ordered else np.flatnonzero(seconds[:1] < last)
     if early.size:
         latest = np.datetime64(round(last * 1e6), "us") if array.dtype.kind == "M" and abs(last) < 9e12 else last
-        raise BadRow(
+        raise BadTime(
             f"times must not run backwards: {array[early[0]]} is earlier than {latest}, the latest time of the stream",
             early[0],
         )
     backwards = np.flatnonzero(array[1:] < array[:-1]) if ordered else early
     if backwards.size:
         i = backwards[0]
-        raise BadRow(
+        raise BadTime(
             f"times must not run backwards: {array[i + 1]} is earlier than {array[i]}, the time before it", i + 1
         )
     return seconds
@@ -252,7 +259,7 @@ def microseconds(moment: datetime) -> int:
 
 
 def _utc(value: date, name: str = "times") -> date | np.datetime64:
-    """Return a date in UTC without saying so, as NumPy wants it; a naive one is taken to be in UTC."""
+    """Return a date in UTC as a naive one, for NumPy; a date without a time zone is taken to be in UTC."""
     if value != value:  # the missing date of pandas
         return np.datetime64("NaT")
     if isinstance(value, datetime) and value.tzinfo is not None:
@@ -267,7 +274,7 @@ def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
     """Return datetime64 as seconds since 1970; missing dates and those that int64 cannot hold are refused."""
     missing = np.flatnonzero(np.isnat(dates))
     if missing.size:
-        raise BadRow("times must be finite, got NaT", missing[0])
+        raise BadTime("times must be finite, got NaT", missing[0])
     unit, count = np.datetime_data(dates.dtype)
     if unit not in UNITS:  # a finer one only reaches a few months from 1970, and NumPy wraps around silently
         raise ValueError(f"times must be dates in years to nanoseconds, got dtype {dates.dtype}")
@@ -277,12 +284,12 @@ def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
     bad = np.flatnonzero(np.abs(seconds) > FURTHEST_DATE)
     if bad.size:
         i = bad[0]
-        raise BadRow(f"times must lie within 30 million years of 1970, got {ticks[i]} of {dates.dtype}", i)
+        raise BadTime(f"times must lie within 30 million years of 1970, got {ticks[i]} of {dates.dtype}", i)
     return dates.astype("M8[s]").astype(np.float64) if unit in ("Y", "M") else seconds
 
 
 def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
-    """Return ``X`` as a finite float64 table of shape (N, D), N, D ≥ 1, C-ordered; an error calls it ``name``.
+    """Return ``X`` as a finite float64 array of observations (N, D), N, D ≥ 1, C-ordered; errors call it ``name``.
 
     >>> as_observations([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
@@ -309,6 +316,8 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
         )
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
+    if array.dtype.kind in "US":
+        _refuse_text(array, name)
     if array.dtype.kind not in "biufO":
         raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}")
     if np.ma.is_masked(X):
@@ -326,17 +335,22 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
     return array
 
 
+def _refuse_text(array: NDArray[Any], name: str) -> NoReturn:
+    """Raise an error that names the first cell of a text array that is not a number, if there is one."""
+    for (row, column), value in np.ndenumerate(array):
+        try:
+            float(value)
+        except ValueError:
+            raise NotANumber(NOT_A_NUMBER.format(name=name, value=value.item()), row, column) from None
+    raise ValueError(f"{name} must hold numbers, got text of dtype {array.dtype}: pass {name}.astype(float)")
+
+
 def _numbers(array: NDArray[Any], name: str) -> NDArray[np.float64]:
     """Convert an object array element by element, naming the first one that is not a number."""
     numbers = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):
-            raise NotANumber(
-                f"{name} must hold numbers (no argument must be a string or anything else that is not a number), "
-                f"got {value!r}",
-                row,
-                column,
-            )
+            raise NotANumber(NOT_A_NUMBER.format(name=name, value=value), row, column)
         try:
             numbers[row, column] = float(value)  # type: ignore[arg-type]
         except (OverflowError, TypeError, ValueError):

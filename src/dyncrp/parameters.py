@@ -27,7 +27,9 @@ def nested_params(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_params(owner: str, values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return those values that changes such as {"family__variance": 2.0} make new; an error names their owner.
+    """Apply changes such as {"family__variance": 2.0} to values, and return only the values that changed.
+
+    Values are replaced, not modified. owner: what error messages call the object whose values these are.
 
     >>> from dyncrp import Gaussian
     >>> with_params("model", {"alpha": 1.0, "family": Gaussian(1.0, 9.0)}, {"family__variance": 2.0})

@@ -1,7 +1,7 @@
 """river: ``DynamicalMixture`` as a clusterer of dictionaries, one at a time. Needs the package river.
 
-The result does not depend on how a stream is cut into calls. So rows wait, as bytes, until there are many of them or
-until something is asked, and then go to ``dyncrp.DynamicalMixture`` together.
+The result does not depend on how a stream is divided into calls. Rows are therefore buffered, as bytes, and passed to
+``dyncrp.DynamicalMixture`` together: when the buffer is full, or when a prediction or the state of the model is needed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DynamicalMixture(base.Clusterer):
         alpha: how readily new tables open; the same.
         time_key: the key of the time in x.
         features: the names of all features, in the order of hyperparameters with one entry for each.
-        warmup: how many observations to learn from what is unknown.
+        warmup: how many observations to learn unknown hyperparameters from.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
         learn_alpha: whether alpha is updated while learning.
         max_tables: how many tables may be open; when one more opens, the one with the least occupancy closes.
@@ -127,8 +127,8 @@ class DynamicalMixture(base.Clusterer):
         self._warned = False
         self._clock: Clock | None = None
         self._last = -inf  # the latest time
-        # The values of each row that waits, as float64. Before them its time, unless that is the index of arrival: a
-        # float64, or the microseconds of a date as int64.
+        # The buffered rows: the values of each as float64, and before them its time (a float64, or the microseconds
+        # of a date as int64) unless that is the index of arrival.
         self._rows: list[bytes] = []
         self._lay_out(self._resolve_features())
 
@@ -174,8 +174,8 @@ class DynamicalMixture(base.Clusterer):
             return
         if len(self._rows) < 2:
             raise ValueError(
-                f"there are hyperparameters to learn, and {len(self._rows)} observations cannot tell them: "
-                f"learn at least 2 before, better {self.warmup}"
+                f"at least 2 observations are needed to learn the hyperparameters ({self.warmup:,} is better), "
+                f"got {len(self._rows)}"
             )
         self._hand_over()
 
@@ -214,7 +214,7 @@ class DynamicalMixture(base.Clusterer):
 
     @property
     def _fitted(self) -> bool:
-        """Whether an observation was learnt, or waits to be without anything else to wait for."""
+        """Whether an observation was learnt, or is buffered and can be learnt now."""
         return not self._warming and bool(self._rows or hasattr(self._model, "engine_"))
 
     def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
@@ -317,12 +317,12 @@ class DynamicalMixture(base.Clusterer):
         return row if self._safe_norm > 0 else self._family.check(row[None, :])[0]
 
     def _catch_up(self) -> None:
-        """Learn the rows that wait, unless it is the end of the warm-up that they wait for."""
+        """Learn the buffered rows, unless the warm-up is not over yet."""
         if self._rows and not self._warming:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Let the model learn all rows that wait. Interrupted, those that it came to wait no longer."""
+        """Let the model learn all buffered rows. If that is interrupted, the rows already learnt leave the buffer."""
         model, rows, clock = self._model, self._rows, self._clock
         engine: Engine | None = getattr(model, "engine_", None)
         before = 0 if engine is None else engine.n_observations
@@ -359,7 +359,7 @@ class DynamicalMixture(base.Clusterer):
         self._lay_out(names)
 
     def _lay_out(self, names: Names) -> None:
-        """Let these be the features: fix what a row looks like, and how many may wait."""
+        """Set the features, and with them the layout of a row and the size of the buffer."""
         self._names, self._positions = names, frozenset(names)
         self._grows = self.features is None and (self._warming or self._spec.family.can_widen or not names)
         self._size = len(names) if self._clock is Clock.INDEX else -1  # of an x that needs no closer look

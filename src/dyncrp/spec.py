@@ -69,7 +69,9 @@ class ModelSpec:
         """Check the parameters of ``DynamicalMixture`` and resolve "auto" and None; ``rules`` as for ``Rules``."""
         resolved = Gaussian() if family is None else family
         if not isinstance(resolved, Family):
-            raise ValueError(f"family must be a Family such as Gaussian(1.0, 100.0), got {family!r}")
+            is_class = isinstance(family, type) and issubclass(family, Family)
+            hint = f"; did you mean {family.__name__}()?" if is_class else ""
+            raise ValueError(f"family must be a Family such as Gaussian(1.0, 100.0), got {family!r}{hint}")
         kinds = _resolve_dynamics(dynamics, resolved.known)
         if isinstance(alpha, str) and alpha == "auto":
             alpha = 1.0 if resolved.known and len(kinds) == 1 and not kinds[0].n_unknown else None

@@ -120,12 +120,12 @@ def test_the_page_tells_what_the_registry_does():
     rows = re.findall(
         r"^\| `(.+?)` \| (streaming|offline) \| (.+?) \| (.+?) \| .* \| (.+?) \|$", page, flags=re.MULTILINE
     )
-    told = {"family": "family", "dynamics": "dynamics", "alpha": "alpha", "n_clusters": "K"}
+    given = {"family": "family", "dynamics": "dynamics", "alpha": "alpha", "n_clusters": "K"}
     assert rows == [
         (
             name,
             "streaming" if system.streaming else "offline",
-            ", ".join(told[fact] for fact in system.told),
+            ", ".join(given[fact] for fact in system.told),
             "any" if len(system.families) == 4 else ", ".join(f"`{kind.__name__}`" for kind in system.families),
             system.reference,
         )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def test_what_tune_prints_has_every_setting(rooms, tmp_path):
     command, line = invoke("tune", rooms, *TIMED, *told).stdout.splitlines()
     pasted = invoke(*shlex.split(command)[1:], "--save", tmp_path / "model.npz").stdout
     assert pasted == invoke("run", rooms, *TIMED, *told).stdout
-    shown = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)["options to paste"]
+    shown = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)["options_to_paste"]
     for model in (DynamicalMixture.load(tmp_path / "model.npz"), eval(line, vars(dyncrp))):
         assert model.max_tables == 5
         assert model.learn_alpha is True
@@ -110,12 +111,12 @@ def test_info_of_a_model(tmp_path):
     model = DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Exponential(50.0), 1.5).fit([[0.0], [9.0], [0.1]])
     model.save(tmp_path / "model.npz")
     text = invoke("info", tmp_path / "model.npz").stdout
-    for line in ("holds:          a model", "observations:   3", "tables:         2", "alpha:          1.5"):
+    for line in ("kind:           model", "observations:   3", "tables:         2", "alpha:          1.5"):
         assert line in text.splitlines()
     assert "--dynamics 'Exponential(timescale=50.0)'" in text
     found = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)
-    assert found["log evidence"] == model.log_evidence_
-    assert [table["table"] for table in found["largest tables"]] == [0, 1]
+    assert found["log_evidence"] == model.log_evidence_
+    assert [table["table"] for table in found["largest_tables"]] == [0, 1]
     (tmp_path / "model.npz").write_bytes(b"PK")
     assert "is not a readable dyncrp model" in invoke("info", tmp_path / "model.npz", code=1).stderr
     assert "No such file" in invoke("info", tmp_path / "none", code=1).stderr
@@ -145,9 +146,9 @@ def test_info_of_a_model(tmp_path):
         (["run", "rooms.csv", "--keep", "x,x"], "--keep must name each column once"),
         (["run", "rooms.csv", "--dynamics", "exponential(2h)"], "without a time column, durations count rows"),
         (["run", "rooms.csv", "--columns", "x\ny"], "column names must be on one line"),
-        (["run", "rooms.csv", "--dynamics", "exp(2)"], "there is no dynamics exp"),
+        (["run", "rooms.csv", "--dynamics", "exp(2)"], "unknown dynamics 'exp'"),
         (["run", "rooms.csv", "--alpha", "-1"], "alpha must be a positive finite number"),
-        (["run", "rooms.csv", "--family", "cauchy"], "there is no family cauchy"),
+        (["run", "rooms.csv", "--family", "cauchy"], "unknown family 'cauchy'"),
         (["run", "rooms.csv", "--every", "0"], "--every"),
         (["run", "rooms.csv", "--no-such-option"], "--no-such-option"),
         (["run"], "INPUT"),
@@ -192,9 +193,14 @@ def test_the_summary_is_short_and_exact(rooms, tmp_path):
     assert "Gaussian(variance=[1, 2], prior_variance=50.0, prior_mean=0.0), Stationary()" in done.stderr
     (tmp_path / "few.csv").write_text("x,y\n" + "".join(f"{i % 2 * 9},{i % 3 / 9}\n" for i in range(19)))
     some = ["--set", "variance=1", "--dynamics", "stationary()"]
-    assert (
-        "from the first 19 rows (the first time takes up to a minute)"
-        in invoke("run", tmp_path / "few.csv", *some).stderr
+    done = invoke("run", tmp_path / "few.csv", *some)
+    assert "from the first 19 rows (the first time takes up to a minute)" in done.stderr
+    assert re.search(r"dyncrp: 19 rows in [\d.]+ s, including learning the hyperparameters\n", done.stderr)
+    done = invoke(
+        "run", tmp_path / "few.csv", *some, "--set", "warmup=10", "--every", "15", "-o", tmp_path / "few-out.csv"
+    )
+    assert re.search(
+        r"s, including learning the hyperparameters \([\d,]+ per second after the first 14\)\n", done.stderr
     )
     kept = ["-o", tmp_path / "out.csv", "--checkpoint", tmp_path / "state"]
     invoke("run", rooms, *TIMED, *known, *kept)
@@ -290,6 +296,6 @@ def test_files_beside_a_parquet_output_are_not_replaced(rooms, tmp_path):
     for name in ("out.parquet.whole", "out.parquet.part"):
         (tmp_path / name).write_text("mine")
         done = invoke("run", rooms, *SMALL, "-o", tmp_path / "out.parquet", code=2)
-        assert f"{name} exists: give --force" in done.stderr
+        assert f"{name} exists: use --force" in done.stderr
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()

@@ -45,10 +45,10 @@ def test_settings_are_of_the_family_or_the_model():
 @pytest.mark.parametrize(
     ("family", "settings", "message"),
     [
-        ("gauss", [], "there is no family gauss; there are Gaussian, "),
+        ("gauss", [], "unknown family 'gauss'; choose from Gaussian, "),
         ("gaussian", ["variance"], "a setting must be name=value, got 'variance'"),
-        ("gaussian", ["varience=1"], "there is no setting 'varience'; Gaussian has variance, .* the model warmup"),
-        ("gaussian", ["alpha=1"], "there is no setting 'alpha'"),
+        ("gaussian", ["varience=1"], "unknown setting 'varience'; Gaussian has variance, .*; the model has warmup"),
+        ("gaussian", ["alpha=1"], "unknown setting 'alpha'"),
         ("gaussian", ["variance=1", "variance=2"], "variance is set twice"),
         ("gaussian", ["variance=-1"], "variance must be a positive"),
         ("gaussian", ["variance=1,x"], "variance must be numbers separated by commas"),

@@ -453,7 +453,7 @@ def test_a_compressed_file_is_refused_unopened(saved):
 def test_what_compression_does_not_make_smaller_is_refused_too(saved):
     with zipfile.ZipFile(saved, "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr("more.npy", npy("(1000,)", data=np.random.default_rng(0).bytes(8000)))
-    with pytest.raises(ValueError, match=r"'more\.npy' is twice there, compressed"):
+    with pytest.raises(ValueError, match=r"'more\.npy' is repeated, compressed"):
         DynamicalMixture.load(saved)
 
 
@@ -462,7 +462,7 @@ def test_a_member_that_is_twice_there_or_no_array_is_refused(saved, name):
     with zipfile.ZipFile(saved, "a") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         file.writestr(name, npy("(1,)", data=bytes(8)))
-    with pytest.raises(ValueError, match=rf"'{name}' is twice there"):
+    with pytest.raises(ValueError, match=rf"'{name}' is repeated"):
         DynamicalMixture.load(saved)
 
 
@@ -498,7 +498,7 @@ def test_another_npz_is_said_to_be_another(tmp_path):
     with pytest.raises(ValueError, match=r"an \.npz file, but not one that save wrote"):
         DynamicalMixture.load(path)
     np.save(tmp_path / "data.npy", np.zeros(3))
-    with pytest.raises(ValueError, match=r"no \.npz file"):
+    with pytest.raises(ValueError, match=r"not an \.npz file"):
         DynamicalMixture.load(tmp_path / "data.npy")
 
 

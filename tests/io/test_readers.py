@@ -112,7 +112,7 @@ BAD = [
     ("csv", 'x,y\n1,2\n3,"4"5\n', {}, "line 3: ',' expected after '\"'"),
     ("csv", "x,y\n1,2\r3,4\n", {}, "line 2: a carriage return without a line feed; lines must end in a line feed"),
     ("csv", "x,y\r1,2\r", {}, "line 1: a carriage return without a line feed"),
-    ("csv", "1,2\n3,4\n", {}, "line 1: the header has only numbers; give --no-header"),
+    ("csv", "1,2\n3,4\n", {}, "line 1: the header has only numbers; use --no-header"),
     ("csv", "", {}, " is empty"),
     ("csv", "\n\n", {}, " is empty"),
     ("csv", "x,y\n", {"columns": ("z",)}, " has no column 'z'; it has 'x', 'y'"),
@@ -122,7 +122,7 @@ BAD = [
         "csv",
         "t,x\n1,2\n3,4\n2,5\n",
         {"time_column": "t"},
-        "line 4, column 't': time runs backwards: 2.0 comes after 3.0",
+        "line 4, column 't': times must not run backwards: 2.0 is earlier than 3.0, the time before it",
     ),
     (
         "csv",
@@ -146,7 +146,7 @@ BAD = [
         "csv",
         "t,x\n2024-01-01T00:00+01:00,2\n2024-01-01T00:00+02:00,4\n",
         {"time_column": "t"},
-        "time runs backwards: 2023-12-31T22:00:00.000000 comes after 2023-12-31T23:00:00.000000",
+        "2023-12-31T22:00:00.000000 is earlier than 2023-12-31T23:00:00.000000",
     ),
     (
         "csv",
@@ -180,7 +180,7 @@ def test_what_is_wrong_is_named(tmp_path, format, content, changes, message):
 def test_time_runs_on_from_chunk_to_chunk(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("t,x\n1,2\n3,4\n2,5\n")
-    with pytest.raises(FileError, match=r"line 4, column 't': time runs backwards: 2\.0 comes after 3\.0"):
+    with pytest.raises(FileError, match=r"line 4, column 't': times must not run backwards: 2\.0 is earlier than 3\.0"):
         read(path, most_rows=1, time_column="t")
 
 

@@ -22,7 +22,7 @@ def test_clusters_are_numbered_as_they_appear_and_come_back():
 def test_visits_last_as_long_as_they_should():
     lengths = [1500 / (1 + np.count_nonzero(np.diff(demo.sample_stream(1500, seed).labels))) for seed in range(40)]
     error = np.std(lengths, ddof=1) / np.sqrt(len(lengths))
-    assert abs(np.mean(lengths) - demo.VISIT) < 4.0 * error  # standard errors; a visit in progress at the end counts
+    assert abs(np.mean(lengths) - demo.MEAN_VISIT_LENGTH) < 4.0 * error  # a visit cut off by the end counts
 
 
 @pytest.mark.slow

@@ -209,13 +209,13 @@ def test_a_damaged_checkpoint_is_refused(source, tmp_path, damage):
 def test_nothing_is_replaced_without_being_told(source, tmp_path):
     output = tmp_path / "out.csv"
     output.write_text("mine\n")
-    assert "out.csv exists: give --force to replace it" in label(source, output, code=2).stderr
+    assert "out.csv exists: use --force to replace it" in label(source, output, code=2).stderr
     assert output.read_text() == "mine\n"
     label(source, output, "--force", "--checkpoint", tmp_path / "state")
     assert output.read_text() != "mine\n"
     output.unlink()
     done = label(source, output, "--checkpoint", tmp_path / "state", code=2)
-    assert "state exists: give --resume to continue it, or --force to replace it" in done.stderr
+    assert "state exists: use --resume to continue it, or --force to replace it" in done.stderr
     source.write_text("t,x,y\n0,1,\n")
     label(source, output, "--checkpoint", tmp_path / "state", "--force", code=1)
     assert not (tmp_path / "state").exists()  # or --resume would continue another run
@@ -227,7 +227,7 @@ def test_resume_without_its_checkpoint_cuts_no_output(source, tmp_path, suffix):
     label(source, output, "--checkpoint", tmp_path / "state")
     before = output.read_bytes()
     done = label(source, output, "--checkpoint", tmp_path / "stat", "--resume", code=2)
-    assert f"there is no checkpoint {tmp_path / 'stat'}, but {output} exists: give --force" in done.stderr
+    assert f"there is no checkpoint {tmp_path / 'stat'}, but {output} exists: use --force" in done.stderr
     assert output.read_bytes() == before
     if suffix == "parquet":
         output.rename(f"{output}.part")
@@ -249,8 +249,8 @@ def test_a_kill_before_the_first_row_can_be_resumed(source, tmp_path, monkeypatc
     assert output.exists()
     told = runner.invoke(app, ["info", str(tmp_path / "state")])
     assert told.exit_code == 0, told.output
-    assert "a checkpoint without a model" in told.stdout
-    assert json.loads(runner.invoke(app, ["info", str(tmp_path / "state"), "--json"]).stdout)["rows labelled"] == 0
+    assert "checkpoint without a model" in told.stdout
+    assert json.loads(runner.invoke(app, ["info", str(tmp_path / "state"), "--json"]).stdout)["rows_labelled"] == 0
     other = tmp_path / "other.csv"
     other.write_text("mine\n")
     assert "--output was" in label(source, other, *kept, code=2).stderr
@@ -366,7 +366,9 @@ def test_a_model_continues(source, tmp_path):
     assert a + b == whole
     assert (tmp_path / "model.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
     kept = ["--time-column", "t", "-o", tmp_path / "c.csv", "--checkpoint", tmp_path / "state"]
-    run(tmp_path / "b.csv", "--model", tmp_path / "whole.npz", *kept, code=1)  # whose time is later
+    done = run(tmp_path / "b.csv", "--model", tmp_path / "whole.npz", *kept, code=1)  # whose time is later
+    assert "line 2, column 't': times must not run backwards: " in done.stderr
+    assert ", the latest time of the stream" in done.stderr
     (tmp_path / "c.csv").unlink()
     (tmp_path / "state").unlink()
     label(tmp_path / "a.csv", tmp_path / "d.csv", "--save", tmp_path / "a.npz")
@@ -395,7 +397,7 @@ def test_an_input_without_rows(tmp_path):
     assert run(source, *KNOWN).stdout == "row,table,probability,novelty\n"
     assert "has no rows" in run(source, *KNOWN, "--save", tmp_path / "model.npz", code=1).stderr
     source.write_text("x,y\n1,2\n")
-    assert "there are hyperparameters to learn" in run(source, code=1).stderr
+    assert "1 sample is too few to learn the hyperparameters" in run(source, code=1).stderr
 
 
 def test_a_century_between_rows_and_extreme_values(tmp_path):
@@ -412,10 +414,10 @@ def test_a_century_between_rows_and_extreme_values(tmp_path):
 
 @pytest.mark.slow
 def test_200_kills_at_random_moments():
-    kills = Path(__file__).parents[1] / "kills.py"
+    script = Path(__file__).parents[1] / "kill_runs.py"
     environment = os.environ | {"PYTHONPATH": str(Path(dyncrp.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, kills, "200"], env=environment, capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, script, "200"], env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("all outputs the same\n")
@@ -525,7 +527,7 @@ def test_info_of_a_checkpoint(source, tmp_path):
     label(source, tmp_path / "out.csv", "--checkpoint", tmp_path / "state")
     done = runner.invoke(app, ["info", str(tmp_path / "state"), "--json"])
     found = json.loads(done.stdout)
-    assert (found["holds"], found["rows labelled"], found["finished"]) == ("a checkpoint", N, True)
+    assert (found["kind"], found["rows_labelled"], found["finished"]) == ("checkpoint", N, True)
     assert found["options"]["--time-column"] == "t"
 
 

@@ -134,9 +134,9 @@ def test_few_rows_are_enough(n):
 
 
 def test_one_row_is_not():
-    with pytest.raises(ValueError, match="1 sample cannot tell"):
+    with pytest.raises(ValueError, match="1 sample is too few to learn"):
         DynamicalMixture().fit([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="1 sample cannot tell"):
+    with pytest.raises(ValueError, match="1 sample is too few to learn"):
         DynamicalMixture().learn_one([1.0, 2.0])
 
 

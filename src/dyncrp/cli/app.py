@@ -58,10 +58,10 @@ def demo(
 @app.command()
 @expand_groups
 def run(
-    reading: InputOptions,
-    writing: OutputOptions,
-    known: ModelOptions,
-    saving: CheckpointOptions,
+    source: InputOptions,
+    target: OutputOptions,
+    model_options: ModelOptions,
+    checkpointing: CheckpointOptions,
     model: Annotated[Path | None, typer.Option(help="Continue with a saved model.")] = None,
     save: Annotated[Path | None, typer.Option(help="Where to save the model at the end.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a timeline of the tables: PNG, SVG or PDF.")] = None,
@@ -75,21 +75,21 @@ def run(
     """
     from dyncrp.cli.run import run_file
 
-    run_file(reading, writing, known, saving, model, save, plot, quiet)
+    run_file(source, target, model_options, checkpointing, model, save, plot, quiet)
 
 
 @app.command()
 @expand_groups
 def tune(
-    reading: InputOptions,
-    known: ModelOptions,
+    source: InputOptions,
+    model_options: ModelOptions,
     plot: Annotated[Path | None, typer.Option(help="Draw what was tried: PNG, SVG or PDF.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn hyperparameters from the first rows, by evidence; print them as a command and as Python, to paste."""
     from dyncrp.cli.tune import tune_file
 
-    tune_file(reading, known, plot, quiet)
+    tune_file(source, model_options, plot, quiet)
 
 
 @app.command()

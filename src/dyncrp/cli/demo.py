@@ -34,14 +34,14 @@ def demo_stream(n: int, seed: int, figure: Path) -> None:
     )
     others = np.array(list(scores))
     means, errors = others.mean(axis=0), others.std(axis=0, ddof=1) / np.sqrt(len(others))
-    table = Table("", "told", "found", "AMI", "20 other streams")
+    table = Table("", "given", "found", "AMI", "20 other streams")
     for name, mean, error in zip(found, means, errors, strict=True):
         score = agreement(stream.labels, found[name].labels_)
         system = job.SYSTEMS[name]
-        table.add_row(name, system.told, str(score.n_clusters), f"{score.ami:.3f}", f"{mean:.3f} ± {error:.3f}")
+        table.add_row(name, system.given, str(score.n_clusters), f"{score.ami:.3f}", f"{mean:.3f} ± {error:.3f}")
     console.print(table)
     console.print("AMI: agreement with the truth (1 is perfect, 0 is chance); mean ± standard error")
-    model = found[job.UNTOLD]
+    model = found[job.GIVEN_NOTHING]
     drawing = plots.stream(
         stream.observations,
         model.labels_,
@@ -64,7 +64,7 @@ def demo_rooms(n: int, seed: int, figure: Path) -> None:
     with console.status(COMPILING):
         job.find_rooms(job.sample_rooms(10, 0), *job.ROOM_MODELS["sticky"])
     table = Table("", "places", "true", "AMI", "returns to a room recognised", "log evidence")
-    found = {name: job.find_rooms(house, *told) for name, told in job.ROOM_MODELS.items()}
+    found = {name: job.find_rooms(house, *model) for name, model in job.ROOM_MODELS.items()}
     for name, places in found.items():
         score, back = places.agreement, places.returns
         recognised = f"{int(np.sum(back.recognised))} of {len(back.steps)}"

@@ -19,7 +19,7 @@ COMPILING = "compiling the engine (the first time only, then it is kept on disk)
 
 
 class Display:
-    """Shows how a run is going; ``starting`` and ``report`` are what ``Run.execute`` calls."""
+    """Shows how a run is going; ``on_start`` and ``report`` are what ``Run.execute`` calls."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -43,7 +43,7 @@ class Display:
         if self.bar is not None:
             self.bar.stop()
 
-    def starting(self, n_to_learn_from: int) -> None:
+    def on_start(self, n_to_learn_from: int) -> None:
         """Say what takes long before the first chunk: learning, or compiling if it takes more than a moment."""
         if n_to_learn_from:
             rows = count(n_to_learn_from, "row")

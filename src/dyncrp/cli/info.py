@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dyncrp.cli.errors import print_result, report_errors
-from dyncrp.cli.model_text import as_options, brief, changed_settings
+from dyncrp.cli.model_text import as_options, brief, brief_dynamics, changed_settings
 from dyncrp.io.files import FileError
 from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.mixture import DynamicalMixture
@@ -32,11 +32,9 @@ def show(file: Path, as_json: bool) -> None:
 
 
 def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> dict[str, Any]:
-    """Return what is known, as plain values by name."""
-    facts: dict[str, Any] = {"holds": "a model" if checkpoint is None else "a checkpoint"}
-    if model is None:
-        facts["holds"] = "a checkpoint without a model, from before the first row"
-    else:
+    """Return the facts as plain values, with the keys of the JSON view."""
+    facts: dict[str, Any] = {"kind": "model" if checkpoint is None else "checkpoint"}
+    if model is not None:
         facts |= {
             "family": repr(model.family_),
             "dynamics": repr(model.dynamics_),
@@ -45,34 +43,37 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
             "observations": model.n_observations_,
             "times": model.clock_,
             "tables": model.n_tables_,
-            "log evidence": model.log_evidence_,
+            "log_evidence": model.log_evidence_,
         }
     if checkpoint is not None:
         facts |= {
             "input": checkpoint.input,
             "output": checkpoint.output,
-            "rows read": checkpoint.place["row"],
-            "rows labelled": checkpoint.n_rows,
-            "bad rows": checkpoint.n_bad,
+            "rows_read": checkpoint.place["row"],
+            "rows_labelled": checkpoint.n_rows,
+            "bad_rows": checkpoint.n_bad,
             "finished": checkpoint.finished,
             "options": {name: value for name, value in checkpoint.options.items() if value not in (None, [], False)},
         }
     if model is not None:
         order = np.argsort(-model.occupancies_, kind="stable")[:MOST_TABLES_SHOWN]
-        facts["largest tables"] = [
+        facts["largest_tables"] = [
             {"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order
         ]
-        facts["options to paste"] = as_options(model.family_, model.dynamics_, model.alpha_, **changed_settings(model))
+        facts["options_to_paste"] = as_options(model.family_, model.dynamics_, model.alpha_, **changed_settings(model))
     return facts
 
 
 def _lines(facts: dict[str, Any], model: DynamicalMixture | None) -> list[str]:
-    """Return the facts as lines to look at."""
+    """Return the facts as the lines of the text view: numbers shortened, spaces in names."""
     if model is not None:
-        largest = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in facts["largest tables"])
-        facts = facts | {"family": brief(model.family_), "largest tables": largest}
-        options = shlex.join(facts.pop("options to paste"))
+        largest = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in facts["largest_tables"])
+        facts = facts | {"family": brief(model.family_), "dynamics": brief_dynamics(model.dynamics_)}
+        facts |= {"alpha": f"{model.alpha_:.6g}", "largest_tables": largest}
+        options = shlex.join(facts.pop("options_to_paste"))
         if len(options) <= LONGEST_SHOWN:
-            facts["to paste"] = options
+            facts["to_paste"] = options
+    else:
+        facts = facts | {"kind": "checkpoint without a model, from before the first row"}
     texts = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
-    return [f"{name + ':':<15} {text}" for name, text in texts.items()]
+    return [f"{name.replace('_', ' ') + ':':<15} {text}" for name, text in texts.items()]

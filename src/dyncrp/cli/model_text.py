@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -15,6 +16,7 @@ from dyncrp.families import FAMILIES, Family
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.spec import ModelSpec
 
+FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
 MOST_NUMBERS_SHOWN = 10  # of a vector
 WITH_OWN_OPTION = ("family", "dynamics", "alpha")  # parameters that --set does not set
 WORDS = {"true": True, "false": False, "none": None}  # values of settings that are not what they spell
@@ -36,7 +38,7 @@ def parse_model(
     kinds = {name.lower(): kind for name, kind in FAMILIES.items()}
     kind: Any = kinds.get("gaussian" if family is None else family.lower().replace("_", "").replace("-", ""))
     if kind is None:
-        raise ValueError(f"there is no family {family}; there are {', '.join(k.__name__ for k in kinds.values())}")
+        raise ValueError(f"unknown family {family!r}; choose from {', '.join(k.__name__ for k in kinds.values())}")
     of_family = [field.name for field in fields(kind)]
     of_model = [name for name in inspect.signature(DynamicalMixture).parameters if name not in WITH_OWN_OPTION]
     given: dict[str, Any] = {}
@@ -46,8 +48,8 @@ def parse_model(
             raise ValueError(f"a setting must be name=value, got {setting!r}")
         if name not in of_family and name not in of_model:
             raise ValueError(
-                f"there is no setting {name!r}; {kind.__name__} has {', '.join(of_family)}, "
-                f"the model {', '.join(of_model)}"
+                f"unknown setting {name!r}; {kind.__name__} has {', '.join(of_family)}; "
+                f"the model has {', '.join(of_model)}"
             )
         if name in given:
             raise ValueError(f"{name} is set twice")
@@ -115,9 +117,24 @@ def brief(family: Family) -> str:
     return f"{type(family).__name__}({values})"
 
 
+def brief_dynamics(dynamics: Dynamics) -> str:
+    """Return a dynamics as one line to look at: its numbers with six significant digits.
+
+    >>> from dyncrp import Exponential, Stationary
+    >>> brief_dynamics(0.999 * Exponential(1234.5678901) + 0.001 * Stationary())
+    '0.999 * Exponential(timescale=1234.57) + 0.001 * Stationary()'
+    """
+    return _round(repr(dynamics))
+
+
+def _round(text: str) -> str:
+    """Return a text with six significant digits of each float in it."""
+    return FLOAT.sub(lambda match: repr(float(f"{float(match.group()):.6g}")), text)
+
+
 def _brief_value(value: Any) -> str:
     if not isinstance(value, np.ndarray) or value.ndim == 0:
-        return repr(value)
+        return _round(repr(value))
     if value.ndim > 1:
         return " × ".join(map(str, value.shape)) + " numbers"
     more = f", … ({len(value):,} in all)" if len(value) > MOST_NUMBERS_SHOWN else ""

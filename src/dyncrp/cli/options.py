@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
-FAMILY_HELP = "gaussian, normal_gamma, bernoulli or von_mises_fisher."
+FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli or von_mises_fisher."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
 _input = partial(typer.Option, rich_help_panel="Input")
@@ -83,7 +83,7 @@ class InputOptions:
             refuse(f"standard input needs --format: one of {', '.join(READERS)}")
         found = SUFFIXES.get(Path(self.input).suffix.lower())
         if found is None:
-            refuse(f"{self.input} has none of the suffixes {', '.join(SUFFIXES)}: give --format")
+            refuse(f"{self.input} has none of the suffixes {', '.join(SUFFIXES)}: use --format")
         return found
 
     def select(self, keep: str | None) -> Selection:
@@ -97,7 +97,7 @@ class InputOptions:
         if self.decimal not in (".", ","):
             refuse(f"--decimal must be . or , but is {self.decimal!r}")
         if self.decimal == delimiter:
-            refuse(f"--decimal and --delimiter are both {delimiter!r}: give another --delimiter, such as ';'")
+            refuse(f"--decimal and --delimiter are both {delimiter!r}: use another --delimiter, such as ';'")
         names = None if self.columns is None else _split_names(self.columns)
         kept = () if keep is None else None if keep == "all" else _split_names(keep)
         if names is not None and (not names or len(set(names)) < len(names) or self.time_column in names):
@@ -146,6 +146,11 @@ class ModelOptions:
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
     alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
     settings: Annotated[list[str] | None, _model("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them is given."""
+        return bool(self.family or self.dynamics or self.alpha is not None or self.settings)
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""

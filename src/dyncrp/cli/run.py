@@ -15,7 +15,7 @@ from dyncrp import plots
 from dyncrp.checks import Clock
 from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import count, refuse, report_errors, say
-from dyncrp.cli.model_text import brief
+from dyncrp.cli.model_text import brief, brief_dynamics
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.io.files import FileError
@@ -28,46 +28,51 @@ from dyncrp.mixture import DynamicalMixture
 
 
 def run_file(
-    reading: InputOptions,
-    writing: OutputOptions,
-    known: ModelOptions,
-    saving: CheckpointOptions,
+    source: InputOptions,
+    target: OutputOptions,
+    model_options: ModelOptions,
+    checkpointing: CheckpointOptions,
     model: Path | None,
     save: Path | None,
     plot: Path | None,
     quiet: bool,
 ) -> None:
-    """Check the options, label the rows, save the model and draw the timeline."""
-    format, output_format, selection = reading.resolve_format(), writing.resolve_format(), reading.select(writing.keep)
+    """Check the options, label the rows, then save the model and draw the timeline if asked to."""
+    format, output_format, selection = source.resolve_format(), target.resolve_format(), source.select(target.keep)
     writer = WRITERS[output_format]
-    files = writer.files(writing.output)
+    files = writer.files(target.output)
     check_distinct(
-        {"INPUT": reading.input, "--model": model},
+        {"INPUT": source.input, "--model": model},
         {"--output": files[0]}
         | {f"the {Path(file).suffix} of --output": file for file in files[1:]}
-        | {"--checkpoint": saving.checkpoint, "--save": save, "--plot": plot},
+        | {"--checkpoint": checkpointing.checkpoint, "--save": save, "--plot": plot},
     )
-    if saving.resume and saving.checkpoint is None:
+    if checkpointing.resume and checkpointing.checkpoint is None:
         refuse("--resume needs --checkpoint FILE")
-    if saving.checkpoint is not None and is_pipe(writing.output):
+    if checkpointing.checkpoint is not None and is_pipe(target.output):
         refuse("--checkpoint needs --output FILE: a run that writes to a pipe cannot be resumed")
-    if model is not None and (known.family or known.dynamics or known.alpha is not None or known.settings):
+    if model is not None and model_options.given:
         refuse("--model has its own family, dynamics, alpha and settings: do not give them again")
-    options = _options_to_compare(format, output_format, selection, known)
+    options = _options_to_compare(format, output_format, selection, model_options)
     with report_errors():  # before signals wait for the current chunk
-        start = known.parse(units=reading.time_column is not None)
+        start = model_options.parse(units=source.time_column is not None)
     with report_errors(), Stop() as stop:
         if model is not None:
             start = DynamicalMixture.load(model)
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
-        before = _find_checkpoint(files, saving, writing.force, quiet)
-        stop.waiting = reading.input == "-"
-        with open_reader(reading.input, format, selection, min(saving.every, MOST_ROWS_IN_CHUNK)) as reader:
+        before = _find_checkpoint(files, checkpointing, target.force, quiet)
+        stop.waiting = source.input == "-"
+        with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False
             show_features(reader, quiet)
-            path = None if saving.checkpoint is None else str(saving.checkpoint)
+            path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
             job = Run(
-                reader, writer(writing.output, reader), start, checkpoint=path, every=saving.every, options=options
+                reader,
+                writer(target.output, reader),
+                start,
+                checkpoint=path,
+                every=checkpointing.every,
+                options=options,
             )
             if before is not None:
                 job.resume(before)
@@ -78,24 +83,31 @@ def run_file(
             job.model.save(save)
         if plot is not None and job.n_rows:
             line, dated = job.timeline, job.model.clock_ == Clock.DATES
-            name = reading.time_column or "row"
+            name = source.time_column or "row"
             figure = plots.timeline(line.times, line.tables, line.novelty, step=line.step, dated=dated, name=name)
             figure.savefig(plot, dpi=200)
 
 
-def _options_to_compare(format: str, output_format: str, selection: Selection, known: ModelOptions) -> dict[str, Any]:
-    """Return the options that a resumed run must have again, as plain values."""
+def _options_to_compare(
+    format: str, output_format: str, selection: Selection, model_options: ModelOptions
+) -> dict[str, Any]:
+    """Return the options that must be the same when a run is resumed, as plain values."""
     values = {"format": format, **vars(selection), "output_format": output_format}
-    values |= {"family": known.family, "dynamics": known.dynamics or [], "alpha": known.alpha}
-    values |= {"set": sorted(known.settings or [])}
+    values |= {"family": model_options.family, "dynamics": model_options.dynamics or [], "alpha": model_options.alpha}
+    values |= {"set": sorted(model_options.settings or [])}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {"--" + name.replace("_", "-"): value for name, value in plain.items()}
 
 
-def _find_checkpoint(files: tuple[str, ...], saving: CheckpointOptions, force: bool, quiet: bool) -> Checkpoint | None:
-    """Return the checkpoint to resume, if there is one; make sure that nothing is replaced without --force."""
-    checkpoint = saving.checkpoint
-    if saving.resume and checkpoint is not None and checkpoint.exists():
+def _find_checkpoint(
+    files: tuple[str, ...], checkpointing: CheckpointOptions, force: bool, quiet: bool
+) -> Checkpoint | None:
+    """Return the checkpoint to resume from, or None to start from the first row.
+
+    Existing files that the run would replace are refused without --force.
+    """
+    checkpoint = checkpointing.checkpoint
+    if checkpointing.resume and checkpoint is not None and checkpoint.exists():
         found = Checkpoint.read(str(checkpoint))
         if found is None:
             refuse(f"{checkpoint} is a saved model, not a checkpoint")
@@ -107,27 +119,27 @@ def _find_checkpoint(files: tuple[str, ...], saving: CheckpointOptions, force: b
         else:
             say(f"resuming from {checkpoint}, {row}", quiet=quiet)
         return found
-    if saving.resume:
+    if checkpointing.resume:
         for path in map(Path, files):
             if path.is_file() and path.stat().st_size and not force:
-                refuse(f"there is no checkpoint {checkpoint}, but {path} exists: give --force to replace it")
+                refuse(f"there is no checkpoint {checkpoint}, but {path} exists: use --force to replace it")
         say(f"there is no {checkpoint} yet: starting from the first row", quiet=quiet)
         return None
     for path in (*map(Path, files), *([] if checkpoint is None else [checkpoint])):
         if path.is_file() and not force and str(path) != "-":
             remedy = "--resume to continue it, or --force" if path == checkpoint else "--force"
-            refuse(f"{path} exists: give {remedy} to replace it")
+            refuse(f"{path} exists: use {remedy} to replace it")
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return None
 
 
 def _execute(job: Run, stop: Stop, quiet: bool) -> None:
-    """Run to the end, or to a signal, which ends the program."""
+    """Run the job to the end and print the summary; on SIGINT or SIGTERM, say how to resume and exit."""
     begin, before = monotonic(), job.n_rows
     try:
         with Display(quiet) as display:
-            job.execute(stop, display.report, display.starting)
+            job.execute(stop, display.report, display.on_start)
     except Stopped as stopped:
         say(f"stopped after {count(job.n_rows, 'row')}", quiet=quiet)
         if job.checkpoint is None:
@@ -142,15 +154,21 @@ def _execute(job: Run, stop: Stop, quiet: bool) -> None:
 
 
 def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
-    """Say what a run did, of whose rows so many were labelled before it."""
+    """Print what a run did. before: how many rows were labelled before it was resumed."""
     n_new = job.n_rows - before
-    rate = f" ({n_new / seconds:,.0f} per second)" if n_new else ""
-    say(f"{count(n_new, 'row')} in {seconds:.1f} s{rate}" + (f", {job.n_rows:,} in all" if before else ""), quiet=quiet)
+    done = f"{count(n_new, 'row')} in {seconds:.1f} s"
+    n_timed, timed = n_new - job.n_rows_learnt_from, seconds - job.seconds_to_learn  # learning is not in the rate
+    rate = f"{n_timed / timed:,.0f} per second" if n_timed else ""
+    if job.n_rows_learnt_from:
+        done += ", including learning the hyperparameters"
+        rate += f" after the first {job.n_rows_learnt_from:,}" if rate else ""
+    done += f" ({rate})" if rate else ""
+    say(done + (f", {job.n_rows:,} in all" if before else ""), quiet=quiet)
     if job.n_rows:
         model = job.model
         opened = f" open, of {model.n_opened_:,} opened" if model.n_opened_ > model.n_tables_ else ""
         say(f"{count(model.n_tables_, 'table')}{opened}, log evidence {model.log_evidence_:.1f}", quiet=quiet)
-        say(f"{brief(model.family_)}, {model.dynamics_!r}, alpha {model.alpha_:.6g}", quiet=quiet)
+        say(f"{brief(model.family_)}, {brief_dynamics(model.dynamics_)}, alpha {model.alpha_:.6g}", quiet=quiet)
     if job.n_bad:
         if not job.n_rows:
             raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")

@@ -21,15 +21,15 @@ from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
 LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 
 
-def tune_file(reading: InputOptions, known: ModelOptions, plot: Path | None, quiet: bool) -> None:
+def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | None, quiet: bool) -> None:
     """Learn from the first rows, print the result and draw what was tried."""
-    format, selection = reading.resolve_format(), reading.select(keep="all")
+    format, selection = source.resolve_format(), source.select(keep="all")
     if plot is not None:
         check_writable(plot, "--plot", figure=True)
     with report_errors():
-        wanted = known.parse(units=reading.time_column is not None)
+        wanted = model_options.parse(units=source.time_column is not None)
         X, times = [], []
-        with open_reader(reading.input, format, selection, MOST_ROWS_IN_CHUNK) as reader:
+        with open_reader(source.input, format, selection, MOST_ROWS_IN_CHUNK) as reader:
             show_features(reader, quiet)
             for chunk in reader.chunks():
                 X.append(chunk.X)
@@ -40,7 +40,7 @@ def tune_file(reading: InputOptions, known: ModelOptions, plot: Path | None, qui
         if len(rows) < 2:
             raise FileError(f"{reader.name} has {count(len(rows), 'row')}, and at least 2 are needed to learn from")
         with Display(quiet) as display:
-            display.starting(len(rows))
+            display.on_start(len(rows))
             try:
                 model, candidates = dyncrp.tune(
                     rows,
@@ -56,7 +56,7 @@ def tune_file(reading: InputOptions, known: ModelOptions, plot: Path | None, qui
                 raise FileError(f"{reader.name}: {error}") from error
         learnt = model.family, model.dynamics, model.alpha
         settings = changed_settings(wanted)
-        command = ["dyncrp", "run", *reading.as_arguments(), *as_options(*learnt, **settings)]  # type: ignore[arg-type]
+        command = ["dyncrp", "run", *source.as_arguments(), *as_options(*learnt, **settings)]  # type: ignore[arg-type]
         if max(map(len, command)) > LONGEST_ARGUMENT:
             say("the options are too long for a shell; without them, run learns the same from these rows", quiet=quiet)
         print_result(shlex.join(command))

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 Rectangle = tuple[float, float, float, float]  # left, lower, right, upper; metres
 
-HALLWAY_WIDTH = 1.8  # how wide
+# Lengths are in metres.
+HALLWAY_WIDTH = 1.8
 DOOR_WIDTH = 0.9
-LEAST_WALL_BY_DOOR = 0.25  # wall on either side of a door, at least
-LEAST_ROOM_SIDE = 2.2  # of a room, at least
-EXTRA_DOOR_PROBABILITY = 0.2  # how often neighbouring rooms have a door that nobody needs
-SAME_PLACE = 1e-6  # metres between what is at the same place
+LEAST_WALL_BY_DOOR = 0.25  # on either side of it
+LEAST_ROOM_SIDE = 2.2
+EXTRA_DOOR_PROBABILITY = 0.2  # of a door between rooms that can be reached without it
+SAME_PLACE = 1e-6  # a smaller distance is taken for rounding
 MOST_TRIES = 10_000
 
 

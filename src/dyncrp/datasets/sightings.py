@@ -94,13 +94,13 @@ def rooms(
     landmarks = _scatter(plan, n_landmarks / room_size**2, for_landmarks)
     path = walk(plan, n + 1, step, for_walk)  # the step beyond the last one is where the last one looks
     positions = path[:-1]
-    seen = near(positions, landmarks, sight) & ahead(path, landmarks, field_of_view)
+    seen = is_near(positions, landmarks, sight) & is_ahead(path, landmarks, field_of_view)
     for wall in plan.walls:
-        seen &= ~blocked(positions, landmarks, wall)
+        seen &= ~is_blocked(positions, landmarks, wall)
     for portal in plan.portals:
         if portal.width == DOOR_WIDTH:
             shut = np.hypot(*(positions - portal.center).T) > DOOR_OPENS_WITHIN
-            seen[shut] &= ~blocked(positions[shut], landmarks, portal.ends)
+            seen[shut] &= ~is_blocked(positions[shut], landmarks, portal.ends)
     chance = for_noise.random(seen.shape)
     visibility = np.where(seen, chance >= missed, chance < false)
     numbers = np.maximum(plan.space_of(positions) - plan.n_hallways + 1, 0)
@@ -134,13 +134,13 @@ def _scatter(plan: FloorPlan, density: float, rng: np.random.Generator) -> Float
     return np.concatenate(found)
 
 
-def near(positions: Float, landmarks: Float, sight: float) -> Bool:
+def is_near(positions: Float, landmarks: Float, sight: float) -> Bool:
     """Return which landmarks (L, 2) are no further than ``sight`` from positions (N, 2): (N, L)."""
     away = landmarks - positions[:, None]
     return np.hypot(away[..., 0], away[..., 1]) <= sight
 
 
-def ahead(path: Float, landmarks: Float, field_of_view: float) -> Bool:
+def is_ahead(path: Float, landmarks: Float, field_of_view: float) -> Bool:
     """Return which landmarks (L, 2) are within the field of view of one who walks a path (N + 1, 2): (N, L)."""
     heading = np.diff(path, axis=0)
     away = landmarks - path[:-1, None]
@@ -150,7 +150,7 @@ def ahead(path: Float, landmarks: Float, field_of_view: float) -> Bool:
     return along >= least * lengths - 1e-12 * lengths  # rounding hides nothing from one who sees all around
 
 
-def blocked(positions: Float, landmarks: Float, wall: Float) -> Bool:
+def is_blocked(positions: Float, landmarks: Float, wall: Float) -> Bool:
     """Return whether a wall (2 ends, 2), parallel to an axis, hides landmarks (L, 2) from positions (N, 2): (N, L)."""
     across = int(np.argmin(np.abs(wall[1] - wall[0])))  # the axis across the wall
     begin, end = np.sort(wall[:, 1 - across])

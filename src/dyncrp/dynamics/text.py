@@ -41,7 +41,7 @@ def parse_dynamics(text: str, *, units: bool = True) -> Dynamics:
     >>> parse_dynamics("0.5 * exponentail(2)")
     Traceback (most recent call last):
         ...
-    ValueError: there is no dynamics exponentail; there are Stationary, Exponential, Oscillatory, Hyperbolic, LinearODE
+    ValueError: unknown dynamics 'exponentail'; choose from Stationary, Exponential, Oscillatory, Hyperbolic, LinearODE
       0.5 * exponentail(2)
             ^
     """
@@ -124,7 +124,7 @@ class _Parser:
     def _kind(self, name: str, place: int) -> Any:
         if name.lower() not in self.kinds:
             known = ", ".join(kind.__name__ for kind in self.kinds.values())
-            self._fail(f"there is no dynamics {name}; there are {known}", place)
+            self._fail(f"unknown dynamics {name!r}; choose from {known}", place)
         return self.kinds[name.lower()]
 
     def _call(self, name: str, arguments: list[ast.expr], keywords: list[ast.keyword], place: int) -> Dynamics:
@@ -166,7 +166,7 @@ class _Parser:
                     return value
                 unit, unit_place = self.units[place]
                 if unit not in UNITS:
-                    self._fail(f"there is no unit {unit}; there are {', '.join(UNITS)}", unit_place)
+                    self._fail(f"unknown unit {unit!r}; choose from {', '.join(UNITS)}", unit_place)
                 if not self.allowed:
                     self._fail(f"the unit {unit} needs times; without a time column, durations count rows", unit_place)
                 return self._attempt(lambda: timedelta(seconds=value * UNITS[unit]), place)

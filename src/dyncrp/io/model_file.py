@@ -1,8 +1,8 @@
 """Models as files: a ``.npz`` of plain arrays with a JSON header. Loading never executes code. See docs/files.md.
 
 The file holds an array ``header`` (UTF-8 JSON: ``format``, ``version``, and a ``config`` of plain values), the numeric
-arrays that the caller gave, and ``sha256`` of all that. A
-class is known by its name in ``DYNAMICS`` or ``FAMILIES``; add yours there to save it.
+arrays that the caller gave, and ``sha256`` of all that. A class is known by its name in ``DYNAMICS`` or ``FAMILIES``;
+add yours there to save it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _digest(members: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
 def _members(content: bytes) -> dict[str, NDArray[Any]]:
     """Read the arrays of an .npz without compression, none of them larger than the file says and is."""
     if not content.startswith(b"PK"):
-        raise ValueError("it is no .npz file")
+        raise ValueError("it is not an .npz file")
     members = {}
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         if sum(info.file_size for info in file.infolist()) > len(content):
@@ -94,7 +94,7 @@ def _members(content: bytes) -> dict[str, NDArray[Any]]:
         for info in file.infolist():
             name = info.filename.removesuffix(".npy")
             if name in members or name == info.filename or info.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"its member {info.filename!r} is twice there, compressed or no .npy")
+                raise ValueError(f"its member {info.filename!r} is repeated, compressed or not an .npy file")
             members[name] = _array(name, file.read(info))
     return members
 

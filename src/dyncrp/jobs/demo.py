@@ -18,21 +18,21 @@ from dyncrp.metrics import Agreement, Returns, agreement, returns
 from dyncrp.mixture import DynamicalMixture
 
 FAMILY = Gaussian(variance=1.0, prior_variance=25.0)  # of the stream
-VISIT = 25.0  # observations in one visit to a cluster, on average
-NEW = 0.12  # the share of visits that go to a new cluster
+MEAN_VISIT_LENGTH = 25.0  # observations
+NEW_CLUSTER_PROBABILITY = 0.12  # that a visit goes to a cluster not seen before
 OTHER_SEEDS = range(20)
 
 
 class System(NamedTuple):
-    """A model that takes part: what it is told of the truth, and how to make one for a stream."""
+    """A model that takes part: what it is given of the truth, and how to make one for a stream."""
 
-    told: str
+    given: str
     make: Callable[[Mixture], Any]
 
 
-UNTOLD = "DynamicalMixture()"  # the one whose clusters are drawn
+GIVEN_NOTHING = "DynamicalMixture()"  # the one whose clusters are drawn
 SYSTEMS = {
-    UNTOLD: System("nothing", lambda stream: DynamicalMixture()),
+    GIVEN_NOTHING: System("nothing", lambda stream: DynamicalMixture()),
     "plain CRP": System("variances", lambda stream: DynamicalMixture(FAMILY, Stationary(), alpha=1.0)),
     "k-means, offline": System(
         "number of clusters", lambda stream: KMeans(len(stream.parameters), n_init=10, random_state=0)
@@ -83,8 +83,8 @@ def sample_stream(n: int, seed: int) -> Mixture:
     n_clusters = 1
     for i in range(1, n):
         labels[i] = labels[i - 1]
-        if rng.random() < 1.0 / VISIT:
-            if n_clusters == 1 or rng.random() < NEW:
+        if rng.random() < 1.0 / MEAN_VISIT_LENGTH:
+            if n_clusters == 1 or rng.random() < NEW_CLUSTER_PROBABILITY:
                 labels[i] = n_clusters
                 n_clusters += 1
             else:

@@ -11,11 +11,12 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
+from time import monotonic
 from typing import Any, NoReturn
 
 import numpy as np
 
-from dyncrp.checks import BadRow, as_times
+from dyncrp.checks import BadRow, BadTime, as_times
 from dyncrp.io.readers import Chunk, Place, Reader
 from dyncrp.io.writers import Writer
 from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
@@ -35,8 +36,9 @@ class Run:
     checkpoint: where to keep the state, if anywhere. every: after how many rows at the latest, beside a chunk. options:
     plain values that a checkpoint must agree with to be resumed.
 
-    n_rows: labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first of them since the
-    start or the resumption.
+    n_rows: how many rows are labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first
+    of them since the start or the resumption. n_rows_learnt_from: how many rows the call had that learnt the
+    hyperparameters, 0 if none did. seconds_to_learn: how long that call took.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Run:
         self.checkpoint, self.every, self.options = checkpoint, every, options or {}
         self.timeline = Timeline()
         self.n_rows = self.n_bad = 0
+        self.n_rows_learnt_from, self.seconds_to_learn = 0, 0.0
         self.faults: list[str] = []
         self.place: Place = {"row": 0, "offset": 0}
         self._resumed: Checkpoint | None = None
@@ -61,7 +64,11 @@ class Run:
         self._started = False
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint; one without rows only tells which output may be started again."""
+        """Continue from a checkpoint.
+
+        A checkpoint without rows has no state to continue from. It only proves that this run created the output, which
+        may therefore be overwritten.
+        """
         if checkpoint.model is None or not checkpoint.n_rows:
             if checkpoint.output_path != os.path.realpath(self.writer.path):
                 raise ValueError(
@@ -91,8 +98,8 @@ class Run:
         """How many rows the model must see first to learn what is unknown."""
         return 0 if self.fitted or self._spec.given is not None else self._spec.warmup
 
-    def execute(self, stop: Stop, report: Callable[[Run], object], starting: Callable[[int], object]) -> None:
-        """Label all remaining rows; ``report`` is called after each chunk, ``starting`` before the first.
+    def execute(self, stop: Stop, report: Callable[[Run], object], on_start: Callable[[int], object]) -> None:
+        """Label all remaining rows. ``on_start`` is called before the first chunk, ``report`` after each.
 
         Raises ``Stopped`` when asked to stop, with everything saved.
         """
@@ -117,7 +124,7 @@ class Run:
                 n_held = sum(len(chunk.rows) for chunk in held)
                 if n_held:
                     if not self.fitted:
-                        starting(min(least, n_held))
+                        on_start(min(least, n_held))
                     self._label(held)
                 least = 0
                 self._advance(held)
@@ -243,8 +250,11 @@ class Run:
 
     def _describe(self, error: BadRow, chunk: Chunk, i: int) -> str:
         """Say what is wrong with the i-th row of a chunk, and where in the input that is."""
-        column = "" if error.column is None else f", column {self.reader.features[error.column]!r}"
-        return f"{chunk.where(int(chunk.rows[i]))}{column}: {error.reason}"
+        column = None if error.column is None else self.reader.features[error.column]
+        if isinstance(error, BadTime):
+            column = self.reader.selection.time_column
+        where = chunk.where(int(chunk.rows[i])) + ("" if column is None else f", column {column!r}")
+        return f"{where}: {error.reason}"
 
     def _refuse(self, error: ValueError, chunks: list[Chunk]) -> NoReturn:
         """Raise an error that names the input, and where in it the row is, given the chunks of the call."""
@@ -263,23 +273,25 @@ class Run:
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
         times = np.concatenate(dates) if dates else None
-        fresh = not self.fitted
+        fresh, learns, begin = not self.fitted, self.n_to_learn_from > 0, monotonic()
         try:
             with warnings.catch_warnings():  # of rows without names: the names were compared
                 warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
                 self.model.partial_fit(X, times=times)
         except ValueError as error:
             self._refuse(error, chunks)
+        if learns:
+            self.n_rows_learnt_from, self.seconds_to_learn = len(X), monotonic() - begin
         if fresh:
             self.model.feature_names_in_ = np.array(self.reader.features, dtype=object)
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
         labels, novelty = self.model.labels_, self.model.novelty_
-        begin = 0
+        first = 0
         for chunk in chunks:
-            part = slice(begin, begin + len(chunk.rows))
+            part = slice(first, first + len(chunk.rows))
             self.writer.write(chunk.kept, chunk.rows, labels[part], probability[part], novelty[part])
-            begin = part.stop
+            first = part.stop
         clock = np.concatenate([chunk.rows for chunk in chunks]) if times is None else as_times(times, ordered=False)
         self.timeline.add(clock.astype(np.float64), labels, novelty)
         self.n_rows += len(X)

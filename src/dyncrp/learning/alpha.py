@@ -17,8 +17,8 @@ from dyncrp.dynamics import Modes
 
 Float = NDArray[np.float64]
 
-GRID = np.geomspace(1e-3, 1e3, 181)  # in units of the prior's mean
-SHAPE = 1.0  # of the Gamma prior: its standard deviation equals its mean
+ALPHA_GRID = np.geomspace(1e-3, 1e3, 181)  # values of alpha, in units of the prior's mean
+PRIOR_SHAPE = 1.0  # shape of the Gamma prior; at 1, its standard deviation equals its mean
 
 
 class AlphaPosterior:
@@ -35,9 +35,9 @@ class AlphaPosterior:
     def __init__(self, prior_mean: float, modes: Modes) -> None:
         self.prior_mean = prior_mean
         self._modes = modes
-        self._grid = prior_mean * GRID
-        # Of log α, in which the grid is even: hence α^SHAPE and not α^(SHAPE − 1).
-        self.log_posterior = SHAPE * np.log(self._grid) - SHAPE * self._grid / prior_mean
+        self._grid = prior_mean * ALPHA_GRID
+        # The density of log α, in which the grid is even: hence α^PRIOR_SHAPE and not α^(PRIOR_SHAPE − 1).
+        self.log_posterior = PRIOR_SHAPE * np.log(self._grid) - PRIOR_SHAPE * self._grid / prior_mean
         self.total = np.zeros(len(modes.rates), dtype=np.complex128)  # one number a mode, as for a table
         self.time = -np.inf
 

@@ -28,22 +28,18 @@ Float = NDArray[np.float64]
 T = TypeVar("T")
 Point = tuple[float, ...]  # alpha and the durations
 
-OUTLIER_DISTANCE = 30.0  # interquartile ranges; see _find_inliers
-ALPHAS = (0.3, 3.0, 30.0)
-STEP_FACTORS = (
-    10.0**0.5,
-    10.0**0.25,
-    10.0**0.125,
-)  # by which alpha and durations then change, up and down
-SPREAD_ROUNDS = 8  # of asking clusters for their spread
-RUNS_PER_START = 3  # of the coarse grid, how many to a start of such rounds
-LEAST_GAIN = 0.05  # nats a number that they must bring: less only makes clusters narrower, and no better
-FEWEST_TO_SPLIT = 40  # rows; of fewer, all candidates are taken to reproduce
-ONE_TABLE_ALPHA = 1e-6  # at which no second table opens without need
-MOST_IN_ONE_TABLE = 0.99  # of the rows in one table: then there is nothing to reproduce
-LEAST_REPRODUCED = 0.4  # what tiles of a cloud without clusters do not reach
-MOST_TABLES_RATIO = 1.5  # of a dynamics' tables to the family's clusters: more, and it forgets what comes back
-LEAST_SHARE_OF_BEST = 0.92  # of the best reproducibility
+OUTLIER_DISTANCE = 30.0  # an outlier is further from the median, in interquartile ranges; see _find_inliers
+ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
+STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # by which alpha and durations then change, up and down
+SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew from one start
+STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
+LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
+FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
+ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
+MOST_IN_ONE_TABLE = 0.99  # if one table has a larger share of the rows, there is nothing to reproduce
+LEAST_REPRODUCED = 0.4  # narrow tables that tile a cloud without clusters stay below this reproducibility
+MOST_TABLES_RATIO = 1.5  # dynamics that open more tables than this times the clusters forget what comes back
+LEAST_SHARE_OF_BEST = 0.92  # a candidate must reach this share of the best reproducibility
 
 
 class Candidate(NamedTuple):
@@ -88,8 +84,7 @@ def learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, lis
     n = spec.warmup
     if len(X) < 2:
         raise ValueError(
-            "there are hyperparameters to learn, and 1 sample cannot tell them: begin with at least 2 rows, "
-            f"better with {n}, or give them all"
+            f"1 sample is too few to learn the hyperparameters: pass at least 2 rows ({n:,} is better), or set them all"
         )
     with threadpool_limits(1, user_api="blas"):  # the same bits, however many cores there are
         found, candidates = _learn(spec, X[:n], times[:n])
@@ -129,10 +124,11 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, li
 
 
 def _find_inliers(X: Float) -> NDArray[np.bool_]:
-    """Return which rows are no outliers, (n,): −9999 for a number that is missing would widen all clusters to one.
+    """Return a mask (n,) of the rows that are not outliers.
 
-    An outlier lies further than OUTLIER_DISTANCE interquartile ranges from the median in some feature. If they are more
-    than one row in a hundred, there are none.
+    An outlier is further than OUTLIER_DISTANCE interquartile ranges from the median in some feature, such as −9999 for
+    a missing number; a few of them would widen all clusters into one. If more than one row in a hundred is that far
+    out, such values are part of the data, and no row is an outlier.
     """
     low, middle, high = np.quantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
     with np.errstate(over="ignore"):
@@ -151,12 +147,13 @@ class _Search:
         self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
 
     def refine(self, family: Family, best: _Run) -> _Run:
-        """Ask clusters for their spread, and cluster with that: those of the best run, and others' if far better.
+        """Estimate the shape of the clusters that were found, cluster with that shape, and return the best run.
 
-        Clusters that are long and thin look, to round tables, like rows of beads. So we also start from tables of
-        several sizes, and ask again and again: beads grow along the thread.
+        The clusters are those of the best run so far. Round tables cut a long thin cluster into pieces, so the shape is
+        also estimated from other runs, with tables of several sizes, and re-estimated as the pieces merge. Such a
+        result is kept only if its evidence is much higher and it is as reproducible as the others.
         """
-        starts = [run for run, _ in self.tried if 1 < run.n_tables <= len(self.Z) // 4][::RUNS_PER_START]
+        starts = [run for run, _ in self.tried if 1 < run.n_tables <= len(self.Z) // 4][::STARTS_STRIDE]
         best = self._rescale(family, best)
         for start in starts:
             end = self._grow(family, start)

@@ -253,7 +253,7 @@ class Reader(ABC):
             at = int(back[0])
             earlier = np.array([before[at]], dtype=ticks.dtype).view(times.dtype)[0]
             raise self.error(
-                f", {chunk.where(int(chunk.rows[at]))}, column {self.selection.time_column!r}: time runs backwards: "
-                f"{times[at]} comes after {earlier}"
+                f", {chunk.where(int(chunk.rows[at]))}, column {self.selection.time_column!r}: times must not run "
+                f"backwards: {times[at]} is earlier than {earlier}, the time before it"
             )
         self.last = ticks[-1].item()

@@ -41,7 +41,7 @@ class CsvReader(LinesReader):
         if selection.header:
             names = [cell.strip() for cell in header]
             if all(is_number(cell.replace(selection.decimal, ".")) for cell in names):
-                raise self.error(f", line {line}: the header has only numbers; give --no-header if there is none")
+                raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
             rest = lines.read().encode("utf-8", "surrogateescape")
             piece = Piece(rest, piece.line + piece.content.count(b"\n") - rest.count(b"\n"), piece.place)
         else:

@@ -1,4 +1,4 @@
-"""The rules of the house that a program can check: no private doors, and no word for two things."""
+"""The rules of the code that a program can check: no private names across modules, and no word for two things."""
 
 import ast
 from pathlib import Path

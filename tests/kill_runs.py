@@ -1,8 +1,8 @@
 """Kill a checkpointed run again and again, at random moments, and compare what it finally wrote.
 
-``python tests/kills.py 200`` starts a run, kills it with SIGKILL after a random moment, resumes with ``--resume``, and
-so on; whenever a run gets to its end, its output must be, byte for byte, that of a run that nobody disturbed. The runs
-are forks of one process with the engine ready, or each would spend seconds on starting.
+``python tests/kill_runs.py 200`` starts a run, kills it with SIGKILL after a random moment, resumes with ``--resume``,
+and so on; whenever a run gets to its end, its output must be, byte for byte, that of a run that nobody disturbed. The
+runs are forks of one process with the engine ready, or each would spend seconds on starting.
 """
 
 import os
