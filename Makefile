@@ -32,8 +32,8 @@ sanitize: .venv/ready
 	cmake -S . -B $(SANITIZED) -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDYNCRP_SANITIZE=ON
 	cmake --build $(SANITIZED) --parallel 2
 	rm -rf $(SANITIZED)/src && cp -r src $(SANITIZED)/src
-	cp $(SANITIZED)/_loop*.so $(SANITIZED)/src/dyncrp/engine/
-	cp $(SANITIZED)/_sweeps*.so $(SANITIZED)/src/dyncrp/baselines/
+	cp $(SANITIZED)/loop*.so $(SANITIZED)/src/dyncrp/engine/
+	cp $(SANITIZED)/sweeps*.so $(SANITIZED)/src/dyncrp/baselines/
 	$(PYTHON) -m venv --without-pip $(SANITIZED)/venv
 	site=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))"); \
 	OMP_NUM_THREADS=1 PYTHONPATH=$(abspath $(SANITIZED)/src):$$site ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \

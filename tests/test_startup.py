@@ -21,13 +21,13 @@ def python(code):
 
 
 def test_import_does_not_load_the_extension():
-    assert python("import sys, dyncrp; print('dyncrp.engine._loop' in sys.modules)")[0] == ["False"]
+    assert python("import sys, dyncrp; print('dyncrp.engine.loop' in sys.modules)")[0] == ["False"]
 
 
 # As if the extension had not been built.
 WITHOUT = """
 import sys
-sys.modules["dyncrp.engine._loop"] = sys.modules["dyncrp.baselines._sweeps"] = None
+sys.modules["dyncrp.engine.loop"] = sys.modules["dyncrp.baselines.sweeps"] = None
 import numpy as np
 from dyncrp import DynamicalMixture, Gaussian
 """

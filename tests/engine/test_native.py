@@ -28,7 +28,7 @@ from dyncrp import (
     Stationary,
     VonMisesFisher,
 )
-from dyncrp.engine import LawEngine, Model, Rules, _loop, law
+from dyncrp.engine import LawEngine, Model, Rules, law, loop
 from dyncrp.engine.native import NativeEngine, settings_for
 
 TOLERANCE = 1e-8
@@ -39,24 +39,24 @@ DIRECTIONS = np.eye(6) + 0.3 * np.random.default_rng(0).normal(size=(6, 6))  # o
 
 # name: (family, number of features, the settings of its header)
 FAMILIES = {
-    "gaussian": (Gaussian(1.3, 40.0, 0.5), 3, _loop.Gaussian),
-    "gaussian-proportional": (Gaussian(VARIANCE, 40.0 * VARIANCE, PRIOR_MEAN), 6, _loop.Gaussian),
-    "gaussian-diagonal": (Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN), 6, _loop.GaussianDiagonal),
+    "gaussian": (Gaussian(1.3, 40.0, 0.5), 3, loop.Gaussian),
+    "gaussian-proportional": (Gaussian(VARIANCE, 40.0 * VARIANCE, PRIOR_MEAN), 6, loop.Gaussian),
+    "gaussian-diagonal": (Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN), 6, loop.GaussianDiagonal),
     "gaussian-directions": (
         Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN, DIRECTIONS),
         6,
-        _loop.GaussianDiagonal,
+        loop.GaussianDiagonal,
     ),
-    "gaussian-few-directions": (Gaussian(1.3, 40.0, PRIOR_MEAN, DIRECTIONS[:4], 0.7), 6, _loop.Gaussian),
-    "unknown-variance": (NormalGamma(1.3, 40.0, 6.0, 0.5), 3, _loop.NormalGamma),
+    "gaussian-few-directions": (Gaussian(1.3, 40.0, PRIOR_MEAN, DIRECTIONS[:4], 0.7), 6, loop.Gaussian),
+    "unknown-variance": (NormalGamma(1.3, 40.0, 6.0, 0.5), 3, loop.NormalGamma),
     "unknown-variance-by-dimension": (
         NormalGamma(VARIANCE, np.linspace(4.0, 60.0, 6), 2.5, PRIOR_MEAN),
         6,
-        _loop.NormalGamma,
+        loop.NormalGamma,
     ),
-    "bernoulli": (Bernoulli(0.3, 0.45), 12, _loop.Bernoulli),
-    "bernoulli-by-dimension": (Bernoulli(np.linspace(0.2, 0.9, 12), np.linspace(1.1, 0.3, 12)), 12, _loop.Bernoulli),
-    "von-mises-fisher": (VonMisesFisher(40.0), 4, _loop.VonMisesFisher),
+    "bernoulli": (Bernoulli(0.3, 0.45), 12, loop.Bernoulli),
+    "bernoulli-by-dimension": (Bernoulli(np.linspace(0.2, 0.9, 12), np.linspace(1.1, 0.3, 12)), 12, loop.Bernoulli),
+    "von-mises-fisher": (VonMisesFisher(40.0), 4, loop.VonMisesFisher),
 }
 DYNAMICS = {
     "stationary": Stationary(),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from dyncrp.engine._loop import BesselSettings, bessel_excess, bessel_ratio, digamma, log_gamma_half
+from dyncrp.engine.loop import BesselSettings, bessel_excess, bessel_ratio, digamma, log_gamma_half
 from dyncrp.engine.special import bessel_constants
 from dyncrp.families import normal_gamma
 from dyncrp.families.bessel import DEBYE_ORDER, SMALL_Z, excess_and_ratio

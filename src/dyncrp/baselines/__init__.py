@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 try:
-    from dyncrp.baselines import _sweeps  # noqa: F401
+    from dyncrp.baselines import sweeps  # noqa: F401
 except ImportError as error:
     raise ImportError(
         "the baselines need dyncrp's C++ extension, which was not built: install a wheel, or a C++20 compiler such as "

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dyncrp.baselines._sweeps import gibbs_sweep
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels
 from dyncrp.baselines.partition import prepare
+from dyncrp.baselines.sweeps import gibbs_sweep
 from dyncrp.checks import Seed, positive, whole
 from dyncrp.families import Family
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from dyncrp.baselines._sweeps import BernoulliPartition, GaussianPartition, Partition, VonMisesFisherPartition
 from dyncrp.baselines.base import Float, known_family
+from dyncrp.baselines.sweeps import BernoulliPartition, GaussianPartition, Partition, VonMisesFisherPartition
 from dyncrp.engine.special import bessel_constants
 from dyncrp.families import Bernoulli, Family, Gaussian, VonMisesFisher
 

@@ -1,4 +1,4 @@
-// What the baselines do row by row, as the module dyncrp.baselines._sweeps; the arithmetic of gibbs.py, ddcrp.py and
+// What the baselines do row by row, as the module dyncrp.baselines.sweeps; the arithmetic of gibbs.py, ddcrp.py and
 // dp_means.py, where it is explained. Arguments are marked IN or INOUT.
 
 #include <nanobind/nanobind.h>
@@ -353,7 +353,7 @@ Index stream_means(const Matrix& rows, const InOutMatrix& sums, const InOutMatri
 }  // namespace
 }  // namespace dyncrp
 
-NB_MODULE(_sweeps, module) {
+NB_MODULE(sweeps, module) {
     using namespace dyncrp;
     nb::set_leak_warnings(false);  // a lookup that lives until the interpreter ends is no leak
     nb::class_<Partition>(module, "Partition")

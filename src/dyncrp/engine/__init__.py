@@ -25,7 +25,7 @@ def make_engine(model: Model, n_features: int) -> Engine:
 def has_extension() -> bool:
     """Whether the extension in C++ was built when dyncrp was installed; if not, say once what that means."""
     try:
-        from dyncrp.engine import _loop  # noqa: F401
+        from dyncrp.engine import loop  # noqa: F401
     except ImportError as error:
         warnings.warn(
             f"dyncrp runs without its C++ extension ({error}): the answers are the same, but it is hundreds of times "

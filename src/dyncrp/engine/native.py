@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.engine import _loop
+from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
 from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids
 from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, VonMisesFisher
@@ -25,8 +25,8 @@ LARGEST_COUNT = 1 << 62  # that the loop's integers hold
 NONE = np.zeros(0)
 EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the law's
 
-FamilySettings = _loop.Gaussian | _loop.GaussianDiagonal | _loop.NormalGamma | _loop.Bernoulli | _loop.VonMisesFisher
-Settings = tuple[FamilySettings, _loop.Coordinates]
+FamilySettings = loop.Gaussian | loop.GaussianDiagonal | loop.NormalGamma | loop.Bernoulli | loop.VonMisesFisher
+Settings = tuple[FamilySettings, loop.Coordinates]
 
 
 def has_code_for(family: Family) -> bool:
@@ -39,7 +39,7 @@ def settings_for(family: Family, n_features: int) -> Settings:
     return _SETTINGS[type(family)](family, n_features)
 
 
-class NativeEngine(_loop.Engine):
+class NativeEngine(loop.Engine):
     """Streaming inference for one model and one stream of D features."""
 
     def __init__(self, model: Model, n_features: int) -> None:
@@ -140,14 +140,14 @@ def _pairs(numbers: Complex) -> list[tuple[float, float]]:
     return [(number.real, number.imag) for number in numbers.tolist()]
 
 
-def _modes(model: Model) -> list[_loop.Mode]:
+def _modes(model: Model) -> list[loop.Mode]:
     amplitudes, rates = model.modes
-    return [_loop.Mode(a, rate) for a, rate in zip(_pairs(amplitudes), _pairs(rates), strict=True)]
+    return [loop.Mode(a, rate) for a, rate in zip(_pairs(amplitudes), _pairs(rates), strict=True)]
 
 
-def _rules(model: Model) -> _loop.Rules:
+def _rules(model: Model) -> loop.Rules:
     rules = model.rules
-    return _loop.Rules(
+    return loop.Rules(
         alpha=model.alpha,
         variational=rules.assignment == "variational",
         posterior=rules.table_count == "posterior",
@@ -164,10 +164,10 @@ def _vector(value: Any, width: int) -> Float:
     return np.broadcast_to(np.asarray(value, dtype=np.float64), width).copy()
 
 
-def _coordinates(n_features: int, shift: Float = NONE, scale: Float = NONE, **projection: Any) -> _loop.Coordinates:
+def _coordinates(n_features: int, shift: Float = NONE, scale: Float = NONE, **projection: Any) -> loop.Coordinates:
     """Return z = x − shift, or its projection, and y = z/scale; a shift of 0 or a scale of 1 is left out."""
     told: dict[str, Any] = {"directions": NONE, "inverse": NONE, "log_scale": 0.0, "half_precision": 0.0} | projection
-    return _loop.Coordinates(n_features=n_features, shift=_unless(0.0, shift), scale=_unless(1.0, scale), **told)
+    return loop.Coordinates(n_features=n_features, shift=_unless(0.0, shift), scale=_unless(1.0, scale), **told)
 
 
 def _unless(plain: float, values: Float) -> Float:
@@ -186,8 +186,8 @@ def _gaussian(family: Gaussian, n_features: int) -> Settings:
     scale = _unless(1.0, scale)
     if np.all(precision == precision[0]):
         p = float(precision[0])
-        return _loop.Gaussian(width=width, precision=p, log_normalizer=log_normalizer, scale=scale), coordinates
-    return _loop.GaussianDiagonal(precision=precision, log_normalizer=log_normalizer, scale=scale), coordinates
+        return loop.Gaussian(width=width, precision=p, log_normalizer=log_normalizer, scale=scale), coordinates
+    return loop.GaussianDiagonal(precision=precision, log_normalizer=log_normalizer, scale=scale), coordinates
 
 
 def _projection(family: Gaussian) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _projection(family: Gaussian) -> dict[str, Any]:
 def _normal_gamma(family: NormalGamma, n_features: int) -> Settings:
     variance = _vector(family.variance, n_features)
     scale = np.sqrt(variance)
-    settings = _loop.NormalGamma(
+    settings = loop.NormalGamma(
         precision=_vector(family.variance / family.prior_variance, n_features),
         variance=variance,
         degrees=family.degrees,
@@ -218,17 +218,17 @@ def _normal_gamma(family: NormalGamma, n_features: int) -> Settings:
 
 
 def _bernoulli(family: Bernoulli, n_features: int) -> Settings:
-    settings = _loop.Bernoulli(a=_vector(family.a, n_features), b=_vector(family.b, n_features))
+    settings = loop.Bernoulli(a=_vector(family.a, n_features), b=_vector(family.b, n_features))
     return settings, _coordinates(n_features)
 
 
 def _von_mises_fisher(family: VonMisesFisher, n_features: int) -> Settings:
-    settings = _loop.VonMisesFisher(
+    settings = loop.VonMisesFisher(
         width=n_features,
         concentration=float(family.concentration),
         log_normalizer=float(log_normalizer(n_features, family.concentration)),
         log_uniform=log_uniform(n_features),
-        bessel=_loop.BesselSettings(**bessel_constants(n_features)._asdict()),
+        bessel=loop.BesselSettings(**bessel_constants(n_features)._asdict()),
     )
     return settings, _coordinates(n_features)
 

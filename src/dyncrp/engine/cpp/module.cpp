@@ -36,7 +36,9 @@ template <class T>
 nb::object as_array(std::vector<T>&& values, std::initializer_list<std::size_t> shape) {
     auto* kept = new std::vector<T>(std::move(values));
     nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
-    return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
+    nb::object array = nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
+    // NumPy has two integers of 64 bits, and prints the one that is not its own with its type.
+    return std::is_integral_v<T> ? array.attr("view")("i8") : array;
 }
 
 template <class T>
@@ -365,7 +367,7 @@ void find_blas() {
 }  // namespace
 }  // namespace dyncrp
 
-NB_MODULE(_loop, module) {
+NB_MODULE(loop, module) {
     using namespace dyncrp;
     nb::set_leak_warnings(false);  // a model that lives until the interpreter ends is no leak
     find_blas();
