@@ -328,6 +328,7 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
 
 
 def _draw_families(axis: Axes, sought: Sequence[Candidate], chosen: Candidate) -> None:
+    sought = [c for c in sought if np.isfinite(c.log_evidence)]  # those dropped have no evidence
     best = max(c.log_evidence for c in sought)
     for admitted, face, marker, label in (
         (True, COLORS[0], "o", "reproduces well enough"),
@@ -346,6 +347,7 @@ def _draw_families(axis: Axes, sought: Sequence[Candidate], chosen: Candidate) -
 
 
 def _draw_dynamics(axis: Axes, weighed: Sequence[Candidate], chosen: Candidate) -> None:
+    weighed = [c for c in weighed if np.isfinite(c.log_evidence)]
     best = max(c.log_evidence for c in weighed)
     lines: dict[str, dict[float | None, float]] = {}
     for c in weighed:

@@ -56,7 +56,7 @@ def test_what_was_chosen_is_among_the_candidates(fitted):
 
 def test_evidence_is_that_of_a_fit(fitted):
     model, X, _ = fitted
-    for candidate in model.evidence_[::17]:
+    for candidate in [c for c in model.evidence_ if np.isfinite(c.log_evidence)][::11]:
         again = DynamicalMixture(candidate.family, candidate.dynamics, candidate.alpha).fit(X)
         assert again.log_evidence_ == pytest.approx(candidate.log_evidence, rel=1e-9)
         assert again.n_tables_ == candidate.n_tables

@@ -34,6 +34,7 @@ STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # by which alpha and durati
 SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew from one start
 STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
 LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
+ROWS_PER_LOOK = 100  # after which a candidate with too many tables is dropped
 FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
 ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
 MOST_IN_ONE_TABLE = 0.99  # if one table has a larger share of the rows, there is nothing to reproduce
@@ -45,6 +46,7 @@ LEAST_SHARE_OF_BEST = 0.92  # a candidate must reach this share of the best repr
 class Candidate(NamedTuple):
     """What was tried on the first rows, and how it did.
 
+    log_evidence: −inf if the candidate was dropped, because it had opened too many tables.
     reproducibility: nan where it was not asked for, as for dynamics, or where all rows share a table.
     admitted: whether it reproduced well enough. chosen: whether this was it.
     """
@@ -211,9 +213,15 @@ class _Search:
         close = [i for i in allowed if runs[i].log_evidence >= top]
         return min(close, key=lambda i: (runs[i].n_tables, -runs[i].log_evidence))
 
+    def _most_tables(self) -> int:
+        """Return how many tables a candidate may open, at most one for two rows.
+
+        If no rows share a table, the density is that of one wide table, and no clustering.
+        """
+        return min(max(1, len(self.Z) // 2), self.most_tables)
+
     def _clusters(self, run: _Run) -> bool:
-        """Tell whether rows share tables. If none does, the density is that of one wide table, and no clustering."""
-        return run.n_tables <= min(max(1, len(self.Z) // 2), self.most_tables)
+        return run.n_tables <= self._most_tables()
 
     def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> _Run:
         """Return the best dynamics and alpha for a family. Each unknown duration must earn its keep, log n."""
@@ -256,7 +264,12 @@ class _Search:
         return float(np.median(gaps[gaps > 0])) if self.times[-1] > self.times[0] else 0.0
 
     def _run_all(self, cases: list[tuple[Family, Dynamics, float]]) -> list[_Run]:
-        return self._parallel(_run, [(*case, self.Z, self.times) for case in cases])
+        """Run candidates; those that open too many tables are dropped then, unless all are."""
+        for most_tables in (self._most_tables(), len(self.Z)):
+            runs = self._parallel(_run, [(*case, self.Z, self.times, most_tables) for case in cases])
+            if any(run.log_evidence > -np.inf for run in runs):
+                break
+        return runs
 
     def _parallel(self, function: Callable[..., T], cases: Iterable[tuple[Any, ...]]) -> list[T]:
         from joblib import Parallel, delayed
@@ -282,11 +295,17 @@ class _Search:
         ]
 
 
-def _run(family: Family, dynamics: Dynamics, alpha: float, Z: Float, times: Float) -> _Run:
+def _run(family: Family, dynamics: Dynamics, alpha: float, Z: Float, times: Float, most_tables: int) -> _Run:
+    """Run a candidate; once it has opened too many tables, its evidence is −inf and the rest is left."""
     model = Model(family, dynamics.modes(), alpha, Rules(), clip=not dynamics.nonnegative)
     engine = make_engine(model, Z.shape[1])
-    labels = engine.run(family.check(Z), times).labels
-    return _Run(family, dynamics, alpha, engine.log_evidence, labels, engine.n_tables)
+    rows, labels = family.check(Z), []
+    for begin in range(0, len(Z), ROWS_PER_LOOK):
+        part = slice(begin, begin + ROWS_PER_LOOK)
+        labels.append(engine.run(rows[part], times[part]).labels)
+        if engine.n_tables > most_tables:
+            return _Run(family, dynamics, alpha, -np.inf, np.concatenate(labels), engine.n_tables)
+    return _Run(family, dynamics, alpha, engine.log_evidence, np.concatenate(labels), engine.n_tables)
 
 
 def _reproduce(run: _Run, halves: list[Float]) -> float:
