@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test test-fast lint build sanitize bench bench-quick bench-real soak clean
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/dyncrp demo
 
 # One process a core, and one thread each: threads that wait for each other's cores take most of the time.
@@ -40,10 +40,19 @@ sanitize: .venv/ready
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	$(SANITIZED)/venv/bin/python -m pytest tests/engine -n 2 -p no:cacheprovider
 
-.venv/ready: pyproject.toml
+.venv/bin/python:
+	@echo "Creating the virtual environment .venv"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+
+.venv/demo: pyproject.toml | .venv/bin/python
+	@echo "Installing dyncrp and what its demo needs, and compiling its engine: less than a minute"
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
+
+.venv/ready: pyproject.toml | .venv/bin/python
+	@echo "Installing dyncrp and every tool that its tests need, and compiling its engine: some two minutes"
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ .venv/demo
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.speed

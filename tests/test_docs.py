@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -102,7 +101,6 @@ def check(page, least, tmp_path, monkeypatch):
     (tmp_path / "work").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setattr("dyncrp.cli.display.PLAIN_EVERY", float("inf"))  # how long it takes is not what the page shows
-    monkeypatch.setattr("dyncrp.cli.display.COMPILING_AFTER", threading.TIMEOUT_MAX)
     shell, checker = Shell(tmp_path), doctest.OutputChecker()
     found = commands(page)
     assert len(found) >= least

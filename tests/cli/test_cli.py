@@ -194,7 +194,7 @@ def test_the_summary_is_short_and_exact(rooms, tmp_path):
     (tmp_path / "few.csv").write_text("x,y\n" + "".join(f"{i % 2 * 9},{i % 3 / 9}\n" for i in range(19)))
     some = ["--set", "variance=1", "--dynamics", "stationary()"]
     done = invoke("run", tmp_path / "few.csv", *some)
-    assert "from the first 19 rows (the first time takes up to a minute)" in done.stderr
+    assert "from the first 19 rows" in done.stderr
     assert re.search(r"dyncrp: 19 rows in [\d.]+ s, including learning the hyperparameters\n", done.stderr)
     done = invoke(
         "run", tmp_path / "few.csv", *some, "--set", "warmup=10", "--every", "15", "-o", tmp_path / "few-out.csv"

@@ -13,16 +13,12 @@ from dyncrp import plots
 from dyncrp.jobs import demo as job
 from dyncrp.metrics import agreement
 
-COMPILING = "compiling the engine (the first time only)"
-
 
 def demo_stream(n: int, seed: int, figure: Path) -> None:
     """Cluster a stream of n observations, print the scores, and draw it."""
     console = Console()
     stream = job.sample_stream(n, seed)
     console.print(f"{n} observations from {len(stream.parameters)} clusters that come, go and come back")
-    with console.status(COMPILING):
-        job.cluster(job.sample_stream(30, 0))
     found = job.cluster(stream)
     scores = track(
         job.other_scores(n),
@@ -61,8 +57,6 @@ def demo_rooms(n: int, seed: int, figure: Path) -> None:
         f"A robot walks {n} steps through a building of {job.N_ROOMS} rooms and hallways, and sees some of "
         f"{len(house.landmarks)} landmarks at each"
     )
-    with console.status(COMPILING):
-        job.find_rooms(job.sample_rooms(10, 0), *job.ROOM_MODELS["sticky"])
     table = Table("", "places", "true", "AMI", "returns to a room recognised", "log evidence")
     found = {name: job.find_rooms(house, *model) for name, model in job.ROOM_MODELS.items()}
     for name, places in found.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from time import monotonic
 from typing import Self
 
@@ -14,8 +13,6 @@ from dyncrp.io.readers import Reader
 from dyncrp.jobs.run import Run, join_names
 
 PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
-COMPILING_AFTER = 2.0  # seconds after which a start must be compiling
-COMPILING = "compiling the engine (the first time only, then it is kept on disk)"
 
 
 class Display:
@@ -27,8 +24,6 @@ class Display:
         self.bar: Progress | None = None
         self.begin = self.last = monotonic()
         self.first: tuple[int, float] | None = None
-        self.compiling = threading.Timer(COMPILING_AFTER, self._line, [COMPILING])
-        self.compiling.daemon = True
 
     def __enter__(self) -> Self:
         if not self.quiet and self.console.is_terminal:
@@ -39,21 +34,16 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.compiling.cancel()
         if self.bar is not None:
             self.bar.stop()
 
     def on_start(self, n_to_learn_from: int) -> None:
-        """Say what takes long before the first chunk: learning, or compiling if it takes more than a moment."""
+        """Say that hyperparameters are learnt before the first chunk, if they are."""
         if n_to_learn_from:
-            rows = count(n_to_learn_from, "row")
-            self._line(f"learning the hyperparameters from the first {rows} (the first time takes up to a minute)")
-        else:
-            self.compiling.start()
+            self._line(f"learning the hyperparameters from the first {count(n_to_learn_from, 'row')}")
 
     def report(self, job: Run) -> None:
         """Show how far a run is."""
-        self.compiling.cancel()
         now, share = monotonic(), job.progress
         if self.first is None:  # what came before, and the start, say nothing about the rate
             self.first, self.begin = (job.n_rows, share or 0.0), now
