@@ -63,7 +63,7 @@ def test_what_tune_prints_can_be_pasted(rooms, tmp_path):
     assert program == "dyncrp"
     pasted = invoke(*arguments).stdout
     assert pasted == invoke("run", rooms, *TIMED, *told).stdout  # run learns the same
-    model = eval(line, vars(dyncrp))
+    model = eval(line, {name: getattr(dyncrp, name) for name in dyncrp.__all__})
     table = np.genfromtxt(rooms, delimiter=",", skip_header=1, dtype=str)
     model.fit(table[:, 1:].astype(float), times=table[:, 0].astype("M8[us]"))
     assert [line.split(",")[2] for line in pasted.splitlines()[1:]] == [str(label) for label in model.labels_]
@@ -77,7 +77,10 @@ def test_what_tune_prints_has_every_setting(rooms, tmp_path):
     pasted = invoke(*shlex.split(command)[1:], "--save", tmp_path / "model.npz").stdout
     assert pasted == invoke("run", rooms, *TIMED, *told).stdout
     shown = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)["options_to_paste"]
-    for model in (DynamicalMixture.load(tmp_path / "model.npz"), eval(line, vars(dyncrp))):
+    for model in (
+        DynamicalMixture.load(tmp_path / "model.npz"),
+        eval(line, {name: getattr(dyncrp, name) for name in dyncrp.__all__}),
+    ):
         assert model.max_tables == 5
         assert model.learn_alpha is True
         assert model.assignment == "variational"
