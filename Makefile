@@ -20,6 +20,7 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror src/dyncrp/*/*.cpp src/dyncrp/*/cpp/*.?pp
 
 # After a change of the C++: compile what changed and install it.
 build: .venv/ready

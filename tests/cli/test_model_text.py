@@ -27,7 +27,7 @@ def test_a_model_reads_as_it_is_written(family):
     options = as_options(family, dynamics, 0.1)
     name, settings = options[1], [b for a, b in pairwise(options) if a == "--set"]
     read = parse_model(name, [options[-3]], float(options[-1]), settings)
-    made = eval(as_python(family, dynamics, 0.1), {**vars(dyncrp), "DynamicalMixture": dyncrp.DynamicalMixture})
+    made = eval(as_python(family, dynamics, 0.1), {name: getattr(dyncrp, name) for name in dyncrp.__all__})
     for model in (read, made):
         assert (model.family, model.dynamics, model.alpha) == (family, dynamics, 0.1)
         for field in ("variance", "directions"):
