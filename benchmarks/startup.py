@@ -1,4 +1,4 @@
-"""Start-up, in fresh processes: imports, and the first result of a second process."""
+"""Start-up, in fresh processes: imports, the first results, and the command line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ FIRST_RESULT = (
     "import numpy as np; from dyncrp import DynamicalMixture, Exponential, Gaussian; "
     "DynamicalMixture(Gaussian(1.0, 100.0), Exponential(20.0)).partial_fit(np.zeros((10, 2)))"
 )
+FIRST_LEARNT = (
+    "import numpy as np; from dyncrp import DynamicalMixture; rng = np.random.default_rng(0); "
+    "DynamicalMixture().fit(rng.normal(10.0 * rng.integers(4, size=(1000, 1)), 1.0, (1000, 2)))"
+)
 PROGRAMS = {
     "python by itself": "pass",
     "import sklearn": "import sklearn",
     "import sklearn.cluster": "import sklearn.cluster",
+    "import sklearn.base": "import sklearn.base",
     "import dyncrp": "import dyncrp",
-    "import dyncrp, first result (cache warm)": FIRST_RESULT,
+    "from dyncrp import DynamicalMixture": "from dyncrp import DynamicalMixture",
+    "first result": FIRST_RESULT,
+    "first result, hyperparameters learnt from 1,000 × 2": FIRST_LEARNT,
+    "dyncrp --version": "from dyncrp.__main__ import main; import sys; sys.argv[1:] = ['--version']; main()",
+    "dyncrp --help": "from dyncrp.__main__ import main; import sys; sys.argv[1:] = ['--help']; main()",
 }
 
 
@@ -40,4 +49,4 @@ def run(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _process(code: str) -> None:
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
