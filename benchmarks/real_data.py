@@ -68,8 +68,8 @@ def streams(banking: Path | None, most: int | None = None) -> dict[str, Callable
     found = {
         "digits-shuffled": _stream(*digits, sticky=False, most=most),
         "digits-sticky": _stream(*digits, sticky=True, most=most),
-        "wine": _stream(_standardised(wine[0]), wine[1], sticky=False, most=most),
-        "breast-cancer": _stream(_standardised(cancer[0]), cancer[1], sticky=False, most=most),
+        "wine": _stream(_standardise(wine[0]), wine[1], sticky=False, most=most),
+        "breast-cancer": _stream(_standardise(cancer[0]), cancer[1], sticky=False, most=most),
     }
     if banking is not None:
         with np.load(banking) as questions:
@@ -101,5 +101,5 @@ def _stream(X: Float, y: NDArray[np.int64], *, sticky: bool, most: int | None) -
     return arrive
 
 
-def _standardised(X: Float) -> Float:
+def _standardise(X: Float) -> Float:
     return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))

@@ -115,26 +115,26 @@ def _rivers(X: Float, K: int, seed: int) -> Iterator[Contender]:
         model = cluster.DBSTREAM(
             clustering_threshold=radius, fading_factor=1 / N, cleanup_interval=max(2, N // CLEAN_UPS), minimum_weight=2
         )
-        return nearest_center(_learned(model, rows), X)
+        return nearest_center(_learn(model, rows), X)
 
     def denstream() -> Labels:
         model = cluster.DenStream(
             epsilon=radius, decaying_factor=1 / N, n_samples_init=min(1000, N // 4), stream_speed=1
         )
-        _learned(model, rows).predict_one(rows[0])  # which is when it clusters
+        _learn(model, rows).predict_one(rows[0])  # which is when it clusters
         return nearest_center(model, X)
 
     def clustream() -> Labels:
         micro = max(K, min(MICRO, N // 4))
         model = cluster.CluStream(K, micro, time_window=N, time_gap=N, **scale)  # clusters once, after the last row
-        _learned(model, rows)
+        _learn(model, rows)
         return np.array([model.predict_one(row) for row in rows])
 
     def stream_k_means() -> Labels:
-        return nearest_center(_learned(cluster.STREAMKMeans(chunk_size=10 * K, n_clusters=K, **scale), rows), X)
+        return nearest_center(_learn(cluster.STREAMKMeans(chunk_size=10 * K, n_clusters=K, **scale), rows), X)
 
     def k_means() -> Labels:
-        return nearest_center(_learned(cluster.KMeans(n_clusters=K, **scale), rows), X)
+        return nearest_center(_learn(cluster.KMeans(n_clusters=K, **scale), rows), X)
 
     yield Contender("river DBSTREAM", told_radius, dbstream)
     yield Contender("river DenStream", told_radius, denstream)
@@ -143,7 +143,7 @@ def _rivers(X: Float, K: int, seed: int) -> Iterator[Contender]:
     yield Contender("river KMeans", "K; mean and scale of the entries", k_means)
 
 
-def _learned(model: Any, rows: list[dict[int, float]]) -> Any:
+def _learn(model: Any, rows: list[dict[int, float]]) -> Any:
     for row in rows:
         model.learn_one(row)
     return model

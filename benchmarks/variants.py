@@ -61,7 +61,7 @@ def methods(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
         names = ("partial_fit", "predict", "predict_proba", "score_samples")
         feeders = [Feeder(getattr(model, name), X, BATCH) for name in names]
         feeders[0].once(settings.warm_up_seconds)
-        yield f"methods, K = {K}, D = {D}", _measured(names, feeders, settings)
+        yield f"methods, K = {K}, D = {D}", _measure(names, feeders, settings)
 
 
 def single_rows(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
@@ -84,7 +84,7 @@ def single_rows(settings: Settings) -> Iterator[tuple[str, list[Row]]]:
         names.append("river DBSTREAM learn_one")
         feeders.append(Feeder(dbstream.learn, as_dicts(X), 1))
         feeders[-1].once(settings.slow_seconds)
-    yield f"one row at a time, K = {K}, D = {D}", _measured(names, feeders, settings)
+    yield f"one row at a time, K = {K}, D = {D}", _measure(names, feeders, settings)
 
 
 def compare(contestants: list[tuple[str, DynamicalMixture, data.Float]], settings: Settings) -> list[Row]:
@@ -92,13 +92,13 @@ def compare(contestants: list[tuple[str, DynamicalMixture, data.Float]], setting
     feeders = [Feeder(model.partial_fit, X, BATCH) for _, model, X in contestants]
     for feeder in feeders:
         feeder.once(settings.warm_up_seconds)
-    rows = _measured([name for name, _, _ in contestants], feeders, settings)
+    rows = _measure([name for name, _, _ in contestants], feeders, settings)
     for row, (_, model, _) in zip(rows, contestants, strict=True):
         row["clusters"] = model.n_tables_
     return rows
 
 
-def _measured(names: Any, feeders: list[Feeder], settings: Settings) -> list[Row]:
+def _measure(names: Any, feeders: list[Feeder], settings: Settings) -> list[Row]:
     interleave(feeders, settings.rounds, settings.seconds)
     return [
         {"system": name, "rate": feeder.rate, "relative": feeder.rate / feeders[0].rate}

@@ -5,7 +5,7 @@ import pytest
 
 from dyncrp import Bernoulli, DynamicalCRP, Gaussian, VonMisesFisher
 from dyncrp.baselines import DPMeans, OnlineDPMeans
-from dyncrp.baselines.dp_means import scaled
+from dyncrp.baselines.dp_means import scale_rows
 from dyncrp.datasets import sample_mixture
 
 MODELS = [(Gaussian([1.0, 3.0, 2.0], 30.0, [5.0, 0.0, -2.0]), 2.0), (VonMisesFisher(30.0), 2.0)]
@@ -14,7 +14,7 @@ MODELS = [(Gaussian([1.0, 3.0, 2.0], 30.0, [5.0, 0.0, -2.0]), 2.0), (VonMisesFis
 def test_the_price_is_where_the_mixture_is_indifferent():
     D, alpha, sigma, rho = 4, 3.0, 1.5, 4.0
     family = Gaussian(sigma**2, rho**2)
-    penalty = sigma**2 * scaled(family, alpha, np.zeros((1, D))).penalty
+    penalty = sigma**2 * scale_rows(family, alpha, np.zeros((1, D))).penalty
     x = np.full((1, D), np.sqrt(sigma**2 + rho**2))  # as far from the prior mean as a row is on average
     mean = x + np.array([[np.sqrt(penalty), 0.0, 0.0, 0.0]])
     many = 1e14 * family.statistics(mean)  # a table whose mean is known; counted as one customer
@@ -25,7 +25,7 @@ def test_the_price_is_where_the_mixture_is_indifferent():
 def test_the_price_of_directions_is_where_the_mixture_is_indifferent():
     kappa, alpha = 20.0, 3.0
     family = VonMisesFisher(kappa)
-    penalty = scaled(family, alpha, np.array([[1.0, 0.0, 0.0]])).penalty / kappa
+    penalty = scale_rows(family, alpha, np.array([[1.0, 0.0, 0.0]])).penalty / kappa
     cosine = 1.0 - penalty / 2.0
     assert -1.0 < cosine < 1.0
     x = np.array([[cosine, np.sqrt(1.0 - cosine**2), 0.0]])
@@ -44,7 +44,7 @@ def test_the_objective_never_rises_and_ends_where_no_row_would_move(family, alph
     model = DPMeans(family, alpha).fit(X)
     assert len(model.objective_) > 2
     assert np.all(np.diff(model.objective_) <= 1e-9 * model.objective_[0])
-    rows, penalty, radius = scaled(family, alpha, X)
+    rows, penalty, radius = scale_rows(family, alpha, X)
     centers = np.array([rows[model.labels_ == c].mean(axis=0) for c in range(model.n_clusters_)])
     if radius:
         centers *= radius / np.linalg.norm(centers, axis=1, keepdims=True)
@@ -57,7 +57,7 @@ def test_the_objective_never_rises_and_ends_where_no_row_would_move(family, alph
 @pytest.mark.parametrize(("family", "alpha"), MODELS, ids=["Gaussian", "directions"])
 def test_online_is_its_plain_twin_however_the_stream_is_cut(family, alpha):
     X, _, _ = sample_mixture(DynamicalCRP(5.0), family, range(200), seed=1, n_features=3)
-    rows, penalty, radius = scaled(family, alpha, X)
+    rows, penalty, radius = scale_rows(family, alpha, X)
     clusters, expected = [], []
     for x in rows:
         centers = [np.mean(members, axis=0) for members in clusters]

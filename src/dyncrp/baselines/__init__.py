@@ -61,7 +61,7 @@ class Truth(NamedTuple):
     seed: int
 
     @property
-    def directions(self) -> bool:
+    def spherical(self) -> bool:
         """Whether the rows are unit vectors."""
         return isinstance(self.family, VonMisesFisher)
 
@@ -109,7 +109,7 @@ SYSTEMS: dict[str, System] = {
         "Broderick et al. 2013",
     ),
     "k-means, online": System(
-        lambda its: OnlineKMeans(its.known_n_clusters, spherical=its.directions, seed=its.seed),
+        lambda its: OnlineKMeans(its.known_n_clusters, spherical=its.spherical, seed=its.seed),
         True,
         ("n_clusters",),
         _ANY,
@@ -138,7 +138,7 @@ SYSTEMS: dict[str, System] = {
         "Kulis and Jordan 2012",
     ),
     "k-means": System(
-        lambda its: OfflineKMeans(its.known_n_clusters, spherical=its.directions, seed=its.seed),
+        lambda its: OfflineKMeans(its.known_n_clusters, spherical=its.spherical, seed=its.seed),
         False,
         ("n_clusters",),
         _ANY,

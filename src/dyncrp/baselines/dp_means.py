@@ -34,7 +34,7 @@ from dyncrp.families.bessel import excess_and_ratio
 FAMILIES: tuple[type[Gaussian | VonMisesFisher], ...] = (Gaussian, VonMisesFisher)
 
 
-class Scaled(NamedTuple):
+class ScaledRows(NamedTuple):
     """Rows (n, Q) in units of σ, or of 1/√κ; λ in those units; and the radius of the sphere they are on, 0 if none."""
 
     rows: Float
@@ -42,10 +42,10 @@ class Scaled(NamedTuple):
     radius: float
 
 
-def scaled(family: Family, alpha: float, X: Float) -> Scaled:
+def scale_rows(family: Family, alpha: float, X: Float) -> ScaledRows:
     """Check X (n, D), and measure it and λ in units of the spread of clusters.
 
-    >>> scaled(Gaussian(4.0, 12.0), 1.0, np.array([[6.0]])).rows
+    >>> scale_rows(Gaussian(4.0, 12.0), 1.0, np.array([[6.0]])).rows
     array([[3.]])
     """
     known = known_family("DP-means", family, FAMILIES)
@@ -54,17 +54,17 @@ def scaled(family: Family, alpha: float, X: Float) -> Scaled:
     if isinstance(known, Gaussian):
         rows = known.coordinates(X) / np.sqrt(known.variance)
         ratios = np.broadcast_to(known.prior_variance / np.asarray(known.variance), rows.shape[1])
-        return Scaled(rows, max(float(np.sum(np.log1p(ratios) + 1.0)) - 2.0 * log_alpha, 0.0), 0.0)
+        return ScaledRows(rows, max(float(np.sum(np.log1p(ratios) + 1.0)) - 2.0 * log_alpha, 0.0), 0.0)
     excess, _ = excess_and_ratio(X.shape[1], known.concentration)  # log C(0) − log C(κ) − κ
     radius = math.sqrt(known.concentration)
-    return Scaled(radius * X, max(-2.0 * (float(excess) + log_alpha), 0.0), radius)
+    return ScaledRows(radius * X, max(-2.0 * (float(excess) + log_alpha), 0.0), radius)
 
 
 class DPMeans(Baseline):
     """DP-means on all rows at once: least Σ |x − its centre|² + λ K, as far as steps downhill lead.
 
     It begins with one cluster; a pass gives each row to the nearest centre, or opens a cluster there if even that is
-    further than λ; then centres move to the means, of unit length for directions; until nothing changes.
+    further than λ; then centres move to the means, of unit length for unit vectors; until nothing changes.
 
     Args:
         family: a Gaussian or VonMisesFisher, from which λ follows.
@@ -90,7 +90,7 @@ class DPMeans(Baseline):
 
     def _cluster(self, X: Float, t: Float) -> Labels:
         max_iter = whole("max_iter", self.max_iter, 1)
-        rows, penalty, radius = scaled(self.family, self.alpha, X)
+        rows, penalty, radius = scale_rows(self.family, self.alpha, X)
         labels = np.zeros(len(rows), dtype=np.int64)
         centers = _centers(rows, labels, radius)
         objective: list[float] = []
@@ -139,14 +139,14 @@ class OnlineDPMeans(StreamingBaseline):
         return len(self._counts)
 
     def _cluster(self, X: Float, t: Float) -> Labels:
-        rows, penalty, radius = scaled(self.family, self.alpha, X)
+        rows, penalty, radius = scale_rows(self.family, self.alpha, X)
         self.penalty_ = penalty
         self._sums, self._centers = np.zeros((0, rows.shape[1])), np.zeros((0, rows.shape[1]))
         self._counts = np.zeros(0, dtype=np.int64)
         return self._learn(rows, radius)
 
     def _go_on(self, X: Float) -> Labels:
-        rows, _, radius = scaled(self.family, self.alpha, X)
+        rows, _, radius = scale_rows(self.family, self.alpha, X)
         return self._learn(rows, radius)
 
     def _learn(self, rows: Float, radius: float) -> Labels:

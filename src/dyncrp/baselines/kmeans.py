@@ -22,7 +22,7 @@ class OfflineKMeans(Baseline):
 
     Args:
         n_clusters: K, which it is told.
-        spherical: whether rows are directions.
+        spherical: whether rows are unit vectors.
         n_init: how many k-means++ starts.
         max_iter: at most how many steps from each.
         seed: an integer.
@@ -53,7 +53,7 @@ class OfflineKMeans(Baseline):
         seed = whole("seed", self.seed, 0, LARGEST_SEED)
         if self.spherical:
             rng = np.random.RandomState(seed)  # what scikit-learn takes
-            rows = directions(X)
+            rows = to_unit_length(X)
             runs = [_spherical(rows, K, max_iter, rng) for _ in range(n_init)]
             self.inertia_, labels, self.centers_ = min(runs, key=lambda run: run[0])
             return labels
@@ -74,7 +74,7 @@ class OnlineKMeans(StreamingBaseline):
 
     Args:
         n_clusters: K, which it is told.
-        spherical: whether rows are directions; then centres are brought back to unit length after each batch.
+        spherical: whether rows are unit vectors; then centres are brought back to unit length after each batch.
         batch_size: rows in a mini-batch of ``fit``.
         seed: an integer.
 
@@ -103,13 +103,13 @@ class OnlineKMeans(StreamingBaseline):
         K = whole("n_clusters", self.n_clusters, 1, len(X))
         size = whole("batch_size", self.batch_size, 1)
         seed = whole("seed", self.seed, 0, LARGEST_SEED)
-        rows = directions(X) if self.spherical else X
+        rows = to_unit_length(X) if self.spherical else X
         self._model = MiniBatchKMeans(K, n_init=3, random_state=seed)
         cuts = [0, *range(max(size, K), len(rows), size), len(rows)]
         return np.concatenate([self._learn(rows[a:b]) for a, b in pairwise(cuts)])
 
     def _go_on(self, X: Float) -> Labels:
-        return self._learn(directions(X) if self.spherical else X)
+        return self._learn(to_unit_length(X) if self.spherical else X)
 
     def _learn(self, rows: Float) -> Labels:
         with warnings.catch_warnings():
@@ -120,10 +120,10 @@ class OnlineKMeans(StreamingBaseline):
         return self._model.labels_.astype(np.int64)
 
 
-def directions(X: Float) -> Float:
+def to_unit_length(X: Float) -> Float:
     """Return the rows of X (n, D) scaled to unit length.
 
-    >>> directions(np.array([[3.0, 4.0]]))
+    >>> to_unit_length(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
     """
     lengths = np.linalg.norm(X, axis=1)

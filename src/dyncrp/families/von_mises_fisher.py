@@ -1,4 +1,4 @@
-"""Directions: von Mises–Fisher clusters on the unit sphere with a uniform prior over their means."""
+"""Unit vectors: von Mises–Fisher clusters on the unit sphere with a uniform prior over their means."""
 
 from __future__ import annotations
 

@@ -292,8 +292,8 @@ class Run:
             part = slice(first, first + len(chunk.rows))
             self.writer.write(chunk.kept, chunk.rows, labels[part], probability[part], novelty[part])
             first = part.stop
-        clock = np.concatenate([chunk.rows for chunk in chunks]) if times is None else as_times(times, ordered=False)
-        self.timeline.add(clock.astype(np.float64), labels, novelty)
+        at = np.concatenate([chunk.rows for chunk in chunks]) if times is None else as_times(times, ordered=False)
+        self.timeline.add(at.astype(np.float64), labels, novelty)
         self.n_rows += len(X)
         self._n_unsaved += len(X)
 

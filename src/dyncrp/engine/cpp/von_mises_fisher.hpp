@@ -1,4 +1,4 @@
-// Directions: the von Mises–Fisher family with a uniform prior over mean directions.
+// Unit vectors: the von Mises–Fisher family with a uniform prior over mean directions.
 //
 // A table with s = Σ r x has h = κ s, a = |h|; with b = |h + κx| and F the scaled Bessel function of special.hpp,
 //
