@@ -45,9 +45,10 @@ sanitize: .venv/ready
 	@echo "Creating the virtual environment .venv"
 	$(PYTHON) -m venv .venv
 
+# Without bytecode of what the demo does not import, which takes ten seconds.
 .venv/demo: pyproject.toml | .venv/bin/python
 	@echo "Installing dyncrp and what its demo needs, and compiling its engine: less than a minute"
-	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo]'
 	touch $@
 
 .venv/ready: pyproject.toml | .venv/bin/python
