@@ -3,6 +3,7 @@
 import copy
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -1205,3 +1206,81 @@ def test_tables_that_live_on_tiny_shares(timescale, seed):
     # Forgetting outruns revisits: occupancies fall to where shares of 1e-12 would be all that is left of them.
     X = 2.0 * np.random.default_rng(seed).normal(size=(300, 8))
     assert_obeys_the_law(make_model(Gaussian(1.0, 100.0), Exponential(timescale)), X, np.arange(300.0))
+
+
+# --- what a hostile tester found --------------------------------------------------------------------------------------
+
+
+def test_a_table_that_opens_when_another_closes_may_be_the_next_to_close():
+    X = np.array([[0.0]] * 50 + [[50.0]] * 100 + [[100.0]] + [[50.0]] * 100)
+    model = make_model(Gaussian(1.0, 1e4), Exponential(100.0), 1.0, max_tables=2, prune_below=0.5)
+    times = np.arange(float(len(X)))
+    whole, law = NativeEngine(model, 1), LawEngine(model, 1)
+    trace, expected = whole.run(X, times), law.run(X, times)
+    assert whole.ids.tolist() == law.ids.tolist() == [1]
+    assert trace.closed.tolist() == expected.closed.tolist()
+    begun = NativeEngine(model, 1)
+    begun.run(X[:160], times[:160])
+    again = pickle.loads(pickle.dumps(begun))
+    again.run(X[160:], times[160:])
+    assert_same_bits(whole.arrays(), again.arrays())
+
+
+@families
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_row_that_is_not_finite_is_refused_and_changes_nothing(name, bad):
+    family, D, _ = FAMILIES[name]
+    X, times = make_stream(family, D, 40, seed=3)
+    engine = NativeEngine(make_model(family, Exponential(9.0), max_tables=3, prune_below=0.1), D)
+    engine.run(X, times)
+    before = engine.arrays()
+    row = np.full(D, bad)
+    for ask in (lambda: engine.judge_one(row, times[-1]), lambda: engine.labels(row[None], times[-1:])):
+        with pytest.raises(ValueError, match="finite"):
+            ask()
+    for learn in (lambda: engine.run_one(row, times[-1]), lambda: engine.run(row[None], times[-1:])):
+        with pytest.raises(ValueError, match="finite"):
+            learn()
+    after = engine.arrays()
+    assert engine.n_observations == 40
+    for array in ("stats", "table_ids", "log_evidence"):
+        assert np.array_equal(before[array], after[array])
+
+
+def test_a_handler_may_ask_but_not_teach_while_the_model_is_asked(sent):
+    model, X = long_stream("gaussian")
+    engine = NativeEngine(model, X.shape[1])
+    engine.run(X[:5000], np.arange(5000.0))
+    answers = []
+
+    def handler(*_):
+        answers.append(len(engine.arrays()))
+        with pytest.raises(RuntimeError, match="being asked in this thread"):
+            engine.run_one(X[0], 1e9)
+        raise Interrupted
+
+    signal.signal(signal.SIGINT, handler)
+    learner = threading.Thread(target=lambda: engine.run(X[5000:5100], np.arange(5000.0, 5100.0)))
+    interrupt_once(lambda: not learner.is_alive() or True)
+    timer = threading.Timer(0.05, learner.start)
+    timer.start()
+    with pytest.raises(Interrupted):
+        engine.labels(X, np.full(len(X), 5000.0))
+    timer.join()
+    learner.join()
+    assert answers
+    assert engine.n_observations == 5100
+
+
+@pytest.mark.parametrize("call", ["partial_fit", "predict"])
+def test_a_thread_at_work_does_not_hinder_the_end_of_the_program(call):
+    code = f"""
+import threading, time, numpy as np
+from dyncrp import DynamicalMixture, Gaussian, Stationary
+X = np.random.default_rng(0).normal(size=(100_000, 64)) * 100
+model = DynamicalMixture(Gaussian(1.0, 1e4), Stationary(), 1.0).fit(X[:2000])
+threading.Thread(target=lambda: model.{call}(X), daemon=True).start()
+time.sleep(0.2)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -332,3 +332,14 @@ def test_a_clustering_without_clusters_suggests_no_concentration():
 
 def test_sharper_directions():
     assert VonMisesFisher(8.0).sharpen(2.5) == VonMisesFisher(20.0)
+
+
+@pytest.mark.parametrize("D", [2, 3, 17, 384, 4096])
+def test_to_check_twice_is_to_check_once(D):
+    X = np.random.default_rng(D).normal(size=(300, D))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    family = VonMisesFisher(20.0)
+    for rows in (X, X * (1.0 + 1e-5), X.astype(np.float32).astype(np.float64)):
+        once = family.check(rows)
+        assert np.array_equal(family.check(once), once)
+        np.testing.assert_allclose(np.linalg.norm(once, axis=1), 1.0, rtol=0, atol=2e-15)

@@ -14,6 +14,7 @@ from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalize
 
 # float16 embeddings are unit vectors to about 1e-4.
 NORM_TOLERANCE = 5e-4
+UNIT_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)  # by which a vector divided by its length may miss 1
 # Beyond it, the rounding of a unit vector alone changes densities by more than a part in a million.
 LARGEST_CONCENTRATION = 1e9
 
@@ -65,7 +66,9 @@ class VonMisesFisher(Family):
             raise BadRow(
                 f"von Mises–Fisher takes unit vectors (divide rows by their length), got one of length {length}", bad[0]
             )
-        return X / norms[:, None]
+        # A row that is of unit length but for rounding stays as it is, so that to check twice is to check once.
+        off = np.abs(norms - 1.0) > UNIT_ROUNDING
+        return np.where(off[:, None], X / norms[:, None], X) if np.any(off) else X
 
     def sharpen(self, resolution: float) -> VonMisesFisher:
         """Return the family with κ multiplied by the resolution."""

@@ -7,6 +7,8 @@
 // kept depends on exact scores alone, so that no result depends on the screening, on the block or on the cuts.
 #pragma once
 
+#include <stdexcept>
+
 #include "family.hpp"
 #include "process.hpp"
 
@@ -250,6 +252,9 @@ class Pass {
             work_.shares.push_back(r);
         }
         work_.places.resize(kept);
+        // Of numbers that are not finite no share is the largest, and nothing has been changed yet.
+        if (outcome.place < 0)
+            throw std::invalid_argument("a row must hold finite numbers, as family.check returns it");
     }
 
     /// 5. Let the tables take in what they hold of the observation.
@@ -296,6 +301,7 @@ class Pass {
         if (work_.closing.empty()) {
             quiet_until = quiet;
         } else {
+            quiet_until = -INF;         // the table that has just opened may be the next to close
             outcome.ends_block = true;  // and the caller closes them, once it has written down their ids
         }
     }

@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <shared_mutex>
@@ -52,8 +53,34 @@ std::vector<std::remove_const_t<T>> as_vector(const Array& array) {
     return {array.data(), array.data() + array.size()};
 }
 
+/// While Python ends, a thread that asks for the interpreter's lock is ended in the middle of C++: let it wait for the
+/// end of the process instead.
+void wait_for_the_end_if_near() {
+#if PY_VERSION_HEX >= 0x030D0000
+    while (Py_IsFinalizing() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+#else
+    while (_Py_IsFinalizing() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+#endif
+}
+
+/// Does without the interpreter's lock.
+class Unlocked {
+  public:
+    Unlocked() : state_(PyEval_SaveThread()) {}
+    ~Unlocked() {
+        wait_for_the_end_if_near();
+        PyEval_RestoreThread(state_);
+    }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+  private:
+    PyThreadState* state_;
+};
+
 /// Run what Python has waiting, such as Ctrl-C; throws if that raised. The caller holds no lock of the interpreter.
 void check_signals() {
+    wait_for_the_end_if_near();
     const nb::gil_scoped_acquire held;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
@@ -67,6 +94,9 @@ class Turns {
     class ToLearn {
       public:
         explicit ToLearn(Turns& turns) : turns_(turns) {
+            if (turns_.judged_here()) {
+                throw std::runtime_error("this model is being asked in this thread, and cannot learn before that ends");
+            }
             if (turns_.learning_.exchange(true)) throw std::runtime_error("this model is learning in another thread");
             turns_.learner_waits_ = true;
             try {
@@ -98,14 +128,24 @@ class Turns {
             if (turns_.learner_ == std::this_thread::get_id()) {
                 throw std::runtime_error("this model is learning, and cannot be asked before that ends");
             }
-            wait([&] { return turns_.try_to_judge(); }, !turns_.learner_waits_ && turns_.mutex_.try_lock_shared());
+            // Whoever holds the stream already, such as code that an interruption runs in the midst of judging, must
+            // not wait for a learner that waits for it.
+            if (!turns_.judged_here()) {
+                wait([&] { return turns_.try_to_judge(); }, !turns_.learner_waits_ && turns_.mutex_.try_lock_shared());
+                locked_ = true;
+            }
+            judged_in_this_thread().push_back(&turns_);
         }
-        ~ToJudge() { turns_.mutex_.unlock_shared(); }
+        ~ToJudge() {
+            judged_in_this_thread().pop_back();
+            if (locked_) turns_.mutex_.unlock_shared();
+        }
         ToJudge(const ToJudge&) = delete;
         ToJudge& operator=(const ToJudge&) = delete;
 
       private:
         Turns& turns_;
+        bool locked_ = false;
     };
 
   private:
@@ -115,11 +155,21 @@ class Turns {
     static void wait(Try try_again, bool had) {
         while (!had) {
             {
-                const nb::gil_scoped_release released;
+                const Unlocked unlocked;
                 had = try_again();
             }
             if (!had && PyErr_CheckSignals() != 0) throw nb::python_error();
         }
+    }
+
+    static std::vector<const Turns*>& judged_in_this_thread() {
+        thread_local std::vector<const Turns*> judged;
+        return judged;
+    }
+
+    bool judged_here() const {
+        const auto& judged = judged_in_this_thread();
+        return std::find(judged.begin(), judged.end(), this) != judged.end();
     }
 
     bool try_to_judge() {
@@ -167,7 +217,7 @@ class Engine {
         Record record{labels.data(), log_evidence.data(), indptr.data(), {}, {}, {}};
         {
             const Change change(*this);
-            const nb::gil_scoped_release released;
+            const Unlocked unlocked;
             stream_->learn(rows, record, [this] {
                 publish();
                 check_signals();
@@ -337,7 +387,7 @@ class Engine {
     void judge(const Rows& rows, bool predictive, Prepare prepare) {
         const Turns::ToJudge turn(turns_);
         const Judgement judgement = prepare(stream_->seats().n_tables);
-        const nb::gil_scoped_release released;
+        const Unlocked unlocked;
         stream_->judge(rows, judgement, predictive, check_signals);
     }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 
 #include "loop.hpp"
 
@@ -259,6 +260,11 @@ class StreamOf final : public Stream {
     /// Put `size` rows from i on into the block, which is to be screened against at most `capacity` tables.
     void take_block(const Rows& rows, Index i, Index size, Index capacity, Workspace& work) const {
         const double* x = rows.x + i * coordinates_.n_features();
+        // Whoever calls has checked the rows; but another thread may change them, and what is not finite would spoil
+        // all.
+        if (sum_of<double>(size * coordinates_.n_features(), [=](Index d) { return 0.0 * x[d]; }) != 0.0) {
+            throw std::invalid_argument("rows must hold finite numbers, as family.check returns them");
+        }
         work.block.fit(size, capacity, family_.screen_width());
         if (static_cast<Index>(work.occupancy.size()) < capacity) {
             work.occupancy.resize(static_cast<std::size_t>(capacity));
