@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dyncrp.checks import Clock, as_times, positive
 from dyncrp.engine import make_engine
-from dyncrp.engine.types import ARRAY_NAMES, Arrays, Engine, Float, Trace, concatenate
+from dyncrp.engine.types import ARRAY_TYPES, Arrays, Engine, Float, Trace, concatenate
 from dyncrp.families import Family
 from dyncrp.learning.alpha import AlphaPosterior
 from dyncrp.spec import Hyperparameters, ModelSpec
@@ -29,6 +29,7 @@ class Learner:
         self.dynamics, self.clock = known.dynamics, clock
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
+        self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
 
     @property
     def family(self) -> Family:
@@ -38,6 +39,7 @@ class Learner:
     @property
     def alpha(self) -> float:
         """What alpha is now."""
+        self._catch_up()
         return self.engine.model.alpha
 
     def times(self, given: ArrayLike | None, n: int) -> Float:
@@ -49,25 +51,28 @@ class Learner:
 
     def run(self, X: Float, times: Float) -> Trace:
         """Learn from rows (n, D); after every hundredth, let alpha learn from the tables opened."""
-        engine, posterior = self.engine, self.alpha_posterior
-        if posterior is None:
+        engine = self.engine
+        if self.alpha_posterior is None:
             return engine.run(X, times)
+        self._catch_up()
         traces = []
         begin = 0
         while begin < len(X):
             end = min(begin + ROWS_PER_ALPHA - engine.n_observations % ROWS_PER_ALPHA, len(X))
-            n_opened = engine.n_opened
-            trace = engine.run(X[begin:end], times[begin:end])
-            latest = np.maximum.reduceat(trace.indices, trace.indptr[:-1])  # the newest table in each row's record
-            for i in range(end - begin):
-                opened = bool(latest[i] >= n_opened)
-                n_opened += opened
-                posterior.update(float(times[begin + i]), opened=opened)
-            if engine.n_observations % ROWS_PER_ALPHA == 0:
-                engine.set_alpha(posterior.mean)
-            traces.append(trace)
+            self._latest_times = times[begin:end]
+            traces.append(engine.run(X[begin:end], self._latest_times))
+            self._catch_up()
             begin = end
         return concatenate(traces)
+
+    def _catch_up(self) -> None:
+        """Let alpha learn from what the engine has learnt; after an interruption, from what it came to."""
+        engine, posterior = self.engine, self.alpha_posterior
+        if posterior is None or not engine.n_observations:
+            return
+        posterior.update(self._latest_times[: engine.n_observations - posterior.n_observations])
+        if engine.n_observations % ROWS_PER_ALPHA == 0:
+            engine.set_alpha(posterior.mean(engine.n_opened))
 
     def widen(self, n_features: int) -> None:
         """Let there be more features from now on, after those there are, in which all rows so far had 0."""
@@ -84,6 +89,7 @@ class Learner:
 
     def arrays(self) -> Arrays:
         """Return all that the next row needs, to the bit."""
+        self._catch_up()
         arrays = self.engine.arrays()
         if self.alpha_posterior is not None:
             arrays |= {OF_ALPHA + name: array for name, array in self.alpha_posterior.arrays().items()}
@@ -106,14 +112,15 @@ class Learner:
         if n_features > max(widest, known.family.width or 0):  # before memory is taken for them
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
         learner = cls(spec, known, clock, n_features)
-        if learner.alpha_posterior is not None:
-            prior_mean = positive("prior alpha", config["prior_alpha"])
-            learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
-            names = [name for name in arrays if name.startswith(OF_ALPHA)]
-            learner.alpha_posterior.restore({name.removeprefix(OF_ALPHA): arrays[name] for name in names})
-            arrays = {name: array for name, array in arrays.items() if name not in names}
-        unknown = sorted(arrays.keys() - ARRAY_NAMES)
+        of_alpha = {name: arrays[name] for name in arrays if spec.learn_alpha and name.startswith(OF_ALPHA)}
+        arrays = {name: array for name, array in arrays.items() if name not in of_alpha}
+        unknown = sorted(arrays.keys() - ARRAY_TYPES.keys())
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
         learner.engine.restore(arrays)
+        if spec.learn_alpha:
+            prior_mean = positive("prior alpha", config["prior_alpha"])
+            learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
+            found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
+            learner.alpha_posterior.restore(found, learner.engine.n_observations)
         return learner

@@ -1284,3 +1284,25 @@ time.sleep(0.2)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("engine", [NativeEngine, LawEngine])
+def test_restore_refuses_arrays_of_another_type_or_time(engine):
+    X = np.random.default_rng(0).normal(size=(30, 2)) * 5.0
+    model = make_model(Gaussian(1.0, 25.0), Exponential(9.0))
+    begun = engine(model, 2)
+    begun.run(X, np.arange(30.0))
+    arrays = begun.arrays()
+    spoilt = [
+        {"stats": arrays["stats"].astype(complex)},
+        {"time": np.array(1j)},
+        {"n_observations": np.array(1e308)},
+        {"mode_time": np.array(1e308)},
+        {"mode_states": arrays["mode_states"].real},
+    ]
+    for part in spoilt:
+        with pytest.raises(ValueError, match=f"its .*{next(iter(part))}"):
+            engine(model, 2).restore(arrays | part)
+    for name in ("stats", "mode_states", "time"):
+        with pytest.raises(ValueError, match=f"its array '{name}' (is missing|has shape)"):
+            engine(model, 2).restore({other: array for other, array in arrays.items() if other != name})

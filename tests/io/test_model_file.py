@@ -417,7 +417,7 @@ def test_a_learning_alpha_needs_a_kernel_that_is_never_negative_in_a_file_too(tm
     header, arrays = contents(path)
     header["config"]["params"] |= {"learn_alpha": True, "dynamics": {"kind": "Exponential", "timescale": 20.0}}
     header["config"]["prior_alpha"] = 1.0
-    alpha = {"alpha_log_posterior": np.zeros(181), "alpha_total": np.zeros(1, complex), "alpha_time": np.array(1.0)}
+    alpha = {"alpha_log_sum": np.zeros(181), "alpha_total": np.zeros(1, complex), "alpha_time": np.array(1.0)}
     rewrite(path, header, arrays | alpha)
     with pytest.raises(ValueError, match="never negative"):
         DynamicalMixture.load(path)

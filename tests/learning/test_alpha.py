@@ -19,8 +19,8 @@ def seats(dynamics, n, alpha, seed):
 def test_the_posterior_mean_is_that_of_quadrature(dynamics, prior_mean):
     times, _, opened = seats(dynamics, 150, 3.0, seed=1)
     posterior = AlphaPosterior(prior_mean, dynamics.modes())
-    for t, new in zip(times, opened, strict=True):
-        posterior.update(t, opened=bool(new))
+    for part in np.split(times, [1, 20, 149]):
+        posterior.update(part)
     weights = np.array([np.sum(dynamics.kernel(times[n] - times[:n])) for n in range(len(times))])
 
     def log_density(alpha):  # Gamma(1, 1 / prior_mean) times the likelihood
@@ -32,7 +32,7 @@ def test_the_posterior_mean_is_that_of_quadrature(dynamics, prior_mean):
         quad(lambda u, k=k: np.exp(k * u + u + log_density(np.exp(u)) - top), -6, 8, limit=500, epsabs=1e-13)[0]
         for k in (0, 1)
     ]
-    assert posterior.mean == pytest.approx(moments[1] / moments[0], rel=1e-6)
+    assert posterior.mean(int(np.sum(opened))) == pytest.approx(moments[1] / moments[0], rel=1e-6)
 
 
 def test_alpha_is_found():
@@ -41,9 +41,8 @@ def test_alpha_is_found():
     for seed in range(40):
         times, _, opened = seats(Exponential(50.0), 400, 6.0, seed)
         posterior = AlphaPosterior(3.0, Exponential(50.0).modes())
-        for t, new in zip(times, opened, strict=True):
-            posterior.update(t, opened=bool(new))
-        found.append(np.log(posterior.mean / 6.0))
+        posterior.update(times)
+        found.append(np.log(posterior.mean(int(np.sum(opened))) / 6.0))
     assert abs(np.mean(found)) < 3 * np.std(found) / np.sqrt(len(found)) + 0.02
     assert np.std(found) < 0.3
 
@@ -98,3 +97,26 @@ def test_a_learning_alpha_is_saved(stream, tmp_path):
 def test_what_cannot_learn_says_so(options, message):
     with pytest.raises(ValueError, match=message):
         DynamicalMixture(Gaussian(1.0, 100.0), **options).fit([[0.0]])
+
+
+@pytest.mark.parametrize("learnt", [30, 100, 101])
+def test_an_interrupted_call_leaves_no_row_out(stream, monkeypatch, learnt):
+    whole = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(80.0), learn_alpha=True).fit(stream)
+    model = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(80.0), learn_alpha=True).fit(stream[:250])
+    engine = type(model.engine_)
+    run = engine.run
+
+    def interrupted(self, X, times):
+        left = 250 + learnt - self.n_observations
+        if left >= len(X):
+            return run(self, X, times)
+        run(self, X[:left], times[:left]) if left else None
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(stream[250:])
+    assert model.n_observations_ == 250 + learnt
+    model = DynamicalMixture.from_bytes(model.to_bytes()).partial_fit(stream[250 + learnt :])
+    assert (model.alpha_, model.log_evidence_) == (whole.alpha_, whole.log_evidence_)

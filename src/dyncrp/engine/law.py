@@ -325,7 +325,7 @@ class LawEngine:
 
         ``mode_total``, ``scatter`` and ``misses``, which a faster engine adds, follow from the rest.
         """
-        K = len(arrays["stats"])
+        K = len(arrays.get("stats", ()))
         check_arrays(
             arrays,
             {

@@ -87,7 +87,7 @@ class NativeEngine(loop.Engine):
     def restore(self, arrays: Arrays) -> None:
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
         empty = self.model.family.empty(self.n_features)
-        K, M = len(arrays["stats"]), len(self.model.modes.rates)
+        K, M = len(arrays.get("stats", ())), len(self.model.modes.rates)
         shapes: dict[str, tuple[int, ...]] = {"stats": (K, empty.shape[1]), "mode_states": (K, M), "table_ids": (K,)}
         shapes |= {"n_tables_posterior": (K + 1,)}
         shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())

@@ -252,32 +252,34 @@ class Engine(Protocol):
 
 
 # The arrays of a state, see docs/files.md: what every engine writes, and what some add so that they go on to the bit.
-ARRAY_NAMES = frozenset(
-    {
-        "stats",
-        "mode_states",
-        "mode_time",
-        "n_tables_posterior",
-        "time",
-        "table_ids",
-        "n_opened",
-        "n_observations",
-        "log_evidence",
-        "mode_total",
-        "scatter",
-        "misses",
-    }
-)
+ARRAY_TYPES: dict[str, type[np.generic]] = {
+    "stats": np.float64,
+    "mode_states": np.complex128,
+    "mode_time": np.float64,
+    "n_tables_posterior": np.float64,
+    "time": np.float64,
+    "table_ids": np.int64,
+    "n_opened": np.int64,
+    "n_observations": np.int64,
+    "log_evidence": np.float64,
+    "mode_total": np.complex128,
+    "scatter": np.float64,
+    "misses": np.float64,
+}
 
 
 def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raise ``ValueError`` unless each array is there, of its shape, and made of finite numbers."""
+    """Raise ``ValueError`` unless each array is there, of its shape and type, and made of finite numbers."""
     for name, shape in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"its array {name!r} is missing")
         array = arrays[name]
         if array.shape != shape or 0 in shape:
             raise ValueError(f"its array {name!r} has shape {array.shape}, expected {shape}")
-        if array.dtype not in (np.float64, np.complex128, np.int64) or not np.all(np.isfinite(array)):
-            raise ValueError(f"its array {name!r} must hold finite numbers")
+        if array.dtype != ARRAY_TYPES[name] or not np.all(np.isfinite(array)):
+            raise ValueError(f"its array {name!r} must hold finite numbers of type {ARRAY_TYPES[name].__name__}")
+    if arrays["mode_time"] > arrays["time"]:
+        raise ValueError(f"its mode_time {arrays['mode_time']} is after its time {arrays['time']}")
 
 
 def check_ids(ids: Int, n_opened: int) -> None:

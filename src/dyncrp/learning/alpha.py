@@ -2,8 +2,9 @@
 
 Given the total weight W_n = Σ_{n'<n} kernel(t_n − t_n') of the customers before it, customer n opens a table with
 probability α/(α + W_n). So the likelihood of α is the product of α/(α + W_n) over those who did and W_n/(α + W_n) over
-those who did not, concave in log α. With a Gamma prior, the posterior is kept on a grid of α, exactly, one observation
-at a time; it holds for kernels that are never negative, since only then W_n does not depend on who sits where.
+those who did not, concave in log α: all of it but the number of tables opened is known from the times. With a Gamma
+prior, the posterior is kept on a grid of α, exactly; it holds for kernels that are never negative, since only then W_n
+does not depend on who sits where.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ PRIOR_SHAPE = 1.0  # shape of the Gamma prior; at 1, its standard deviation equa
 
 
 class AlphaPosterior:
-    """The posterior of α after some observations.
+    """The posterior of α after some observations. How many tables they opened is all it needs to know of them.
 
     >>> from dyncrp import Stationary
     >>> posterior = AlphaPosterior(1.0, Stationary().modes())
-    >>> for n in range(100):
-    ...     posterior.update(float(n), opened=n % 10 == 0)
-    >>> round(posterior.mean, 1)
+    >>> posterior.update(np.arange(100.0))
+    >>> round(posterior.mean(n_opened=10), 1)
     2.2
     """
 
@@ -36,39 +36,44 @@ class AlphaPosterior:
         self.prior_mean = prior_mean
         self._modes = modes
         self._grid = prior_mean * ALPHA_GRID
-        # The density of log α, in which the grid is even: hence α^PRIOR_SHAPE and not α^(PRIOR_SHAPE − 1).
-        self.log_posterior = PRIOR_SHAPE * np.log(self._grid) - PRIOR_SHAPE * self._grid / prior_mean
-        self.total = np.zeros(len(modes.rates), dtype=np.complex128)  # one number a mode, as for a table
-        self.time = -np.inf
+        # Σ log(α + W_n) on the grid; the modes of all customers, as for one table; the latest time; how many they are.
+        self._state = np.zeros(len(self._grid)), np.zeros(len(modes.rates), dtype=np.complex128), -np.inf, 0
 
-    def update(self, t: float, *, opened: bool) -> None:
-        """Take in that the customer at time t opened a table, or did not."""
-        if self.time > -np.inf:
-            self.total *= np.exp(-self._modes.rates * (t - self.time))
-        weight = max(float((self.total @ self._modes.amplitudes).real), 0.0)
-        self.log_posterior -= np.log(self._grid + weight)
-        if opened:
-            self.log_posterior += np.log(self._grid)
-        self.log_posterior -= np.max(self.log_posterior)
-        self.total += 1.0
-        self.time = t
+    @property
+    def n_observations(self) -> int:
+        """How many observations it has taken in."""
+        return self._state[3]
+
+    def update(self, times: Float) -> None:
+        """Take in customers at these times, (n,); interrupted, none of them."""
+        log_sum, total, time, n = self._state
+        log_sum, total = log_sum.copy(), total.copy()
+        for t in times.tolist():
+            if time > -np.inf:
+                total *= np.exp(-self._modes.rates * (t - time))
+            log_sum += np.log(self._grid + max(float((total @ self._modes.amplitudes).real), 0.0))
+            total += 1.0
+            time = t
+        self._state = log_sum, total, time, n + len(times)
+
+    def mean(self, n_opened: int) -> float:
+        """Return the posterior mean of α if the observations have opened this many tables."""
+        # The density of log α, in which the grid is even: hence α^PRIOR_SHAPE and not α^(PRIOR_SHAPE − 1).
+        log_prior = PRIOR_SHAPE * np.log(self._grid) - PRIOR_SHAPE * self._grid / self.prior_mean
+        log_posterior = log_prior + n_opened * np.log(self._grid) - self._state[0]
+        share = np.exp(log_posterior - np.max(log_posterior))
+        return float(self._grid @ share / np.sum(share))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that the next update needs."""
-        return {"log_posterior": self.log_posterior, "total": self.total, "time": np.array(self.time)}
+        log_sum, total, time, _ = self._state
+        return {"log_sum": log_sum, "total": total, "time": np.array(time)}
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from what ``arrays`` returned."""
+    def restore(self, arrays: dict[str, NDArray[Any]], n_observations: int) -> None:
+        """Continue from what ``arrays`` returned after so many observations."""
         for name, mine in self.arrays().items():
             if arrays[name].shape != mine.shape or arrays[name].dtype != mine.dtype:
                 raise ValueError(f"its {name} of alpha is {arrays[name].dtype} of shape {arrays[name].shape}")
             if not np.all(np.isfinite(arrays[name])):
                 raise ValueError(f"its {name} of alpha is not finite")
-        self.log_posterior, self.total = arrays["log_posterior"].copy(), arrays["total"].copy()
-        self.time = float(arrays["time"])
-
-    @property
-    def mean(self) -> float:
-        """The posterior mean of α."""
-        share = np.exp(self.log_posterior)
-        return float(self._grid @ share / np.sum(share))
+        self._state = arrays["log_sum"].copy(), arrays["total"].copy(), float(arrays["time"]), n_observations
