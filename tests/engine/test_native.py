@@ -1306,3 +1306,16 @@ def test_restore_refuses_arrays_of_another_type_or_time(engine):
     for name in ("stats", "mode_states", "time"):
         with pytest.raises(ValueError, match=f"its array '{name}' (is missing|has shape)"):
             engine(model, 2).restore({other: array for other, array in arrays.items() if other != name})
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name.startswith("gaussian")])
+@pytest.mark.parametrize("far", [1e2, 1e4, 1e6])
+def test_screening_bounds_tables_far_from_the_reference_point(name, far):
+    family, D, _ = FAMILIES[name]
+    rng = np.random.default_rng(7)
+    centers = np.vstack([np.zeros((1, D)), rng.normal(size=(40, D)) * far * rng.random((40, 1))])
+    engine = NativeEngine(make_model(family, alpha=1e-3), D)
+    engine.run(np.repeat(centers, 3, axis=0), np.arange(3.0 * len(centers)))  # the reference point is the first row
+    screened, scores, slack = engine._compare(rng.normal(size=(60, D)) + centers[rng.integers(8, size=60)])
+    assert engine.n_tables > 20
+    assert np.all(screened + slack[:, None] >= scores)
