@@ -107,6 +107,7 @@ def check_all_or_nothing(model, X):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["predictive", "variational"])
 @pytest.mark.parametrize("family", KNOWN.values(), ids=KNOWN)
 def test_tiny_and_huge_values_are_learnt_or_refused(family, assignment):
@@ -162,6 +163,7 @@ def wide_rows(n):
     return rng.normal(size=(3, WIDE))[truth] + 0.3 * rng.normal(size=(n, WIDE)), truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "convert"),
     [
@@ -309,6 +311,7 @@ def check_file(content):
         assert message.startswith("this ")
 
 
+@pytest.mark.slow
 @given(st.sampled_from(FILES), st.lists(st.tuples(st.integers(0), st.binary(max_size=8)), min_size=1, max_size=4))
 @settings(max_examples=300)
 def test_files_with_bytes_written_over(content, edits):
@@ -333,6 +336,7 @@ def members_of(content):
         return {info.filename: file.read(info) for info in file.infolist()}
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(FILES),
     st.dictionaries(st.sampled_from(sorted(members_of(FILES[0]))), st.sampled_from(FILES), max_size=4),

@@ -175,6 +175,7 @@ def test_generated_streams(name, dynamics, assignment, table_count, seed, alpha,
     assert_obeys_the_law(make_model(family, DYNAMICS[dynamics], alpha, **rules), X, times)
 
 
+@pytest.mark.slow
 @assignments
 @pytest.mark.parametrize("kappa", [0.0, 5.0, 500.0])
 @pytest.mark.parametrize("D", [2, 3, 8, 70])
@@ -200,6 +201,7 @@ def test_any_number_of_features(name, D, assignment):
     assert_obeys_the_law(make_model(family, Exponential(50.0), assignment=assignment), X, times)
 
 
+@pytest.mark.slow
 @assignments
 @pytest.mark.parametrize("threshold", [1e-9, 1e-6, 0.013, 1.0])
 @families
@@ -253,6 +255,7 @@ MANY = {
 # --- tables that close ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 @families
 @settings(max_examples=2)
@@ -278,6 +281,7 @@ def test_generated_streams_of_tables_that_close(
 CLOSING = {"max_tables": 70, "prune_below": 0.004}
 
 
+@pytest.mark.slow
 @assignments
 @pytest.mark.parametrize("name", MANY)
 def test_many_tables_close_in_order_and_however_the_stream_is_cut(name, assignment):
@@ -394,6 +398,7 @@ def sent():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @families
 def test_an_interrupted_call_has_learnt_the_rows_it_came_to_and_no_other(name, sent):
     model, X = long_stream(name)
@@ -448,6 +453,7 @@ def test_a_handler_that_asks_the_model_in_the_midst_of_learning_is_refused():
     assert engine.judge_one(X[0], 1e9)[0] in [-1, *engine.ids]
 
 
+@pytest.mark.slow
 @families
 def test_those_who_ask_while_another_thread_learns_wait_and_get_one_state(name):
     model, X = long_stream(name)
@@ -497,6 +503,7 @@ def test_those_who_ask_while_another_thread_learns_wait_and_get_one_state(name):
 # --- many tables, long streams --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @assignments
 @pytest.mark.parametrize("name", MANY)
 def test_tables_open_inside_a_block_and_past_the_first_capacity(name, assignment):
@@ -538,6 +545,7 @@ def test_many_responsibilities_a_row(name):
     assert np.sum(run_in_pieces(model, X, times, [])[1]["sizes"]) > 10 * len(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_long_streams(name):
     family, D, _ = FAMILIES[name]
@@ -594,6 +602,7 @@ def test_far_from_the_origin_and_from_the_prior_mean(name):
     assert_obeys_the_law(make_model(family, Exponential(50.0)), X + 1e8, times, tolerance=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outlier", [1e6, 1e16, 1e21, 1e100])
 @pytest.mark.parametrize("first", [0, 20], ids=["first", "later"])
 @recentred
@@ -605,6 +614,7 @@ def test_isolated_outliers(name, first, outlier):
     assert_obeys_the_law(make_model(family, Exponential(50.0)), X, times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", [1e5, 1e10, 1e15, 1e16])
 @pytest.mark.parametrize("prior_variance", [0.01, 3.0, 1e6])
 @recentred
@@ -794,6 +804,7 @@ def test_screening_never_promises_too_little(D, degrees, width, assignment):
 # --- ties -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @assignments
 @recentred
 @settings(max_examples=5)
@@ -850,6 +861,7 @@ def test_rounding_breaks_no_tie(name):
 SILENCES = [400.0, 680.0, 700.0, 740.0, 1e4, 1e200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silence", SILENCES)
 @pytest.mark.parametrize("dynamics", [Exponential(1.0), Exponential(1.0) * Oscillatory(7.3)], ids=["plain", "waves"])
 @pytest.mark.parametrize("name", ["gaussian", "bernoulli", "von-mises-fisher"])
@@ -1050,6 +1062,7 @@ def continued(source, kind):
     return other
 
 
+@pytest.mark.slow
 @table_counts
 @assignments
 @families
@@ -1144,6 +1157,7 @@ def test_the_stream_is_not_modified():
 # --- judging without learning ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @table_counts
 @assignments
 @families
@@ -1272,6 +1286,7 @@ def test_a_handler_may_ask_but_not_teach_while_the_model_is_asked(sent):
     assert engine.n_observations == 5100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["partial_fit", "predict"])
 def test_a_thread_at_work_does_not_hinder_the_end_of_the_program(call):
     code = f"""

@@ -85,6 +85,7 @@ def test_the_output_says_what_the_model_does(source, tmp_path):
     assert DynamicalMixture.load(tmp_path / "model.npz").to_bytes() == model.to_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("blind", [False, True], ids=["all given", "some learnt"])
 def test_the_output_does_not_depend_on_cuts(source, tmp_path, suffix, blind, monkeypatch):

@@ -330,6 +330,7 @@ def test_a_long_pause_does_not_hide_short_timescales():
     assert model.dynamics_.timescale < 30.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stray", [[-9999.0, -9999.0], [0.0, 1e9], [1e30, 0.0]])
 def test_a_stray_row_does_not_widen_the_clusters(stray):
     rng = np.random.default_rng(2)
