@@ -31,11 +31,9 @@ class Bernoulli {
         }
     }
 
-    void reserve(Index capacity) {
-        for_each([=](auto& array) { array.reserve(capacity); });
-    }
-    void remove(std::span<const Index> places, Index n) {
-        for_each([=](auto& array) { array.remove(places, n); });
+    template <class Each>
+    void for_each(Each each) {
+        each(stats_), each(misses_), each(one_), each(zero_), each(odds_), each(constant_), each(screen_constant_);
     }
 
     void open(Index c) {
@@ -133,11 +131,6 @@ class Bernoulli {
     }
 
   private:
-    template <class Each>
-    void for_each(Each each) {
-        each(stats_), each(misses_), each(one_), each(zero_), each(odds_), each(constant_), each(screen_constant_);
-    }
-
     double log_or_digamma(double value) const { return variational_ ? digamma(value) : std::log(value); }
 
     void refresh(Index c) {

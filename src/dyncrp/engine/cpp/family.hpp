@@ -83,50 +83,48 @@ struct Block {
 /// the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it is in single
 /// precision, and decides nothing but whom to look at. `score`, `score_empty` and `rescore` are exact.
 template <class F>
-concept Family = std::copy_constructible<F> &&
-                 requires(F family, const F judge, Index c, const Row& row, double r, Block& block,
-                          std::span<const Index> places, double* out, const double* in, Scored scored) {
-                     /// Room for so many tables; take out those at `places` (of the first c).
-                     family.reserve(c);
-                     family.remove(places, c);
+concept Family = std::copy_constructible<F> && requires(F family, const F judge, Index c, const Row& row, double r,
+                                                        Block& block, double* out, const double* in, Scored scored) {
+    /// Hand out every array that has a row for each table, so that all grow, and lose tables, alike.
+    family.for_each([](auto&) {});
 
-                     /// Make table c an empty one.
-                     family.open(c);
-                     /// stats_c += r T(x), and all that is derived from it.
-                     family.absorb(c, row, r);
+    /// Make table c an empty one.
+    family.open(c);
+    /// stats_c += r T(x), and all that is derived from it.
+    family.absorb(c, row, r);
 
-                     /// log p(x | stats_c), or E[log p(x | φ_c)] if variational; the marginal log p(x) of an empty
-                     /// table.
-                     { judge.score(c, row) } -> std::same_as<Scored>;
-                     { judge.score_empty(row) } -> std::convertible_to<double>;
-                     /// E[log p(x | φ)] given stats_c + r T(x).
-                     { judge.rescore(c, row, r, scored) } -> std::convertible_to<double>;
+    /// log p(x | stats_c), or E[log p(x | φ_c)] if variational; the marginal log p(x) of an empty
+    /// table.
+    { judge.score(c, row) } -> std::same_as<Scored>;
+    { judge.score_empty(row) } -> std::convertible_to<double>;
+    /// E[log p(x | φ)] given stats_c + r T(x).
+    { judge.rescore(c, row, r, scored) } -> std::convertible_to<double>;
 
-                     /// At most so many rows pay as a block: fewer, if a touched table is screened by itself for the
-                     /// rest of it.
-                     { F::MOST_ROWS } -> std::convertible_to<Index>;
-                     /// How many numbers a row is screened by; screen a block against the first K₀ tables; row m of it
-                     /// against K.
-                     { judge.screen_width() } -> std::convertible_to<Index>;
-                     judge.prepare(block);
-                     { judge.screen(block, c, c) } -> std::convertible_to<double>;
-                     /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
-                     judge.follow_opening(block, c, c);
-                     judge.follow(block, c, c, r);
-                     /// Screen about this row from now on, the first of K tables' own centre if there is no row;
-                     /// whether that helps.
-                     { family.recentre(c, in) } -> std::convertible_to<bool>;
+    /// At most so many rows pay as a block: fewer, if a touched table is screened by itself for the
+    /// rest of it.
+    { F::MOST_ROWS } -> std::convertible_to<Index>;
+    /// How many numbers a row is screened by; screen a block against the first K₀ tables; row m of it
+    /// against K.
+    { judge.screen_width() } -> std::convertible_to<Index>;
+    judge.prepare(block);
+    { judge.screen(block, c, c) } -> std::convertible_to<double>;
+    /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
+    judge.follow_opening(block, c, c);
+    judge.follow(block, c, c, r);
+    /// Screen about this row from now on, the first of K tables' own centre if there is no row;
+    /// whether that helps.
+    { family.recentre(c, in) } -> std::convertible_to<bool>;
 
-                     /// The same tables under the other way of scoring; K tables are derived anew.
-                     family.set_variational(r > 0, c);
+    /// The same tables under the other way of scoring; K tables are derived anew.
+    family.set_variational(r > 0, c);
 
-                     /// The law's statistics (S,) of table c, out and in; and D more numbers of the name `extra`, if it
-                     /// has one, without which the family would not go on to the bit. They may be missing (null) when
-                     /// they are read.
-                     { judge.stats_width() } -> std::convertible_to<Index>;
-                     { judge.extra() } -> std::convertible_to<const char*>;
-                     judge.write(c, out, out);
-                     family.read(c, in, in);
-                 };
+    /// The law's statistics (S,) of table c, out and in; and D more numbers of the name `extra`, if it
+    /// has one, without which the family would not go on to the bit. They may be missing (null) when
+    /// they are read.
+    { judge.stats_width() } -> std::convertible_to<Index>;
+    { judge.extra() } -> std::convertible_to<const char*>;
+    judge.write(c, out, out);
+    family.read(c, in, in);
+};
 
 }  // namespace dyncrp

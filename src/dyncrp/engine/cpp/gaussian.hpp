@@ -36,11 +36,10 @@ class Gaussian {
         half_empty_ = 0.5 * p_ / (p_ + 1.0);
     }
 
-    void reserve(Index capacity) {
-        for_each([=](auto& array) { array.reserve(capacity); });
-    }
-    void remove(std::span<const Index> places, Index n) {
-        for_each([=](auto& array) { array.remove(places, n); });
+    template <class Each>
+    void for_each(Each each) {
+        each(stats_), each(mean_), each(constant_), each(half_);
+        each(center_), each(screen_constant_), each(screen_half_);
     }
 
     void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
@@ -176,12 +175,6 @@ class Gaussian {
     }
 
   private:
-    template <class Each>
-    void for_each(Each each) {
-        each(stats_), each(mean_), each(constant_), each(half_);
-        each(center_), each(screen_constant_), each(screen_half_);
-    }
-
     template <int N>
     static float short_dot(const float* left, const float* right) {
         float total = 0.0F;

@@ -36,11 +36,9 @@ class GaussianDiagonal {
         }
     }
 
-    void reserve(Index capacity) {
-        for_each([=](auto& array) { array.reserve(capacity); });
-    }
-    void remove(std::span<const Index> places, Index n) {
-        for_each([=](auto& array) { array.remove(places, n); });
+    template <class Each>
+    void for_each(Each each) {
+        each(stats_), each(mean_), each(gain_), each(constant_), each(weights_), each(screen_constant_);
     }
 
     void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
@@ -140,11 +138,6 @@ class GaussianDiagonal {
     }
 
   private:
-    template <class Each>
-    void for_each(Each each) {
-        each(stats_), each(mean_), each(gain_), each(constant_), each(weights_), each(screen_constant_);
-    }
-
     double rounding() const { return static_cast<double>(2 * D_ + 8) * UNIT; }
 
     void refresh(Index c) {

@@ -50,11 +50,10 @@ class NormalGamma {
         }
     }
 
-    void reserve(Index capacity) {
-        for_each([=](auto& array) { array.reserve(capacity); });
-    }
-    void remove(std::span<const Index> places, Index n) {
-        for_each([=](auto& array) { array.remove(places, n); });
+    template <class Each>
+    void for_each(Each each) {
+        each(stats_), each(scatter_), each(mean_), each(gain_), each(constant_), each(power_), each(weights_);
+        each(screen_constant_), each(screen_power_), each(screen_scale_), each(steepest_);
     }
 
     void open(Index c) {
@@ -256,12 +255,6 @@ class NormalGamma {
         double products_[4] = {1.0, 1.0, 1.0, 1.0};
         double logs_ = 0.0;
     };
-
-    template <class Each>
-    void for_each(Each each) {
-        each(stats_), each(scatter_), each(mean_), each(gain_), each(constant_), each(power_), each(weights_);
-        each(screen_constant_), each(screen_power_), each(screen_scale_), each(steepest_);
-    }
 
     /// Call each(first direction, size, first column) for every group; a group has 1 + 2 size columns.
     template <class Each>

@@ -252,7 +252,7 @@ class StreamOf final : public Stream {
     }
 
     void reserve(Index capacity) {
-        family_.reserve(capacity);
+        family_.for_each([=](auto& array) { array.reserve(capacity); });
         seats_.reserve(capacity);
         capacity_ = capacity;
     }
@@ -289,7 +289,7 @@ class StreamOf final : public Stream {
             label_ = seats_.ids[outcome_.place];
             if (record != nullptr) write(i + m, *record);
             if (!work_.closing.empty()) {
-                family_.remove(work_.closing, seats_.n_tables);
+                family_.for_each([&](auto& array) { array.remove(work_.closing, seats_.n_tables); });
                 seats_.close(work_.closing);
             }
             ++m;

@@ -32,11 +32,9 @@ class VonMisesFisher {
           log_uniform_(settings.log_uniform), variational_(variational), bessel_(settings.bessel), stats_(1 + D_),
           natural_(D_) {}
 
-    void reserve(Index capacity) {
-        for_each([=](auto& array) { array.reserve(capacity); });
-    }
-    void remove(std::span<const Index> places, Index n) {
-        for_each([=](auto& array) { array.remove(places, n); });
+    template <class Each>
+    void for_each(Each each) {
+        each(stats_), each(norm_), each(excess_), each(pull_), each(natural_), each(length_);
     }
 
     void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
@@ -147,11 +145,6 @@ class VonMisesFisher {
     }
 
   private:
-    template <class Each>
-    void for_each(Each each) {
-        each(stats_), each(norm_), each(excess_), each(pull_), each(natural_), each(length_);
-    }
-
     /// An upper bound of log F(b) − log F(a), given h·x.
     float bound(Index c, float product) const {
         const float kappa = static_cast<float>(kappa_), low = static_cast<float>(bessel_.order() + 0.5);
