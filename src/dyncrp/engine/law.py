@@ -6,14 +6,16 @@ State goes in and comes out; nothing is modified. Where each equation of the pap
     approximate filtering prior q(c_n | o_<n)    ``prior_weights``
     q(C_n | o_≤n)                                ``update_n_tables_posterior``
     coordinate updates of π_n                    ``coordinate_ascent``
-    coordinate updates of q(φ)                   ``stats + r T(x)``, the families' posteriors
+    coordinate updates of q(φ)                   ``update``, the families' posteriors
     Eq. 'approx_lower_bound'                     ``lower_bound``
 
-Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream.
+Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream, and ``update`` lets a table
+forget its old members.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -100,7 +102,7 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
     responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
     r = responsibilities[:, None]
     after = State(
-        stats=stats + r * model.family.statistics(X),
+        stats=update(stats, responsibilities, model.family.statistics(X), model.memory),
         mode_states=mode_states + r.astype(np.complex128),
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
@@ -113,6 +115,22 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         closed = closing(after, label if len(ids) == len(state.ids) else len(ids) - 1, model)
         after = close(after, closed)
     return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds, closed)
+
+
+def update(stats: Float, responsibilities: Float, T: Float, memory: float) -> Float:
+    """Return stats_c + r_c (T(x) − stats_c/memory), what tables (K, S) know once each has taken in r_c of T(x) (1, S).
+
+    The count of a table, the first entry, tends to the memory and never exceeds it: a table remembers about its last
+    ``memory`` members, the older the fainter. A table without a share of x does not change. With an infinite memory it
+    is the paper's stats_c + r_c T(x).
+
+    >>> stats = np.array([[10.0, 50.0], [3.0, 6.0]])
+    >>> update(stats, np.array([1.0, 0.0]), np.array([[1.0, 7.0]]), memory=10.0)
+    array([[10., 52.],
+           [ 3.,  6.]])
+    """
+    r = responsibilities[:, None]
+    return stats * (1.0 - r / memory) + r * T
 
 
 def closing(state: State, latest: int, model: Model) -> Int:
@@ -147,9 +165,9 @@ def close(state: State, closed: Int) -> State:
 def coordinate_ascent(stats: Float, X: Float, log_weights: Float, model: Model) -> tuple[Float, Float]:
     """Alternate the updates of π_n and q(φ) for one observation X (1, D), ``n_iter`` times.
 
-    The first π_n uses the parameters before x, each later one stats_c + π_nc T(x). The new table is scored by its
-    marginal likelihood: its q(φ) is always the posterior given x. Returns the last scores (K + 1,) and the lower
-    bound after each of the 2 n_iter half-steps (π, then φ).
+    The first π_n uses the parameters before x, each later one those of ``update`` with π_n. The new table is scored by
+    its marginal likelihood: its q(φ) is always the posterior given x. Returns the last scores (K + 1,) and the lower
+    bound after each of the 2 n_iter half-steps (π, then φ); none with a finite memory, which is no part of the bound.
     """
     family = model.family
     T = family.statistics(X)
@@ -159,9 +177,11 @@ def coordinate_ascent(stats: Float, X: Float, log_weights: Float, model: Model) 
     for _ in range(model.rules.n_iter):
         scores = log_weights + np.append(family.expected_log_likelihood(X, updated)[0], marginal)
         responsibilities = _softmax(scores)
-        bounds.append(lower_bound(responsibilities, updated, stats, X, log_weights, family))
-        updated = stats + responsibilities[:-1, None] * T
-        bounds.append(lower_bound(responsibilities, updated, stats, X, log_weights, family))
+        before, updated = updated, update(stats, responsibilities[:-1], T, model.memory)
+        if model.memory == math.inf:
+            bounds += [
+                lower_bound(responsibilities, after, stats, X, log_weights, family) for after in (before, updated)
+            ]
     return scores, np.array(bounds)
 
 

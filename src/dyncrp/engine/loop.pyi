@@ -23,6 +23,7 @@ class Rules:
         max_tables: int,
         prune_below: float,
         clip: bool,
+        memory: float,
     ) -> None: ...
 
 class Coordinates:

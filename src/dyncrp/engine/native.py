@@ -156,6 +156,7 @@ def _rules(model: Model) -> loop.Rules:
         max_tables=min(int(rules.max_tables or 0), LARGEST_COUNT),
         prune_below=float(rules.prune_below),
         clip=model.clip,
+        memory=float(model.memory),
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -83,10 +84,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Model:
-    """What inference is told: the family, the modes of the dynamics, alpha, and the rules.
+    """What inference is told: the family, the modes of the dynamics, alpha, the rules, and the memory of a table.
 
     clip: whether an occupancy can be negative before it is clipped. Only engines that avoid looking at every table
-    need to know.
+    need to know. memory: how many of its members a table remembers.
     """
 
     family: Family
@@ -94,6 +95,7 @@ class Model:
     alpha: float
     rules: Rules
     clip: bool = True
+    memory: float = math.inf
 
     def __post_init__(self) -> None:
         self.family.require_known()
@@ -103,7 +105,7 @@ class Model:
 class State:
     """All that the next step needs; K tables, S statistics, M modes.
 
-    stats: (K, S) sufficient statistics, the parameters of q(φ_c).
+    stats: (K, S) sufficient statistics, the parameters of q(φ_c); what a table has forgotten is not in them.
     mode_states: (K, M) complex; the occupancy of table c is max(0, Re Σ_m amplitude_m mode_states[c, m]).
     time: of the latest observation.
     n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"`` all of it is at k = K.
@@ -126,7 +128,8 @@ class Step(NamedTuple):
     responsibilities: as kept, one entry per table that is open now.
     label: place of its table among those open now.
     log_evidence: logsumexp(scores) − log Σ prior_weights.
-    lower_bounds: the approximate lower bound after every coordinate step (empty for "predictive").
+    lower_bounds: the approximate lower bound after every coordinate step (empty for "predictive", and for a finite
+    memory, which is no part of the bound).
     closed: places, among the tables open now, of those that closed thereafter.
     """
 

@@ -42,8 +42,16 @@ class Bernoulli {
         refresh(c);
     }
 
-    void absorb(Index c, const Row& row, double r) {
+    void absorb(Index c, const Row& row, double r, double keep) {
         double *stats = stats_.row(c), *misses = misses_.row(c), *one = one_.row(c), *zero = zero_.row(c);
+        if (keep < 1.0) {  // then both logarithms change in each dimension
+            stats_.scale(c, keep);
+            misses_.scale(c, keep);
+            stats[0] += r;
+            for (Index d = 0; d < D_; ++d) (row.z[d] > 0.5 ? stats[1 + d] : misses[d]) += r;
+            refresh(c);
+            return;
+        }
         stats[0] += r;
         for (Index d = 0; d < D_; ++d) {
             const auto at = static_cast<std::size_t>(d);
@@ -68,15 +76,15 @@ class Bernoulli {
         return sum_of<double>(D_, [&](Index d) { return row.z[d] * one[d] + (1.0 - row.z[d]) * zero[d]; });
     }
 
-    double rescore(Index c, const Row& row, double r, const Scored&) const {
-        const double *stats = stats_.row(c), *misses = misses_.row(c);
+    double rescore(Index c, const Row& row, double r, double keep, const Scored&) const {
+        const double *stats = stats_.row(c), *misses = misses_.row(c), n = keep * stats[0] + r;
         double total = 0.0;
         for (Index d = 0; d < D_; ++d) {
             const auto at = static_cast<std::size_t>(d);
-            total += digamma(row.z[d] > 0.5 ? a_[at] + stats[1 + d] + r : b_[at] + misses[d] + r);
-            if (!alike_) total -= digamma(a_[at] + b_[at] + stats[0] + r);
+            total += digamma(row.z[d] > 0.5 ? a_[at] + keep * stats[1 + d] + r : b_[at] + keep * misses[d] + r);
+            if (!alike_) total -= digamma(a_[at] + b_[at] + n);
         }
-        return alike_ ? total - static_cast<double>(D_) * digamma(a_[0] + b_[0] + stats[0] + r) : total;
+        return alike_ ? total - static_cast<double>(D_) * digamma(a_[0] + b_[0] + n) : total;
     }
 
     Index screen_width() const { return D_; }
@@ -108,7 +116,7 @@ class Bernoulli {
     }
 
     void follow_opening(Block&, Index, Index) const {}
-    void follow(Block& block, Index, Index c, double) const { block.touch(c); }
+    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
     bool recentre(Index, const double*) { return false; }
 
     void set_variational(bool variational, Index K) {

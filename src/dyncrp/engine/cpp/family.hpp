@@ -32,6 +32,7 @@ struct Block {
     std::vector<float> opened;       // (b, b) of the rows with the tables that were opened in the block
     std::vector<float> part;         // scratch of a family
     std::vector<double> norm;        // (b,) the rows' squared distances from the reference point
+    std::vector<double> prior;       // (b,) of the rows with an empty table, once a Gaussian needs them
     std::vector<float> screened;     // (capacity,) of one row: a bound of the log likelihood under each table
     std::vector<float> best;         // the best of each CHUNK of them
     std::vector<Index> touched;      // tables that the block has touched, in order
@@ -76,29 +77,31 @@ struct Block {
     }
 };
 
-/// A family keeps the statistics of all tables in the law's units, Σ r T(x), and what it derives from them. What is
-/// derived is always computed from the statistics alone, so that a state that was saved goes on to the bit.
+/// A family keeps the statistics of all tables in the law's units, and what it derives from them. What is derived is
+/// always computed from the statistics alone, so that a state that was saved goes on to the bit. When a table takes in r
+/// of a row, `keep` = 1 − r/memory of its statistics is left; it is 1 unless tables forget.
 ///
 /// Screening: `screen` fills block.screened and block.best with an upper bound of each table's log likelihood, once
 /// the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it is in single
 /// precision, and decides nothing but whom to look at. `score`, `score_empty` and `rescore` are exact.
 template <class F>
 concept Family = std::copy_constructible<F> && requires(F family, const F judge, Index c, const Row& row, double r,
-                                                        Block& block, double* out, const double* in, Scored scored) {
+                                                        double keep, Block& block, double* out, const double* in,
+                                                        Scored scored) {
     /// Hand out every array that has a row for each table, so that all grow, and lose tables, alike.
     family.for_each([](auto&) {});
 
     /// Make table c an empty one.
     family.open(c);
-    /// stats_c += r T(x), and all that is derived from it.
-    family.absorb(c, row, r);
+    /// stats_c = keep stats_c + r T(x), and all that is derived from it.
+    family.absorb(c, row, r, keep);
 
     /// log p(x | stats_c), or E[log p(x | φ_c)] if variational; the marginal log p(x) of an empty
     /// table.
     { judge.score(c, row) } -> std::same_as<Scored>;
     { judge.score_empty(row) } -> std::convertible_to<double>;
-    /// E[log p(x | φ)] given stats_c + r T(x).
-    { judge.rescore(c, row, r, scored) } -> std::convertible_to<double>;
+    /// E[log p(x | φ)] given keep stats_c + r T(x).
+    { judge.rescore(c, row, r, keep, scored) } -> std::convertible_to<double>;
 
     /// At most so many rows pay as a block: fewer, if a touched table is screened by itself for the
     /// rest of it.
@@ -110,7 +113,7 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
     { judge.screen(block, c, c) } -> std::convertible_to<double>;
     /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
     judge.follow_opening(block, c, c);
-    judge.follow(block, c, c, r);
+    judge.follow(block, c, c, r, keep);
     /// Screen about this row from now on, the first of K tables' own centre if there is no row;
     /// whether that helps.
     { family.recentre(c, in) } -> std::convertible_to<bool>;

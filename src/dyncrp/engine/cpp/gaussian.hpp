@@ -8,6 +8,7 @@
 //
 // Screening expands |y − μ|² about a reference point near the data, where single precision loses little. When table c
 // takes in r of row n, its mean moves by λ = r/q towards y_n, and so do its inner products with the rest of the block.
+// A table that keeps only k of its statistics also moves by ε = (1 − k) p/q towards the prior mean, with q = p + kn + r.
 #pragma once
 
 #include "family.hpp"
@@ -44,10 +45,10 @@ class Gaussian {
 
     void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
 
-    void absorb(Index c, const Row& row, double r) {
+    void absorb(Index c, const Row& row, double r, double keep) {
         double* stats = stats_.row(c);
-        stats[0] += r;
-        for (Index d = 0; d < D_; ++d) stats[1 + d] += r * row.z[d];
+        stats[0] = keep * stats[0] + r;
+        for (Index d = 0; d < D_; ++d) stats[1 + d] = keep * stats[1 + d] + r * row.z[d];
         refresh(c);
     }
 
@@ -65,15 +66,24 @@ class Gaussian {
         return log_empty_ - half_empty_ * sum_of<double>(D_, [&](Index d) { return row.y[d] * row.y[d]; });
     }
 
-    double rescore(Index c, const Row&, double r, const Scored& scored) const {
-        const double q = p_ + stats_.row(c)[0], shrink = q / (q + r);
-        return log_normalizer_ - 0.5 * static_cast<double>(D_) / (q + r) - 0.5 * shrink * shrink * scored.aux;
+    double rescore(Index c, const Row& row, double r, double keep, const Scored& scored) const {
+        const double *mean = mean_.row(c), n = stats_.row(c)[0], q = p_ + keep * n + r;
+        const double shrink = keep * (p_ + n) / q, pull = (1.0 - keep) * p_ / q;
+        double square = shrink * shrink * scored.aux;
+        if (pull > 0.0) {
+            square = sum_of<double>(D_, [&](Index d) {
+                const double gap = shrink * (row.y[d] - mean[d]) + pull * row.y[d];
+                return gap * gap;
+            });
+        }
+        return log_normalizer_ - 0.5 * static_cast<double>(D_) / q - 0.5 * square;
     }
 
     Index screen_width() const { return D_; }
 
     void prepare(Block& block) const {
         const double* reference = reference_.data();
+        block.prior.clear();
         for (Index m = 0; m < block.size; ++m) {
             const double* y = block.rows[static_cast<std::size_t>(m)].y;
             float* row = block.coordinates.data() + m * D_;
@@ -133,25 +143,30 @@ class Gaussian {
 
     void follow_opening(Block& block, Index m, Index c) const {
         if (one_by_one(block)) return;
-        // An empty table's mean is 0, seen from the reference point; beyond single precision it is never screened out.
+        // Beyond single precision an empty table is never screened out.
+        const double* prior = with_empty_table(block);
         for (Index later = m + 1; later < block.size; ++later) {
-            const float* row = block.coordinates.data() + later * D_;
-            const double prior =
-                -sum_of<double>(D_, [&](Index d) { return row[d] * reference_[static_cast<std::size_t>(d)]; });
             block.opened[static_cast<std::size_t>(later * block.size + c - block.n_tables)] =
-                std::abs(prior) < HUGE_SQUARE ? static_cast<float>(prior) : 0.0F;
+                std::abs(prior[later]) < HUGE_SQUARE ? static_cast<float>(prior[later]) : 0.0F;
         }
     }
 
-    void follow(Block& block, Index m, Index c, double r) const {
+    void follow(Block& block, Index m, Index c, double r, double keep) const {
         if (one_by_one(block)) return;
-        const float move = static_cast<float>(r / (p_ + stats_.row(c)[0])), keep = 1.0F - move;
+        const double q = p_ + stats_.row(c)[0], pull = (1.0 - keep) * p_ / q;
+        const float move = static_cast<float>(r / q), rest = 1.0F - move - static_cast<float>(pull);
         const float* gram = block.gram.data() + m * block.size;
         const bool old = c < block.n_tables;
         float* product = old ? block.products.data() + c : block.opened.data() + c - block.n_tables;
         const Index step = old ? block.n_tables : block.size;
         for (Index later = m + 1; later < block.size; ++later) {
-            product[later * step] = keep * product[later * step] + move * gram[later];
+            product[later * step] = rest * product[later * step] + move * gram[later];
+        }
+        if (pull == 0.0) return;
+        const double* prior = with_empty_table(block);
+        for (Index later = m + 1; later < block.size; ++later) {
+            const double pulled = pull * prior[later];
+            if (std::abs(pulled) < HUGE_SQUARE) product[later * step] += static_cast<float>(pulled);
         }
     }
 
@@ -180,6 +195,16 @@ class Gaussian {
         float total = 0.0F;
         for (int d = 0; d < N; ++d) total += left[d] * right[d];
         return total;
+    }
+
+    /// The inner products of the block's rows with an empty table, whose mean is 0, seen from the reference point.
+    const double* with_empty_table(Block& block) const {
+        for (Index m = static_cast<Index>(block.prior.size()); m < block.size; ++m) {
+            const float* row = block.coordinates.data() + m * D_;
+            block.prior.push_back(
+                -sum_of<double>(D_, [&](Index d) { return row[d] * reference_[static_cast<std::size_t>(d)]; }));
+        }
+        return block.prior.data();
     }
 
     /// Whether inner products are cheaper one by one than as a matrix product with its corrections.

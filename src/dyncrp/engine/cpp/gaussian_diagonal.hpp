@@ -43,10 +43,10 @@ class GaussianDiagonal {
 
     void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
 
-    void absorb(Index c, const Row& row, double r) {
+    void absorb(Index c, const Row& row, double r, double keep) {
         double* stats = stats_.row(c);
-        stats[0] += r;
-        for (Index d = 0; d < D_; ++d) stats[1 + d] += r * row.z[d];
+        stats[0] = keep * stats[0] + r;
+        for (Index d = 0; d < D_; ++d) stats[1 + d] = keep * stats[1 + d] + r * row.z[d];
         refresh(c);
     }
 
@@ -64,12 +64,13 @@ class GaussianDiagonal {
         return log_empty_ - 0.5 * sum_of<double>(D_, [&](Index d) { return gain[d] * row.y[d] * row.y[d]; });
     }
 
-    double rescore(Index c, const Row& row, double r, const Scored&) const {
+    double rescore(Index c, const Row& row, double r, double keep, const Scored&) const {
         const double *mean = mean_.row(c), n = stats_.row(c)[0];
         return log_normalizer_ - 0.5 * sum_of<double>(D_, [&](Index d) {
-                                     const double q = p_[static_cast<std::size_t>(d)] + n;
-                                     const double gap = q / (q + r) * (row.y[d] - mean[d]);
-                                     return gap * gap + 1.0 / (q + r);
+                                     const double p = p_[static_cast<std::size_t>(d)], q = p + keep * n + r;
+                                     const double shrink = keep * (p + n) / q, pull = (1.0 - keep) * p / q;
+                                     const double gap = shrink * (row.y[d] - mean[d]) + pull * row.y[d];
+                                     return gap * gap + 1.0 / q;
                                  });
     }
 
@@ -116,7 +117,7 @@ class GaussianDiagonal {
     }
 
     void follow_opening(Block&, Index, Index) const {}
-    void follow(Block& block, Index, Index c, double) const { block.touch(c); }
+    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
 
     bool recentre(Index K, const double* y) {
         std::copy_n(y != nullptr ? y : mean_.row(0), D_, reference_.begin());

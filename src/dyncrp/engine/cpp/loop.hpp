@@ -196,8 +196,9 @@ class Pass {
             for (std::size_t j = 0; j < work_.candidates.size(); ++j) {
                 Candidate& candidate = work_.candidates[j];
                 if (iteration > 0) {
+                    const double r = candidate.responsibility / norm;
                     candidate.scored.log_likelihood =
-                        family_.rescore(work_.places[j], row, candidate.responsibility / norm, candidate.scored);
+                        family_.rescore(work_.places[j], row, r, rules_.keep(r), candidate.scored);
                 }
                 top = std::max(top, candidate.score());
             }
@@ -271,10 +272,10 @@ class Pass {
         double seated = 0.0;
         for (std::size_t j = 0; j < work_.places.size(); ++j) {
             const Index c = work_.places[j];
-            const double r = work_.shares[j];
+            const double r = work_.shares[j], keep = rules_.keep(r);
             blind = blind || (c < K && work_.block.screened[static_cast<std::size_t>(c)] == INF32);
-            family_.absorb(c, row, r);
-            family_.follow(work_.block, m, c, r);
+            family_.absorb(c, row, r, keep);
+            family_.follow(work_.block, m, c, r, keep);
             seats_.seat(c, r, work_.frame);
             seated += r;
         }

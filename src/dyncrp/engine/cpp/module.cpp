@@ -433,12 +433,12 @@ NB_MODULE(loop, module) {
         .def(
             "__init__",
             [](Rules* rules, double alpha, bool variational, bool posterior, Index n_iter, double new_table_threshold,
-               Index max_tables, double prune_below, bool clip) {
-                new (rules)
-                    Rules{alpha, variational, posterior, n_iter, new_table_threshold, max_tables, prune_below, clip};
+               Index max_tables, double prune_below, bool clip, double memory) {
+                new (rules) Rules{alpha,      variational, posterior, n_iter, new_table_threshold,
+                                  max_tables, prune_below, clip,      memory};
             },
             nb::kw_only(), "alpha"_a, "variational"_a, "posterior"_a, "n_iter"_a, "new_table_threshold"_a,
-            "max_tables"_a, "prune_below"_a, "clip"_a);
+            "max_tables"_a, "prune_below"_a, "clip"_a, "memory"_a);
     nb::class_<Coordinates::Settings>(module, "Coordinates")
         .def(
             "__init__",

@@ -8,7 +8,8 @@
 //     variational:  −½ Σ_d log π + log B_d − ψ(a) + 2a/B_d (y_d − μ_d)² + 1/q_d              (and −Σ log σ₀, both)
 //
 // The scatter Σ r z² − s²/q is not computed as that difference but as a sum of its own, which loses no digits far from
-// the prior mean: an observation of weight r adds r q/(q + r) (z − s/q)² to it, with q and s as they were before.
+// the prior mean: an observation of weight r adds r q/(q + r) (z − s/q)² to it, with q and s as they were before. Of a
+// table that keeps only k of its statistics, with f = p + kn, it becomes k scatter + k (1 − k) p/f s²/q.
 //
 // Screening uses that Π_d (1 + z_d) ≥ Π_g (1 + Σ_{d in g} z_d) for groups g of directions. That leaves one sum of
 // squares a group, a product of (1, y, y²) with the tables' weights as for a known variance, and one logarithm in all,
@@ -61,8 +62,9 @@ class NormalGamma {
         std::fill_n(scatter_.row(c), D_, 0.0);
     }
 
-    void absorb(Index c, const Row& row, double r) {
+    void absorb(Index c, const Row& row, double r, double keep) {
         double *stats = stats_.row(c), *scatter = scatter_.row(c);
+        if (keep < 1.0) fade(c, keep);
         const double n = stats[0];
         stats[0] += r;
         for (Index d = 0; d < D_; ++d) {
@@ -89,17 +91,20 @@ class NormalGamma {
         return log_empty_ - 0.5 * (nu_ + 1.0) * log_of_product([&](Index d) { return gain[d] * row.y[d] * row.y[d]; });
     }
 
-    double rescore(Index c, const Row& row, double r, const Scored&) const {
-        const double n = stats_.row(c)[0], degrees = nu_ + n + r;
+    double rescore(Index c, const Row& row, double r, double keep, const Scored&) const {
+        const double n = stats_.row(c)[0], degrees = nu_ + keep * n + r;
         const double *mean = mean_.row(c), *scatter = scatter_.row(c);
         LogProduct logs;
         double total = 0.0;
         for (Index d = 0; d < D_; ++d) {
             const auto at = static_cast<std::size_t>(d);
-            const double q = p_[at] + n, shrink = q / (q + r), gap = row.y[d] - mean[d];
-            const double B = nu_ + (scatter[d] * inverse_variance_[at] + r * shrink * gap * gap);
+            const double p = p_[at], f = p + keep * n, shrink = f / (f + r);
+            const double left = keep * (p + n) / f;  // of the mean, once the table has faded
+            const double faded = keep * scatter[d] * inverse_variance_[at] + (1.0 - keep) * p * left * mean[d] * mean[d];
+            const double gap = row.y[d] - left * mean[d];
+            const double B = nu_ + (faded + r * shrink * gap * gap);
             logs.take(d, B / degrees);
-            total += degrees / B * (shrink * gap) * (shrink * gap) + 1.0 / (q + r);
+            total += degrees / B * (shrink * gap) * (shrink * gap) + 1.0 / (f + r);
         }
         const double half = 0.5 * degrees, D = static_cast<double>(D_);
         return log_normalizer_ + 0.5 * D * (digamma(half) - std::log(half)) - 0.5 * (total + logs.log());
@@ -188,7 +193,7 @@ class NormalGamma {
     }
 
     void follow_opening(Block&, Index, Index) const {}
-    void follow(Block& block, Index, Index c, double) const { block.touch(c); }
+    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
 
     bool recentre(Index K, const double* y) {
         std::copy_n(y != nullptr ? y : mean_.row(0), D_, reference_.begin());
@@ -290,6 +295,17 @@ class NormalGamma {
         const double product = lane[0];
         if (product < 1e300) return std::log1p(product);
         return sum_of<double>(D_, [&](Index j) { return std::log1p(square(j)); });
+    }
+
+    /// Keep this much of the statistics of table c; the scatter stays a sum of what cannot be negative.
+    void fade(Index c, double keep) {
+        const double *stats = stats_.row(c), *p = p_.data(), n = stats[0];
+        double* scatter = scatter_.row(c);
+        for (Index d = 0; d < D_; ++d) {
+            const double weight = keep * (1.0 - keep) * (p[d] / (p[d] + keep * n));
+            scatter[d] = keep * scatter[d] + weight * stats[1 + d] * (stats[1 + d] / (p[d] + n));
+        }
+        stats_.scale(c, keep);
     }
 
     /// What rounding may make of a sum of squares, in proportion.

@@ -95,6 +95,10 @@ class PerTable {
     const T& operator[](Index c) const { return data_[static_cast<std::size_t>(c)]; }
     Index width() const { return width_; }
 
+    void scale(Index c, T factor) {
+        for (Index j = 0; j < width_; ++j) row(c)[j] *= factor;
+    }
+
     void reserve(Index capacity) { data_.resize(static_cast<std::size_t>(capacity * width_)); }
 
     /// Take out the rows at `places`, which count up; those of the first n that come after them move up.

@@ -23,6 +23,10 @@ struct Rules {
     Index max_tables = 0;      // 0: any number
     double prune_below = 0.0;  // 0: never
     bool clip = true;          // whether an occupancy can be negative before it is clipped
+    double memory = INF;       // how many of its members a table remembers
+
+    /// What is left of a table's statistics when it takes in r of an observation.
+    double keep(double r) const { return 1.0 - r / memory; }
 };
 
 /// What the present time makes of mode states: their readout, and what a customer who comes now adds to them.

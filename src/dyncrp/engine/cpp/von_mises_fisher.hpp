@@ -39,10 +39,10 @@ class VonMisesFisher {
 
     void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
 
-    void absorb(Index c, const Row& row, double r) {
+    void absorb(Index c, const Row& row, double r, double keep) {
         double* stats = stats_.row(c);
-        stats[0] += r;
-        for (Index d = 0; d < D_; ++d) stats[1 + d] += r * row.z[d];
+        stats[0] = keep * stats[0] + r;
+        for (Index d = 0; d < D_; ++d) stats[1 + d] = keep * stats[1 + d] + r * row.z[d];
         refresh(c);
     }
 
@@ -61,13 +61,13 @@ class VonMisesFisher {
 
     double score_empty(const Row&) const { return log_uniform_; }
 
-    double rescore(Index c, const Row& row, double r, const Scored& scored) const {
+    double rescore(Index c, const Row& row, double r, double keep, const Scored& scored) const {
         const double* s = stats_.row(c) + 1;
         const double norm = std::sqrt(sum_of<double>(D_, [&](Index d) {
-            const double total = s[d] + r * row.z[d];
+            const double total = keep * s[d] + r * row.z[d];
             return total * total;
         }));
-        return log_normalizer_ + kappa_ * ratio_over(kappa_ * norm) * kappa_ * (scored.aux + r);
+        return log_normalizer_ + kappa_ * ratio_over(kappa_ * norm) * kappa_ * (keep * scored.aux + r);
     }
 
     Index screen_width() const { return D_; }
@@ -119,14 +119,16 @@ class VonMisesFisher {
         }
     }
 
-    void follow(Block& block, Index m, Index c, double r) const {
+    void follow(Block& block, Index m, Index c, double r, double keep) const {
         if (block.size == 1) return;
-        const float move = static_cast<float>(r * kappa_);
+        const float move = static_cast<float>(r * kappa_), rest = static_cast<float>(keep);
         const float* gram = block.gram.data() + m * block.size;
         const bool old = c < block.n_tables;
         float* product = old ? block.products.data() + c : block.opened.data() + c - block.n_tables;
         const Index step = old ? block.n_tables : block.size;
-        for (Index later = m + 1; later < block.size; ++later) product[later * step] += move * gram[later];
+        for (Index later = m + 1; later < block.size; ++later) {
+            product[later * step] = rest * product[later * step] + move * gram[later];
+        }
     }
 
     bool recentre(Index, const double*) { return false; }
