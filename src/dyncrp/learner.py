@@ -81,7 +81,12 @@ class Learner:
     def config(self) -> dict[str, Any]:
         """Return what a file must say beside ``arrays``, in plain values, families and dynamics."""
         config = {
-            "hyperparameters": {"family": self.family, "dynamics": self.dynamics, "alpha": self.alpha},
+            "hyperparameters": {
+                "family": self.family,
+                "dynamics": self.dynamics,
+                "alpha": self.alpha,
+                "memory": self.engine.model.memory,
+            },
             "n_features": self.engine.n_features,
             "clock": self.clock.value,
         }

@@ -37,8 +37,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Unknown hyperparameters are learnt from the first ``warmup`` rows of the first call (see ``dyncrp.tune``) and then
     stay fixed. A family without arguments, such as ``Gaussian()``, is unknown; so is a dynamics without a timescale,
-    such as ``Exponential()``, a list of dynamics to choose from, and ``alpha=None``. By default everything is unknown.
-    The result then depends on the number of rows in the first call, up to ``warmup``, but not on later calls.
+    such as ``Exponential()``, a list of dynamics to choose from, ``alpha=None`` and ``memory=None``. By default all but
+    the memory, which is infinite, is unknown. The result then depends on the number of rows in the first call, up to
+    ``warmup``, but not on later calls.
 
     Args:
         family: the distribution of the observations of a table, such as ``Gaussian(1.0, 100.0)``. None is
@@ -47,6 +48,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             sums of these are tried. "auto" is None if the family is unknown, and ``Stationary()`` otherwise.
         alpha: how readily new tables open. None is unknown. "auto" is None if the family or the dynamics is unknown,
             and 1 otherwise.
+        memory: how many of its members a table remembers, a number ≥ 2: with each of them it forgets 1/memory of what
+            it knew, so that it can follow a cluster that moves. An infinite memory forgets nothing. None is unknown: a
+            finite one is chosen if the evidence is for it.
         warmup: the number of rows of the first call, at most, from which unknown hyperparameters are learnt.
         resolution: a factor from 1e-6 to 1e6 that divides the variance of clusters, given or learnt. Above 1 gives more
             and narrower clusters, below 1 fewer and wider ones.
@@ -65,7 +69,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             closes.
 
     Attributes:
-        family_, dynamics_, alpha_: the hyperparameters in use, given or learnt; alpha as it is now.
+        family_, dynamics_, alpha_, memory_: the hyperparameters in use, given or learnt; alpha as it is now.
         evidence_: the candidates that were tried to learn unknown hyperparameters, a list of named tuples.
         labels_: (n,) the table id of each row of the last batch.
         responsibilities_: scipy.sparse CSR of the last batch, with a column for each id ever given.
@@ -104,6 +108,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         dynamics: Dynamics | Sequence[Dynamics] | str | None = "auto",
         alpha: float | str | None = "auto",
         *,
+        memory: float | None = math.inf,
         warmup: int = 1000,
         resolution: float = 1.0,
         learn_alpha: bool = False,
@@ -118,6 +123,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.family = family
         self.dynamics = dynamics
         self.alpha = alpha
+        self.memory = memory
         self.warmup = warmup
         self.resolution = resolution
         self.learn_alpha = learn_alpha
@@ -276,6 +282,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def alpha_(self) -> float:
         """What alpha is, as given or learnt."""
         return self._fitted.alpha
+
+    @property
+    def memory_(self) -> float:
+        """How many of its members a table remembers, as given or learnt."""
+        return self.engine_.model.memory
 
     @property
     def n_observations_(self) -> int:

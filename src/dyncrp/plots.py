@@ -309,7 +309,8 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
 
     Left, log evidence against the number of tables while the family was sought: filled if the clusters reproduced well
     enough, hollow if not. Right, the candidates for dynamics and alpha, each
-    dynamics with its best alpha; those without an unknown duration as lines. What was chosen is ringed.
+    dynamics with its best alpha; those without an unknown duration as lines. What was chosen is ringed. Of several
+    memories that were tried, only the chosen one is on the right.
     """
     from matplotlib.figure import Figure
 
@@ -319,7 +320,7 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
         )
     chosen = next(c for c in candidates if c.chosen)
     sought = [c for c in candidates if c.reproducibility == c.reproducibility or c.family != chosen.family]
-    weighed = [c for c in candidates if c.family == chosen.family]
+    weighed = [c for c in candidates if c.family == chosen.family and c.memory == chosen.memory]
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_families(left, sought or weighed, chosen)
@@ -373,5 +374,6 @@ def _draw_dynamics(axis: Axes, weighed: Sequence[Candidate], chosen: Candidate) 
         axis.set_xscale("log")
     axis.set_xlabel("duration τ")
     axis.set_ylabel("log evidence, below the best")
-    axis.set_title(f"dynamics tried; chosen alpha {chosen.alpha:.3g}")
+    memory = "" if chosen.memory == np.inf else f", memory {chosen.memory:g}"
+    axis.set_title(f"dynamics tried; chosen alpha {chosen.alpha:.3g}{memory}")
     axis.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)

@@ -65,6 +65,7 @@ class DynamicalMixture(base.Clusterer):
         alpha: how readily new tables open; the same.
         time_key: the key of the time in x.
         features: the names of all features, in the order of hyperparameters with one entry for each.
+        memory: how many of its members a table remembers; infinite unless set, and None to be learnt.
         warmup: how many observations to learn unknown hyperparameters from.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
         learn_alpha: whether alpha is updated while learning.
@@ -93,6 +94,7 @@ class DynamicalMixture(base.Clusterer):
         *,
         time_key: Hashable = None,
         features: Sequence[Hashable] | None = None,
+        memory: float | None = inf,
         warmup: int = 1000,
         resolution: float = 1.0,
         learn_alpha: bool = False,
@@ -104,6 +106,7 @@ class DynamicalMixture(base.Clusterer):
         self.alpha = alpha
         self.time_key = time_key
         self.features = features
+        self.memory = memory
         self.warmup = warmup
         self.resolution = resolution
         self.learn_alpha = learn_alpha
@@ -114,6 +117,7 @@ class DynamicalMixture(base.Clusterer):
             family,
             dynamics,
             alpha,
+            memory=memory,
             warmup=warmup,
             resolution=resolution,
             learn_alpha=learn_alpha,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,14 +23,16 @@ DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
 )
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
+SHORTEST_MEMORY = 2.0  # with 1, a table would be its latest member and no more
 
 
 class Hyperparameters(NamedTuple):
-    """A family, a dynamics and an alpha, all of them known."""
+    """A family, a dynamics, an alpha and a memory, all of them known."""
 
     family: Family
     dynamics: Dynamics
     alpha: float
+    memory: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class ModelSpec:
     """What the parameters of ``DynamicalMixture`` ask for.
 
     family: perhaps with unknown hyperparameters. dynamics: one, or several to choose from, perhaps with unknown
-    durations. alpha: None if unknown. The rest as for ``DynamicalMixture``.
+    durations. alpha and memory: None if unknown. The rest as for ``DynamicalMixture``.
 
     >>> spec = ModelSpec.resolve(family=None, dynamics="auto", alpha=2.0)
     >>> spec.family, len(spec.dynamics), spec.alpha, spec.given
@@ -47,6 +50,7 @@ class ModelSpec:
     family: Family
     dynamics: tuple[Dynamics, ...]
     alpha: float | None
+    memory: float | None
     rules: Rules
     warmup: int
     resolution: float
@@ -60,6 +64,7 @@ class ModelSpec:
         dynamics: Any = "auto",
         alpha: Any = "auto",
         *,
+        memory: Any = math.inf,
         warmup: Any = 1000,
         resolution: Any = 1.0,
         learn_alpha: Any = False,
@@ -94,6 +99,7 @@ class ModelSpec:
             resolved,
             kinds,
             known_alpha,
+            None if memory is None else check_memory(memory),
             checked,
             whole("warmup", warmup, 2),
             factor,
@@ -109,7 +115,9 @@ class ModelSpec:
         """The hyperparameters, the resolution taken in; None if one is unknown."""
         if self.alpha is None or not self.family.known or len(self.dynamics) > 1 or self.dynamics[0].n_unknown:
             return None
-        return Hyperparameters(self.sharpen(self.family), self.dynamics[0], self.alpha)
+        if self.memory is None:
+            return None
+        return Hyperparameters(self.sharpen(self.family), self.dynamics[0], self.alpha, self.memory)
 
     def sharpen(self, family: Family) -> Family:
         """Return a known family at the resolution that is asked for."""
@@ -130,8 +138,23 @@ class ModelSpec:
 
     def model(self, known: Hyperparameters) -> Model:
         """Return what an engine is told."""
-        family, dynamics, alpha = known
-        return Model(family, dynamics.modes(), positive("alpha", alpha), self.rules, clip=not dynamics.nonnegative)
+        family, dynamics, alpha, memory = known
+        checked = positive("alpha", alpha), self.rules, not dynamics.nonnegative, check_memory(memory)
+        return Model(family, dynamics.modes(), *checked)
+
+
+def check_memory(memory: Any) -> float:
+    """Return how many members a table remembers, as a number.
+
+    >>> check_memory(100), check_memory(math.inf)
+    (100.0, inf)
+    """
+    value = real(memory)
+    if value is None or not value >= SHORTEST_MEMORY:
+        raise ValueError(
+            f"memory must be a number ≥ {SHORTEST_MEMORY:g}, math.inf or None (to be learnt), got {memory!r}"
+        )
+    return value
 
 
 def _resolve_dynamics(given: Any, family_known: bool) -> tuple[Dynamics, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ def tune(
     family: Family | None = None,
     dynamics: Dynamics | Sequence[Dynamics] | None = None,
     alpha: float | None = None,
+    memory: float | None = math.inf,
     warmup: int = 1000,
     resolution: float = 1.0,
     n_jobs: int | None = None,
@@ -37,7 +39,8 @@ def tune(
     """Choose hyperparameters by the evidence of the first ``warmup`` rows of X (n, D), without labels.
 
     What ``DynamicalMixture`` does by itself when it begins with unknown hyperparameters, as a step of its own: the
-    same arguments, where None is unknown. ``dyncrp.plots.evidence`` draws the candidates.
+    same arguments, where None is unknown; the memory is infinite unless told otherwise. ``dyncrp.plots.evidence`` draws
+    the candidates.
 
     >>> import numpy as np, dyncrp
     >>> rng = np.random.default_rng(0)
@@ -46,9 +49,11 @@ def tune(
     >>> model.fit(X).n_tables_
     3
     """
-    spec = ModelSpec.resolve(family, dynamics, alpha, warmup=warmup, resolution=resolution, n_jobs=n_jobs)
+    spec = ModelSpec.resolve(
+        family, dynamics, alpha, memory=memory, warmup=warmup, resolution=resolution, n_jobs=n_jobs
+    )
     spec.check_clock(Clock.of(times))
     rows = spec.family.check(as_observations(X))
     t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
     known, candidates = learn(spec, rows, t)
-    return Tuned(DynamicalMixture(*known), candidates)
+    return Tuned(DynamicalMixture(**known._asdict()), candidates)

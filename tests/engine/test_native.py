@@ -1,6 +1,7 @@
 """The native engine against the law on generated streams, and against its own promises about bits and memory."""
 
 import copy
+import math
 import pickle
 import signal
 import subprocess
@@ -85,11 +86,12 @@ def _no_lower_bounds():
 families = pytest.mark.parametrize("name", FAMILIES)
 assignments = pytest.mark.parametrize("assignment", ["predictive", "variational"])
 table_counts = pytest.mark.parametrize("table_count", ["map", "posterior"])
+memories = pytest.mark.parametrize("memory", [math.inf, 6.5], ids=["remembers", "forgets"])
 
 
-def make_model(family, dynamics=None, alpha=0.83, **rules):
+def make_model(family, dynamics=None, alpha=0.83, memory=math.inf, **rules):
     dynamics = dynamics or Stationary()
-    return Model(family, dynamics.modes(), alpha, Rules(**rules), clip=not dynamics.nonnegative)
+    return Model(family, dynamics.modes(), alpha, Rules(**rules), clip=not dynamics.nonnegative, memory=memory)
 
 
 def make_stream(family, D, n, seed, n_clusters=6):
@@ -164,33 +166,36 @@ def test_which_code_computes_which_family(name):
     alpha=st.floats(0.01, 30.0),
     threshold=st.floats(0.05, 0.99),
     n_iter=st.integers(1, 4),
+    memory=st.sampled_from([math.inf, 2.0, 7.5, 40.0]),
 )
-def test_generated_streams(name, dynamics, assignment, table_count, seed, alpha, threshold, n_iter):
+def test_generated_streams(name, dynamics, assignment, table_count, seed, alpha, threshold, n_iter, memory):
     # The posterior over table counts at a low threshold is chaotic: moving the input of the law by 1e-14 moves its
     # labels within 200 rows. Engines can only be compared before that.
     n = 40 if table_count == "posterior" else 70
     family, D, _ = FAMILIES[name]
     X, times = make_stream(family, D, n, seed)
     rules = {"assignment": assignment, "table_count": table_count, "n_iter": n_iter, "new_table_threshold": threshold}
-    assert_obeys_the_law(make_model(family, DYNAMICS[dynamics], alpha, **rules), X, times)
+    assert_obeys_the_law(make_model(family, DYNAMICS[dynamics], alpha, memory, **rules), X, times)
 
 
 @pytest.mark.slow
+@memories
 @assignments
 @pytest.mark.parametrize("kappa", [0.0, 5.0, 500.0])
 @pytest.mark.parametrize("D", [2, 3, 8, 70])
-def test_directions_of_any_dimension_and_concentration(D, kappa, assignment):
+def test_directions_of_any_dimension_and_concentration(D, kappa, assignment, memory):
     family = VonMisesFisher(kappa)
     X, times = make_stream(VonMisesFisher(max(kappa, 1.0)), D, 100, seed=D)
     X[60:] = directions(40, D, seed=1)  # not of the clusters: opposite to some, between others
-    model = make_model(family, Exponential(40.0), 0.37, assignment=assignment, new_table_threshold=0.21)
+    model = make_model(family, Exponential(40.0), 0.37, memory, assignment=assignment, new_table_threshold=0.21)
     assert_obeys_the_law(model, X, times)
 
 
+@memories
 @assignments
 @pytest.mark.parametrize("D", [1, 7, 8, 9, 33])
 @pytest.mark.parametrize("name", ["gaussian", "gaussian-diagonal", "unknown-variance", "bernoulli"])
-def test_any_number_of_features(name, D, assignment):
+def test_any_number_of_features(name, D, assignment, memory):
     family = {
         "gaussian": Gaussian(1.3, 40.0),
         "gaussian-diagonal": Gaussian(1.3, np.linspace(10.0, 60.0, D) if D > 1 else 40.0),
@@ -198,7 +203,7 @@ def test_any_number_of_features(name, D, assignment):
         "bernoulli": Bernoulli(0.3, 0.4),
     }[name]
     X, times = make_stream(family, D, 120, seed=D)
-    assert_obeys_the_law(make_model(family, Exponential(50.0), assignment=assignment), X, times)
+    assert_obeys_the_law(make_model(family, Exponential(50.0), memory=memory, assignment=assignment), X, times)
 
 
 @pytest.mark.slow
@@ -266,14 +271,15 @@ MANY = {
     threshold=st.floats(0.3, 0.9),
     max_tables=st.sampled_from([None, 1, 2, 5, 40]),
     prune_below=st.sampled_from([0.0, 1e-3, 0.2, 3.0]),
+    memory=st.sampled_from([math.inf, 5.0]),
 )
 def test_generated_streams_of_tables_that_close(
-    name, dynamics, assignment, seed, alpha, threshold, max_tables, prune_below
+    name, dynamics, assignment, seed, alpha, threshold, max_tables, prune_below, memory
 ):
     family, D, _ = FAMILIES[name]
     X, times = make_stream(family, D, 90, seed, n_clusters=12)
     rules = {"new_table_threshold": threshold, "max_tables": max_tables, "prune_below": prune_below}
-    model = make_model(family, DYNAMICS[dynamics], alpha, assignment=assignment, **rules)
+    model = make_model(family, DYNAMICS[dynamics], alpha, memory, assignment=assignment, **rules)
     _, engine = assert_obeys_the_law(model, X, times)
     assert max_tables is None or engine.n_tables <= max_tables
 
@@ -282,15 +288,16 @@ CLOSING = {"max_tables": 70, "prune_below": 0.004}
 
 
 @pytest.mark.slow
+@memories
 @assignments
 @pytest.mark.parametrize("name", MANY)
-def test_many_tables_close_in_order_and_however_the_stream_is_cut(name, assignment):
+def test_many_tables_close_in_order_and_however_the_stream_is_cut(name, assignment, memory):
     family, D = MANY[name]
     rng = np.random.default_rng(3)
     # Visits wander through 200 places: some close at the limit, others for want of visits, some come back as new.
     X = distinct_rows(name, D, 200, seed=0)[(np.arange(700) // 2 + rng.integers(0, 60, 700)) % 200]
     times = np.arange(700.0)
-    model = make_model(family, Exponential(20.0), assignment=assignment, **CLOSING)
+    model = make_model(family, Exponential(20.0), memory=memory, assignment=assignment, **CLOSING)
     _, engine = assert_obeys_the_law(model, X, times)
     assert engine.n_opened > 200
     whole, report = run_in_pieces(model, X, times, [])
@@ -504,25 +511,27 @@ def test_those_who_ask_while_another_thread_learns_wait_and_get_one_state(name):
 
 
 @pytest.mark.slow
+@memories
 @assignments
 @pytest.mark.parametrize("name", MANY)
-def test_tables_open_inside_a_block_and_past_the_first_capacity(name, assignment):
+def test_tables_open_inside_a_block_and_past_the_first_capacity(name, assignment, memory):
     family, D = MANY[name]
     rows = distinct_rows(name, D, 150, seed=0)
     order = np.concatenate([np.arange(150), np.random.default_rng(1).integers(150, size=150)])
-    model = make_model(family, Exponential(1e4), assignment=assignment)
+    model = make_model(family, Exponential(1e4), memory=memory, assignment=assignment)
     _, engine = assert_obeys_the_law(model, rows[order], np.arange(300.0))
     assert engine.n_tables > 2 * FIRST_CAPACITY
 
 
+@memories
 @assignments
 @pytest.mark.parametrize("name", MANY)
-def test_a_table_that_grows_fast_within_a_block(name, assignment):
+def test_a_table_that_grows_fast_within_a_block(name, assignment, memory):
     # It opens in the last row of a block of 32 and takes in all of the next: the screening must follow it.
     family, D = MANY[name]
     one, other = distinct_rows(name, D, 2, seed=0)
     X = np.array([one] * 31 + [other] * 33)
-    _, engine = assert_obeys_the_law(make_model(family, assignment=assignment), X, np.arange(64.0))
+    _, engine = assert_obeys_the_law(make_model(family, memory=memory, assignment=assignment), X, np.arange(64.0))
     assert engine.n_tables == 2
 
 
@@ -546,11 +555,12 @@ def test_many_responsibilities_a_row(name):
 
 
 @pytest.mark.slow
+@memories
 @pytest.mark.parametrize("name", FAMILIES)
-def test_long_streams(name):
+def test_long_streams(name, memory):
     family, D, _ = FAMILIES[name]
     X, times = make_stream(family, D, 500, seed=7, n_clusters=12)
-    assert_obeys_the_law(make_model(family, DYNAMICS["sticky"]), X, times)
+    assert_obeys_the_law(make_model(family, DYNAMICS["sticky"], memory=memory), X, times)
 
 
 def test_room_doubles_and_is_then_enough():
@@ -603,28 +613,30 @@ def test_far_from_the_origin_and_from_the_prior_mean(name):
 
 
 @pytest.mark.slow
+@memories
 @pytest.mark.parametrize("outlier", [1e6, 1e16, 1e21, 1e100])
 @pytest.mark.parametrize("first", [0, 20], ids=["first", "later"])
 @recentred
-def test_isolated_outliers(name, first, outlier):
+def test_isolated_outliers(name, first, outlier, memory):
     family, D = RECENTRED[name]
     X, times = make_stream(family, D, 80, seed=9)
     X[[first, first + 1, 50]] = outlier
     X[60, 0] = -outlier
-    assert_obeys_the_law(make_model(family, Exponential(50.0)), X, times)
+    assert_obeys_the_law(make_model(family, Exponential(50.0), memory=memory), X, times)
 
 
 @pytest.mark.slow
+@memories
 @pytest.mark.parametrize("distance", [1e5, 1e10, 1e15, 1e16])
 @pytest.mark.parametrize("prior_variance", [0.01, 3.0, 1e6])
 @recentred
-def test_a_wide_cluster_far_away(name, prior_variance, distance):
+def test_a_wide_cluster_far_away(name, prior_variance, distance, memory):
     # Tables and rows on both sides of the largest square that single precision is trusted with.
     narrow, D = RECENTRED[name]
     family = replace(narrow, prior_variance=prior_variance * np.asarray(narrow.prior_variance))
     X = distance / np.sqrt(D) * (1.0 + 0.01 * np.random.default_rng(0).normal(size=(60, D)))
     X[0] = 0.0
-    assert_obeys_the_law(make_model(family), X, np.arange(60.0))
+    assert_obeys_the_law(make_model(family, memory=memory), X, np.arange(60.0))
 
 
 EXTREME = {
@@ -637,15 +649,16 @@ EXTREME = {
 }
 
 
+@memories
 @assignments
 @pytest.mark.parametrize("far", [1.0, 1e5, 1e40])
 @pytest.mark.parametrize("name", EXTREME)
-def test_extreme_variances(name, far, assignment):
+def test_extreme_variances(name, far, assignment, memory):
     # The square of a precision of 1e200 is no number.
     family = EXTREME[name]
     X = np.array([[0.0, 0.0], [1.0, 0.1], [0.0, 0.2], [far, 0.1], [-far, 0.1], [far, 0.3], [0.0, -0.2]])
     X *= np.sqrt(family.variance)
-    assert_obeys_the_law(make_model(family, assignment=assignment), family.check(X), np.arange(7.0))
+    assert_obeys_the_law(make_model(family, memory=memory, assignment=assignment), family.check(X), np.arange(7.0))
 
 
 def test_a_mean_that_hardly_varies_in_one_feature():
@@ -928,11 +941,14 @@ def crowded(name):
     return family, X, times
 
 
+@memories
 @assignments
 @families
-def test_bits_do_not_depend_on_how_a_stream_is_cut(name, assignment):
+def test_bits_do_not_depend_on_how_a_stream_is_cut(name, assignment, memory):
     family, X, times = crowded(name)
-    model = make_model(family, DYNAMICS["sum-of-products"], 3.1, assignment=assignment, new_table_threshold=0.23)
+    model = make_model(
+        family, DYNAMICS["sum-of-products"], 3.1, memory, assignment=assignment, new_table_threshold=0.23
+    )
     whole, report = run_in_pieces(model, X, times, [])
     assert whole.n_tables > 20
 
@@ -948,13 +964,14 @@ def test_bits_do_not_depend_on_how_a_stream_is_cut(name, assignment):
         check([7], block=size)
 
 
+@memories
 @recentred
-def test_bits_do_not_depend_on_the_reference_point(name):
+def test_bits_do_not_depend_on_the_reference_point(name, memory):
     # The first row lies so far out that screening about it is blunt, until the reference point moves.
     family, D = RECENTRED[name]
     X, times = make_stream(family, D, 200, seed=20)
     X[0] += 1e4
-    model = make_model(family, Exponential(60.0))
+    model = make_model(family, Exponential(60.0), memory=memory)
     results = []
     for patience in (10, 10**9):
         for cuts in ([], np.arange(1, 200)):
@@ -965,11 +982,12 @@ def test_bits_do_not_depend_on_the_reference_point(name):
     assert_obeys_the_law(model, X, times)
 
 
+@memories
 @pytest.mark.parametrize("name", MANY)
-def test_one_observation_at_a_time_gives_the_same_bits(name):
+def test_one_observation_at_a_time_gives_the_same_bits(name, memory):
     family, D = MANY[name]
     X = np.repeat(distinct_rows(name, D, 150, seed=0), 2, axis=0)
-    model = make_model(family, Exponential(100.0))
+    model = make_model(family, Exponential(100.0), memory=memory)
     whole, report = run_in_pieces(model, X, np.arange(300.0), [])
     engine = NativeEngine(model, D)
     steps = [engine.run_one(x, float(t)) for t, x in enumerate(X)]
@@ -1021,7 +1039,7 @@ def unpickled(engine):
 @families
 def test_a_copy_goes_on_bit_for_bit(name, assignment, twin):
     family, X, times = crowded(name)
-    model = make_model(family, DYNAMICS["product"], assignment=assignment, table_count="posterior")
+    model = make_model(family, DYNAMICS["product"], 0.83, 20.0, assignment=assignment, table_count="posterior")
     engine, _ = run_in_pieces(model, X[:130], times[:130], [])
     other = twin(engine)
     at_the_cut = engine.arrays()
@@ -1063,13 +1081,14 @@ def continued(source, kind):
 
 
 @pytest.mark.slow
+@memories
 @table_counts
 @assignments
 @families
-def test_what_one_engine_wrote_the_other_reads(name, assignment, table_count):
+def test_what_one_engine_wrote_the_other_reads(name, assignment, table_count, memory):
     family, X, times = crowded(name)
     X, times = X[:160], times[:160]
-    model = make_model(family, DYNAMICS["fast-and-slow"], assignment=assignment, table_count=table_count)
+    model = make_model(family, DYNAMICS["fast-and-slow"], 0.83, memory, assignment=assignment, table_count=table_count)
     law, engine = LawEngine(model, X.shape[1]), NativeEngine(model, X.shape[1])
     for begin, kinds in (
         (0, (LawEngine, NativeEngine)),
@@ -1087,10 +1106,13 @@ def test_what_one_engine_wrote_the_other_reads(name, assignment, table_count):
     assert engine.log_evidence == pytest.approx(law.log_evidence, rel=1e-12)
 
 
+@memories
 @families
-def test_the_arrays_have_the_laws_names_and_meaning(name):
+def test_the_arrays_have_the_laws_names_and_meaning(name, memory):
     family, X, times = crowded(name)
-    law, engine = assert_obeys_the_law(make_model(family, DYNAMICS["product"], max_tables=12), X[:100], times[:100])
+    law, engine = assert_obeys_the_law(
+        make_model(family, DYNAMICS["product"], memory=memory, max_tables=12), X[:100], times[:100]
+    )
     expected, arrays = law.arrays(), engine.arrays()
     assert arrays.keys() - expected.keys() <= {"mode_total", "scatter", "misses"}
     for key in expected.keys() - {"mode_states", "mode_time"}:
@@ -1099,16 +1121,17 @@ def test_the_arrays_have_the_laws_names_and_meaning(name):
         assert arrays[key].shape == expected[key].shape
 
 
+@memories
 @assignments
 @pytest.mark.parametrize(
     "family",
     [Gaussian(1.3, 40.0, 0.5), NormalGamma(1.3, 40.0, 6.0, 0.5), Bernoulli(0.3, 0.45)],
     ids=lambda f: type(f).__name__,
 )
-def test_more_features_are_as_the_law_has_them(family, assignment):
+def test_more_features_are_as_the_law_has_them(family, assignment, memory):
     X, times = make_stream(family, 5, 80, seed=31)
     X[:50, 3:] = 0.0
-    model = make_model(family, Exponential(40.0), assignment=assignment)
+    model = make_model(family, Exponential(40.0), memory=memory, assignment=assignment)
     law, engine, whole = LawEngine(model, 3), NativeEngine(model, 3), NativeEngine(model, 5)
     for one in (law, engine):
         one.run(np.ascontiguousarray(X[:50, :3]), times[:50])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
             "family": repr(model.family_),
             "dynamics": repr(model.dynamics_),
             "alpha": model.alpha_,
+            **({"memory": model.memory_} if model.memory_ < math.inf else {}),  # JSON has no infinite number
             "features": model.n_features_in_,
             "observations": model.n_observations_,
             "times": model.clock_,
@@ -60,7 +62,8 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
         facts["largest_tables"] = [
             {"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order
         ]
-        facts["options_to_paste"] = as_options(model.family_, model.dynamics_, model.alpha_, **changed_settings(model))
+        learnt = model.family_, model.dynamics_, model.alpha_, model.memory_
+        facts["options_to_paste"] = as_options(*learnt, **changed_settings(model))
     return facts
 
 

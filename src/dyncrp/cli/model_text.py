@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import fields
@@ -14,22 +15,28 @@ from dyncrp.dynamics import Dynamics
 from dyncrp.dynamics.text import parse_dynamics
 from dyncrp.families import FAMILIES, Family
 from dyncrp.mixture import DynamicalMixture
-from dyncrp.spec import ModelSpec
+from dyncrp.spec import SHORTEST_MEMORY, ModelSpec, check_memory
 
 FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
 MOST_NUMBERS_SHOWN = 10  # of a vector
-WITH_OWN_OPTION = ("family", "dynamics", "alpha")  # parameters that --set does not set
+WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
 WORDS = {"true": True, "false": False, "none": None}  # values of settings that are not what they spell
 
 
 def parse_model(
-    family: str | None, dynamics: Sequence[str], alpha: float | None, settings: Sequence[str], *, units: bool = True
+    family: str | None,
+    dynamics: Sequence[str],
+    alpha: float | None,
+    settings: Sequence[str],
+    memory: str | None = None,
+    *,
+    units: bool = True,
 ) -> DynamicalMixture:
     """Return the model that a command line describes; what is not given is unknown, to be learnt.
 
     family: a name in ``FAMILIES``, in upper or lower case. dynamics: none, one, or several to choose from. settings:
     "name=value", of the family or else of ``DynamicalMixture``. A value is a number, a word, a vector "1,2" or a matrix
-    "1,2;3,4".
+    "1,2;3,4". memory: a number, "inf", or "auto" to learn it; infinite if not given.
 
     >>> parse_model("gaussian", ["exponential(20)"], 1.0, ["variance=1,2", "prior_variance=100", "warmup=500"])
     DynamicalMixture(alpha=1.0, dynamics=Exponential(timescale=20.0),
@@ -56,13 +63,23 @@ def parse_model(
         given[name] = _parse_setting(name, value)
     chosen = kind(**{name: given.pop(name) for name in of_family if name in given})
     kernels = [parse_dynamics(text, units=units) for text in dynamics]
-    model = DynamicalMixture(chosen, kernels[0] if len(kernels) == 1 else kernels or None, alpha, **given)
+    kernel = kernels[0] if len(kernels) == 1 else kernels or None
+    model = DynamicalMixture(chosen, kernel, alpha, memory=_parse_memory(memory), **given)
     ModelSpec.resolve(**model.get_params(deep=False))  # refuses what does not fit together
     return model
 
 
+def _parse_memory(text: str | None) -> float | None:
+    if text is None or text.lower() == "auto":
+        return math.inf if text is None else None
+    try:
+        return check_memory(float(text))
+    except ValueError:
+        raise ValueError(f"--memory must be a number ≥ {SHORTEST_MEMORY:g}, inf or auto, got {text!r}") from None
+
+
 def changed_settings(model: DynamicalMixture) -> dict[str, Any]:
-    """Return the parameters of a model, other than family, dynamics and alpha, that are not the defaults.
+    """Return the parameters of a model that --set sets and that are not the defaults.
 
     The resolution is left out: the family that was learnt has it already.
 
@@ -78,7 +95,9 @@ def changed_settings(model: DynamicalMixture) -> dict[str, Any]:
     }
 
 
-def as_options(family: Family, dynamics: Dynamics, alpha: float, **settings: Any) -> list[str]:
+def as_options(
+    family: Family, dynamics: Dynamics, alpha: float, memory: float = math.inf, **settings: Any
+) -> list[str]:
     """Return the options of a command line that describe a model, for ``parse_model`` to read.
 
     settings: as ``changed_settings`` returns them.
@@ -90,10 +109,11 @@ def as_options(family: Family, dynamics: Dynamics, alpha: float, **settings: Any
     """
     values = {name: _format_setting(value) for name, value in _hyperparameters(family).items()} | settings
     given = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
-    return ["--family", type(family).__name__, *given, "--dynamics", repr(dynamics), "--alpha", repr(alpha)]
+    told = ["--family", type(family).__name__, *given, "--dynamics", repr(dynamics), "--alpha", repr(alpha)]
+    return told if memory == math.inf else [*told, "--memory", repr(memory)]
 
 
-def as_python(family: Family, dynamics: Dynamics, alpha: float, **settings: Any) -> str:
+def as_python(family: Family, dynamics: Dynamics, alpha: float, memory: float = math.inf, **settings: Any) -> str:
     """Return the line of Python that makes a model, in full.
 
     >>> from dyncrp import Exponential, Gaussian
@@ -102,6 +122,7 @@ def as_python(family: Family, dynamics: Dynamics, alpha: float, **settings: Any)
      Exponential(timescale=2.0), 0.5)'
     """
     values = ", ".join(f"{name}={np.asarray(value).tolist()!r}" for name, value in _hyperparameters(family).items())
+    settings = settings if memory == math.inf else {"memory": memory} | settings
     rest = "".join(f", {name}={value!r}" for name, value in settings.items())
     return f"DynamicalMixture({type(family).__name__}({values}), {dynamics!r}, {alpha!r}{rest})"
 
@@ -125,6 +146,12 @@ def brief_dynamics(dynamics: Dynamics) -> str:
     '0.999 * Exponential(timescale=1234.57) + 0.001 * Stationary()'
     """
     return _round(repr(dynamics))
+
+
+def brief_model(model: DynamicalMixture) -> str:
+    """Return what a fitted model uses as one line to look at: family, dynamics, alpha, and a finite memory."""
+    memory = "" if model.memory_ == math.inf else f", memory {model.memory_:.6g}"
+    return f"{brief(model.family_)}, {brief_dynamics(model.dynamics_)}, alpha {model.alpha_:.6g}{memory}"
 
 
 def _round(text: str) -> str:

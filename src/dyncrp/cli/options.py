@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli or von_mises_fisher."
+MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
 _input = partial(typer.Option, rich_help_panel="Input")
@@ -145,18 +146,20 @@ class ModelOptions:
     family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="gaussian")] = None
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
     alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
+    memory: Annotated[str | None, _model(help=MEMORY_HELP, show_default="inf")] = None
     settings: Annotated[list[str] | None, _model("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)] = None
 
     @property
     def given(self) -> bool:
         """Whether any of them is given."""
-        return bool(self.family or self.dynamics or self.alpha is not None or self.settings)
+        return bool(self.family or self.dynamics or self.alpha is not None or self.memory or self.settings)
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""
         from dyncrp.cli.model_text import parse_model
 
-        return parse_model(self.family, self.dynamics or [], self.alpha, self.settings or [], units=units)
+        given = self.family, self.dynamics or [], self.alpha, self.settings or [], self.memory
+        return parse_model(*given, units=units)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dyncrp import plots
 from dyncrp.checks import Clock
 from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import count, refuse, report_errors, say
-from dyncrp.cli.model_text import brief, brief_dynamics
+from dyncrp.cli.model_text import brief_model
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.io.files import FileError
@@ -52,7 +52,7 @@ def run_file(
     if checkpointing.checkpoint is not None and is_pipe(target.output):
         refuse("--checkpoint needs --output FILE: a run that writes to a pipe cannot be resumed")
     if model is not None and model_options.given:
-        refuse("--model has its own family, dynamics, alpha and settings: do not give them again")
+        refuse("--model has its own family, dynamics, alpha, memory and settings: do not give them again")
     options = _options_to_compare(format, output_format, selection, model_options)
     with report_errors():  # before signals wait for the current chunk
         start = model_options.parse(units=source.time_column is not None)
@@ -94,7 +94,7 @@ def _options_to_compare(
     """Return the options that must be the same when a run is resumed, as plain values."""
     values = {"format": format, **vars(selection), "output_format": output_format}
     values |= {"family": model_options.family, "dynamics": model_options.dynamics or [], "alpha": model_options.alpha}
-    values |= {"set": sorted(model_options.settings or [])}
+    values |= {"memory": model_options.memory, "set": sorted(model_options.settings or [])}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {"--" + name.replace("_", "-"): value for name, value in plain.items()}
 
@@ -168,7 +168,7 @@ def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
         model = job.model
         opened = f" open, of {model.n_opened_:,} opened" if model.n_opened_ > model.n_tables_ else ""
         say(f"{count(model.n_tables_, 'table')}{opened}, log evidence {model.log_evidence_:.1f}", quiet=quiet)
-        say(f"{brief(model.family_)}, {brief_dynamics(model.dynamics_)}, alpha {model.alpha_:.6g}", quiet=quiet)
+        say(brief_model(model), quiet=quiet)
     if job.n_bad:
         if not job.n_rows:
             raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")

@@ -48,13 +48,14 @@ def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | No
                     family=wanted.family,
                     dynamics=wanted.dynamics,  # type: ignore[arg-type]
                     alpha=wanted.alpha,  # type: ignore[arg-type]
+                    memory=wanted.memory,
                     warmup=wanted.warmup,
                     resolution=wanted.resolution,
                     n_jobs=wanted.n_jobs,
                 )
             except ValueError as error:
                 raise FileError(f"{reader.name}: {error}") from error
-        learnt = model.family, model.dynamics, model.alpha
+        learnt = model.family, model.dynamics, model.alpha, model.memory
         settings = changed_settings(wanted)
         command = ["dyncrp", "run", *source.as_arguments(), *as_options(*learnt, **settings)]  # type: ignore[arg-type]
         if max(map(len, command)) > LONGEST_ARGUMENT:

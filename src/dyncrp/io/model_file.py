@@ -25,6 +25,7 @@ FORMAT = "dyncrp-model"
 VERSION = 1
 DEEPEST = 200  # how deeply values may nest, well before Python's recursion limit
 MOST_IN_HEADER = 100  # numbers of one hyperparameter; more of them make an array of their own
+INFINITY = {"number": "inf"}  # how an infinite number is written
 DTYPES = ("<f8", "<c16", "<i8", "|u1")  # of the arrays in a file, whatever the machine
 
 
@@ -140,6 +141,8 @@ def _to_plain(value: Any, arrays: dict[str, NDArray[Any]], path: tuple[str, ...]
         return [_to_plain(entry, arrays, (*path, str(at))) for at, entry in enumerate(value)]
     if isinstance(value, np.generic):
         value = float(value) if isinstance(value, np.floating) else value.item()
+    if value == math.inf:  # JSON has no word for it
+        return dict(INFINITY)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise ValueError(
@@ -155,6 +158,8 @@ def _from_plain(value: Any, arrays: dict[str, NDArray[Any]], depth: int = 0) -> 
     if isinstance(value, dict):
         if value.keys() == {"array"}:
             return arrays.pop(value["array"])
+        if value == INFINITY:
+            return math.inf
         entries = {key: _from_plain(entry, arrays, depth + 1) for key, entry in value.items()}
         if "kind" not in entries:
             return entries

@@ -9,6 +9,7 @@ chooses among those that reproduce nearly as well as the best does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +31,7 @@ Point = tuple[float, ...]  # alpha and the durations
 
 OUTLIER_DISTANCE = 30.0  # an outlier is further from the median, in interquartile ranges; see _find_inliers
 ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
+MEMORIES = (math.inf, 300.0, 100.0, 30.0, 15.0)  # what an unknown memory may be
 STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # by which alpha and durations then change, up and down
 SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew from one start
 STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
@@ -48,7 +50,7 @@ class Candidate(NamedTuple):
 
     log_evidence: −inf if the candidate was dropped, because it had opened too many tables.
     reproducibility: nan where it was not asked for, as for dynamics, or where all rows share a table.
-    admitted: whether it reproduced well enough. chosen: whether this was it.
+    admitted: whether it reproduced well enough. chosen: whether this was it. memory: of a table, in members.
     """
 
     family: Family
@@ -59,6 +61,7 @@ class Candidate(NamedTuple):
     reproducibility: float
     admitted: bool
     chosen: bool
+    memory: float = math.inf
 
 
 class _Run(NamedTuple):
@@ -71,6 +74,7 @@ class _Run(NamedTuple):
     labels: NDArray[np.int64]
     n_tables: int
     reproducibility: float = np.nan
+    memory: float = math.inf
 
 
 def learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, list[Candidate]]:
@@ -96,13 +100,15 @@ def learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, lis
 def _learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, list[Candidate]]:
     """First the family and, along with it, a rough alpha: a coarse grid, then what the clusters found suggest.
 
-    Then, with that family, the dynamics and alpha: a coarse grid, then ever smaller steps from its best point. Rows
-    that lie absurdly far out have no say, if they are few.
+    Then, with that family, the dynamics and alpha: a coarse grid, then ever smaller steps from its best point. An
+    unknown memory is infinite until then; where a finite one is better, the dynamics are chosen once more, since tables
+    that follow their clusters need not be forgotten. Rows that lie absurdly far out have no say, if they are few.
     """
     family, dynamics, alpha = spec.family, spec.dynamics, spec.alpha
     inliers = _find_inliers(X)
     X, times = X[inliers], times[inliers]
-    searches = [_Search(view, times, spec.n_jobs) for view in family.views(X)]
+    first_memory = MEMORIES[0] if spec.memory is None else spec.memory
+    searches = [_Search(view, times, spec.n_jobs, first_memory) for view in family.views(X)]
     search, chosen = searches[0], family
     if not family.known:
         first = next((kind for kind in dynamics if not kind.n_unknown), Stationary())
@@ -121,8 +127,13 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, li
             dynamics = ()
     if dynamics:
         best = search.best_dynamics(chosen, dynamics, alpha)
+    if spec.memory is None:
+        best = search.best_memory(best)
+        open_choice = alpha is None or len(dynamics) > 1 or any(kind.n_unknown for kind in dynamics)
+        if best.memory < math.inf and dynamics and open_choice:
+            best = search.best_memory(search.best_dynamics(best.family, dynamics, alpha))
     candidates = [c for one in searches for c in one.candidates(best)]
-    return Hyperparameters(search.view.lift(best.family), best.dynamics, best.alpha), candidates
+    return Hyperparameters(search.view.lift(best.family), best.dynamics, best.alpha, best.memory), candidates
 
 
 def _find_inliers(X: Float) -> NDArray[np.bool_]:
@@ -142,8 +153,8 @@ def _find_inliers(X: Float) -> NDArray[np.bool_]:
 class _Search:
     """Tries candidates on the rows of a view at times (n,), and remembers them."""
 
-    def __init__(self, view: View, times: Float, n_jobs: int | None) -> None:
-        self.view, self.Z, self.times, self.n_jobs = view, view.rows, times, n_jobs
+    def __init__(self, view: View, times: Float, n_jobs: int | None, memory: float) -> None:
+        self.view, self.Z, self.times, self.n_jobs, self.memory = view, view.rows, times, n_jobs, memory
         self.halves = split(view.rows)
         self.tried: list[tuple[_Run, bool]] = []
         self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
@@ -233,13 +244,26 @@ class _Search:
         price = np.log(len(self.Z))
         kind = max(best, key=lambda kind: best[kind][1].log_evidence - price * kind.n_unknown)
         centre, run = best[kind]
-        for factor in STEP_FACTORS:
-            free = len(centre) if alpha is None else len(centre) - 1
+        free = len(centre) if alpha is None else len(centre) - 1
+        for factor in STEP_FACTORS if free else ():
             moves = product((1.0 / factor, 1.0, factor), repeat=free)  # corners too: alpha and durations trade off
             points = [tuple(np.multiply(centre, (1.0,) * (len(centre) - free) + move)) for move in moves]
             points = [point for point in points if all(self._gap() <= duration for duration in point[1:])]
             centre, run = self._best_point(family, kind, points)
         return run
+
+    def best_memory(self, best: _Run) -> _Run:
+        """Return the best run among this one and those of other memories. A finite memory must earn its keep, log n."""
+        runs = []
+        for self.memory in MEMORIES:
+            if self.memory != best.memory:
+                runs += self._run_all([(best.family, best.dynamics, best.alpha)])
+        self.tried += [(run, self._clusters(run)) for run in runs]
+        price = np.log(len(self.Z))
+        rivals = [best, *(run for run in runs if self._clusters(run))]
+        best = max(rivals, key=lambda run: run.log_evidence - price * (run.memory < math.inf))
+        self.memory = best.memory
+        return best
 
     def _best_point(self, family: Family, kind: Dynamics, points: list[Point]) -> tuple[Point, _Run]:
         runs = self._run_all([(family, kind.with_durations(point[1:]), float(point[0])) for point in points])
@@ -266,7 +290,7 @@ class _Search:
     def _run_all(self, cases: list[tuple[Family, Dynamics, float]]) -> list[_Run]:
         """Run candidates; those that open too many tables are dropped then, unless all are."""
         for most_tables in (self._most_tables(), len(self.Z)):
-            runs = self._parallel(_run, [(*case, self.Z, self.times, most_tables) for case in cases])
+            runs = self._parallel(_run, [(*case, self.Z, self.times, most_tables, self.memory) for case in cases])
             if any(run.log_evidence > -np.inf for run in runs):
                 break
         return runs
@@ -290,22 +314,25 @@ class _Search:
                 run.reproducibility,
                 admitted,
                 run is chosen,
+                run.memory,
             )
             for run, admitted in self.tried
         ]
 
 
-def _run(family: Family, dynamics: Dynamics, alpha: float, Z: Float, times: Float, most_tables: int) -> _Run:
+def _run(
+    family: Family, dynamics: Dynamics, alpha: float, Z: Float, times: Float, most_tables: int, memory: float
+) -> _Run:
     """Run a candidate; once it has opened too many tables, its evidence is −inf and the rest is left."""
-    model = Model(family, dynamics.modes(), alpha, Rules(), clip=not dynamics.nonnegative)
+    model = Model(family, dynamics.modes(), alpha, Rules(), clip=not dynamics.nonnegative, memory=memory)
     engine = make_engine(model, Z.shape[1])
     rows, labels = family.check(Z), []
     for begin in range(0, len(Z), ROWS_PER_LOOK):
         part = slice(begin, begin + ROWS_PER_LOOK)
         labels.append(engine.run(rows[part], times[part]).labels)
         if engine.n_tables > most_tables:
-            return _Run(family, dynamics, alpha, -np.inf, np.concatenate(labels), engine.n_tables)
-    return _Run(family, dynamics, alpha, engine.log_evidence, np.concatenate(labels), engine.n_tables)
+            return _Run(family, dynamics, alpha, -np.inf, np.concatenate(labels), engine.n_tables, memory=memory)
+    return _Run(family, dynamics, alpha, engine.log_evidence, np.concatenate(labels), engine.n_tables, memory=memory)
 
 
 def _reproduce(run: _Run, halves: list[Float]) -> float:

@@ -78,30 +78,30 @@ struct Block {
 };
 
 /// A family keeps the statistics of all tables in the law's units, and what it derives from them. What is derived is
-/// always computed from the statistics alone, so that a state that was saved goes on to the bit. When a table takes in r
-/// of a row, `keep` = 1 − r/memory of its statistics is left; it is 1 unless tables forget.
+/// always computed from the statistics alone, so that a state that was saved goes on to the bit. Of a table that takes
+/// in r of a row, the share `keep` = 1 − r/memory of its statistics is left: all of it, unless tables forget. The last
+/// two numbers of `absorb`, `rescore` and `follow` are r and keep.
 ///
 /// Screening: `screen` fills block.screened and block.best with an upper bound of each table's log likelihood, once
 /// the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it is in single
 /// precision, and decides nothing but whom to look at. `score`, `score_empty` and `rescore` are exact.
 template <class F>
 concept Family = std::copy_constructible<F> && requires(F family, const F judge, Index c, const Row& row, double r,
-                                                        double keep, Block& block, double* out, const double* in,
-                                                        Scored scored) {
+                                                        Block& block, double* out, const double* in, Scored scored) {
     /// Hand out every array that has a row for each table, so that all grow, and lose tables, alike.
     family.for_each([](auto&) {});
 
     /// Make table c an empty one.
     family.open(c);
     /// stats_c = keep stats_c + r T(x), and all that is derived from it.
-    family.absorb(c, row, r, keep);
+    family.absorb(c, row, r, r);
 
     /// log p(x | stats_c), or E[log p(x | φ_c)] if variational; the marginal log p(x) of an empty
     /// table.
     { judge.score(c, row) } -> std::same_as<Scored>;
     { judge.score_empty(row) } -> std::convertible_to<double>;
     /// E[log p(x | φ)] given keep stats_c + r T(x).
-    { judge.rescore(c, row, r, keep, scored) } -> std::convertible_to<double>;
+    { judge.rescore(c, row, r, r, scored) } -> std::convertible_to<double>;
 
     /// At most so many rows pay as a block: fewer, if a touched table is screened by itself for the
     /// rest of it.
@@ -113,7 +113,7 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
     { judge.screen(block, c, c) } -> std::convertible_to<double>;
     /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
     judge.follow_opening(block, c, c);
-    judge.follow(block, c, c, r, keep);
+    judge.follow(block, c, c, r, r);
     /// Screen about this row from now on, the first of K tables' own centre if there is no row;
     /// whether that helps.
     { family.recentre(c, in) } -> std::convertible_to<bool>;

@@ -8,7 +8,7 @@
 //
 // Screening expands |y − μ|² about a reference point near the data, where single precision loses little. When table c
 // takes in r of row n, its mean moves by λ = r/q towards y_n, and so do its inner products with the rest of the block.
-// A table that keeps only k of its statistics also moves by ε = (1 − k) p/q towards the prior mean, with q = p + kn + r.
+// A table that keeps only k of its statistics also moves by (1 − k) p/q towards the prior mean, where q = p + kn + r.
 #pragma once
 
 #include "family.hpp"

@@ -100,7 +100,8 @@ class NormalGamma {
             const auto at = static_cast<std::size_t>(d);
             const double p = p_[at], f = p + keep * n, shrink = f / (f + r);
             const double left = keep * (p + n) / f;  // of the mean, once the table has faded
-            const double faded = keep * scatter[d] * inverse_variance_[at] + (1.0 - keep) * p * left * mean[d] * mean[d];
+            const double faded =
+                keep * scatter[d] * inverse_variance_[at] + (1.0 - keep) * p * left * mean[d] * mean[d];
             const double gap = row.y[d] - left * mean[d];
             const double B = nu_ + (faded + r * shrink * gap * gap);
             logs.take(d, B / degrees);
