@@ -609,6 +609,7 @@ def test_get_params_gives_back_what_was_given():
         "family": Gaussian(1.0, 100.0),
         "dynamics": Oscillatory(7.0),
         "alpha": 3,
+        "memory": 50.0,
         "warmup": 500,
         "resolution": 2.0,
         "learn_alpha": False,
