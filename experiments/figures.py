@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -45,6 +45,7 @@ OFFLINE = {"linestyle": (0, (4, 2)), "markerfacecolor": "white", "linewidth": 1.
 STREAMING = {"linestyle": "-", "linewidth": 1.3}
 FIRST = {"linewidth": 2.4, "markersize": 7, "zorder": 5}  # our own
 LEAST = 1e-3  # probability in sight
+FRAME_SECONDS, LAST_SECONDS = 0.12, 3.0  # of an animation
 LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")  # a hundredth of a point is enough
 LOWEST = -0.2  # what falls further behind than this is out of sight: the others are told apart better
 
@@ -74,6 +75,14 @@ def pixels(figure: Figure, dpi: int) -> Image.Image:
     figure.set_dpi(dpi)
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+
+
+def save_animation(frames: Sequence[Image.Image], palette: Image.Image, path: Path) -> None:
+    """Write images as a GIF in the colours of ``palette``; the last one stays for a while."""
+    few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    seconds = [FRAME_SECONDS] * (len(few) - 1) + [LAST_SECONDS]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    few[0].save(path, save_all=True, append_images=few[1:], duration=[int(1000 * s) for s in seconds], loop=0)
 
 
 def comparison(frame: pd.DataFrame, title: str, signal: str, folder: Path, name: str) -> None:

@@ -10,17 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Wedge
 from numpy.typing import NDArray
-from PIL import Image
 
 from dyncrp import plots
 from dyncrp.datasets import Rooms
-from experiments.figures import pixels, save, style
+from experiments.figures import pixels, save, save_animation, style
 from experiments.summary import mean_and_error
 
 LOOKS = {"D-CRP, sticky": "D-CRP", "D-CRP, exponential": "ts-CRP", "R-CRP": "R-CRP", "Gibbs": "Gibbs"}
 FRAMES = 100
-FRAME_SECONDS = 0.12
-LAST_SECONDS = 3.0
 
 
 def buildings(houses: Sequence[Rooms], rows: Sequence[pd.Series], folder: Path) -> None:
@@ -86,8 +83,4 @@ def discovery(house: Rooms, labels: NDArray[np.int64], sight: float, field_of_vi
         places = len(np.unique(labels[:n]))
         axis.set_title(f"step {n:,}: {places} place{'s' if places > 1 else ''}", fontsize=11, loc="left")
         frames.append(pixels(figure, 80))
-    palette = frames[-1].quantize(48)
-    few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    seconds = [FRAME_SECONDS] * (len(few) - 1) + [LAST_SECONDS]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    few[0].save(path, save_all=True, append_images=few[1:], duration=[int(1000 * s) for s in seconds], loop=0)
+    save_animation(frames, frames[-1].quantize(48), path)

@@ -240,3 +240,26 @@ def test_the_soak_compares_the_engine_with_the_law(monkeypatch):
     assert evidence < 1e-9
     assert centre < 1e-9
     assert ami > 0.9  # the law began too late to have forgotten the same
+
+
+def test_moving_clusters_are_measured():
+    from benchmarks import moving
+
+    for kind, D in moving.SPEED:
+        X, truth = moving.stream(kind, D, seed=0, n=300)
+        assert X.shape == (300, D)
+        assert set(truth) == set(range(moving.K))
+    apart = [moving.stream(kind, 2, 0, 50)[0] for kind in ("drift", "still")]
+    assert not np.allclose(*apart)
+    rows = moving.measure([moving.stream("still", 2, seed, 200) for seed in (0, 1)], moving.systems())
+    assert [row["finite"] for row in rows] == ["0 of 2", "0 of 2", None]
+    assert all(0.0 < row["ami"] <= 1.0 for row in rows)
+
+
+@pytest.mark.slow
+def test_the_picture_of_moving_clusters(tmp_path, monkeypatch):
+    from benchmarks import moving
+
+    monkeypatch.setattr(moving, "FRAMES", 8)
+    moving.draw(tmp_path / "moving.gif", n=400)
+    assert (tmp_path / "moving.gif").stat().st_size > 1000
