@@ -74,9 +74,9 @@ def ours(name: str, told: str, make: Callable[[], Any], X: Float) -> Contender:
     """Return dyncrp as ``make`` makes it, labelling every row of X (N, D) as it arrives."""
 
     def run() -> Labels:
-        return np.asarray(make().partial_fit(X).labels_)  # one pass: a label does not depend on the rows after it
+        return np.asarray(make().fit(X).labels_)  # one pass: a label does not depend on the rows after it
 
-    return Contender(name, told, run, warm=lambda: make().partial_fit(X[:BATCH]))  # compiles
+    return Contender(name, told, run, warm=lambda: make().fit(X[:BATCH]))  # compiles
 
 
 def _of_directions() -> DynamicalMixture:

@@ -70,7 +70,7 @@ def cases():
             yield f"{name}/{option}", DynamicalMixture(family, STICKY, 0.83, **rules), *draw(family, 300, 10 + i)
     for i, name in enumerate(["gaussian", "normal-gamma", "bernoulli", "von-mises-fisher"]):
         family = FAMILIES[name]
-        yield f"unknown/{name}", DynamicalMixture(type(family)()), *draw(family, 300, 20 + i)
+        yield f"unknown/{name}", DynamicalMixture(type(family)(), warmup=250), *draw(family, 300, 20 + i)
 
 
 def outcome(model, X, times):

@@ -18,6 +18,7 @@ from river.checks import common
 from dyncrp import BadRow, Bernoulli, Exponential, Gaussian, NormalGamma, Stationary, VonMisesFisher
 from dyncrp import DynamicalMixture as Mixture
 from dyncrp.engine import LawEngine
+from dyncrp.learning import search
 from dyncrp.river import MOST_ROWS_WAITING, DynamicalMixture
 
 PLAIN = Gaussian(variance=1.0, prior_variance=100.0)
@@ -317,7 +318,7 @@ def test_features_after_the_warm_up_are_ignored_with_one_warning():
     assert record[0].filename == __file__
     assert model.feature_names == ("a", "b", "c")
     X[:20, 2] = 0.0
-    assert same(model.mixture, Mixture().partial_fit(X[:50, :3]).partial_fit(X[50:, :3]))
+    assert same(model.mixture, Mixture(warmup=50).fit(X[:, :3]))
 
 
 @pytest.mark.parametrize("widens", [True, False])
@@ -547,28 +548,146 @@ def test_a_time_key_wants_its_time_in_x_and_nowhere_else():
 # The warm-up
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 100, 149, 150, 170, 400])
+def test_the_mixture_is_the_estimators_after_any_number_of_rows(n):
+    X, _ = blobs(400)
+    model = learnt(DynamicalMixture(warmup=150), dicts(X[:n]))
+    expected = Mixture(warmup=150).partial_fit(X[:n])
+    assert same(model.mixture, expected)
+    assert model.mixture.learned_ == expected.learned_ == (n >= 150)
+    assert model.mixture.family_ == expected.family_
+    learnt(model, dicts(X[n:]))
+    assert same(model.mixture, Mixture(warmup=150).fit(X))
+
+
 def test_a_warm_up_ends_by_itself_and_is_learnt_in_order():
     X, truth = blobs(400)
-    model = DynamicalMixture(warmup=150)
-    for x in dicts(X[:149]):
-        assert model.predict_one(x) == -1
+    model, n_labelled = DynamicalMixture(warmup=150), 0
+    for i, x in enumerate(dicts(X)):
+        n_labelled += model.predict_one(x) >= 0
         model.learn_one(x)
-    assert (model.score_one(dicts(X)[0]), model.n_tables, model.centers) == (0.0, 0, {})
-    assert not hasattr(model.mixture, "engine_")
-    model = pickle.loads(pickle.dumps(model))  # with the rows that wait
-    learnt(model, dicts(X[149:151]))
+        assert 1 <= model.n_tables == len(model.centers)  # of the provisional model
+        if i == 40:
+            assert model.n_tables == 4  # which is a good one soon
+    assert n_labelled > 350
     assert model.n_tables == len(set(truth))
-    learnt(model, dicts(X[151:]))
-    expected = Mixture(warmup=150).partial_fit(X[:150]).partial_fit(X[150:])
-    assert same(model.mixture, expected)
-    assert model.mixture.family_ == expected.family_
+    assert same(model._model, Mixture(warmup=150).fit(X))  # no search was ended by asking for the mixture
+
+
+@pytest.mark.parametrize("asked", ["mixture", "pickle", "copy"])
+def test_a_search_under_way_is_finished_for_those_who_want_the_model(asked):
+    X, _ = blobs(400)
+    model = learnt(DynamicalMixture(warmup=150), dicts(X[:160]))
+    assert not model._model.learned_
+    if asked == "mixture":
+        twin = model
+        assert model.mixture.learned_
+    else:
+        twin = pickle.loads(pickle.dumps(model)) if asked == "pickle" else copy.deepcopy(model)
+    assert twin._model.learned_
+    for each in {id(model): model, id(twin): twin}.values():
+        learnt(each, dicts(X[160:]))
+    assert same(model.mixture, Mixture(warmup=150).fit(X))
+    assert same(twin.mixture, Mixture(warmup=150).fit(X))
+
+
+def test_no_call_does_more_than_a_piece_of_a_search(monkeypatch):
+    X, _ = blobs(400)
+    calls, plain = [], search._run
+
+    def counted(*arguments):
+        calls.append(len(arguments[3]))
+        return plain(*arguments)
+
+    monkeypatch.setattr(search, "_run", counted)
+    model, rows = DynamicalMixture(warmup=300), []
+    for x in dicts(X):
+        calls.clear()
+        model.learn_one(x)
+        rows.append(sum(calls))
+    assert max(rows) <= 3000
+    assert sum(rows) > 50_000
+    assert rows[-1] == 0
+    assert same(model.mixture, Mixture(warmup=300).fit(X))
+
+
+@pytest.mark.parametrize("n", [150, 160])
+def test_an_interrupted_piece_of_a_search_begins_again(n, monkeypatch):
+    X, _ = blobs(400)
+    model = learnt(DynamicalMixture(warmup=150), dicts(X[:n]))
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "_run", interrupted)
+        patch.setattr(search._Search, "_best", interrupted)  # between the runs
+        with pytest.raises(KeyboardInterrupt):
+            learnt(model, dicts(X[n:]))
+        n_learnt = model._model.n_observations_
+        assert n < n_learnt < 200  # each row was learnt before the search went on
+        with pytest.raises(KeyboardInterrupt):
+            _ = model.mixture
+    learnt(model, dicts(X[n_learnt:]))
+    assert model.n_tables == 4  # which learns the rows that wait, and ends no search
+    assert same(model._model, Mixture(warmup=150).fit(X))
+
+
+@pytest.mark.parametrize(("x", "message"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("n", [1, 15, 16, 39])
+def test_a_bad_value_in_the_warm_up_is_refused_and_changes_nothing(x, message, n):
+    X, _ = blobs(60, D=2)
+    model = learnt(DynamicalMixture(warmup=40), dicts(X[:n]))
+    far = message.startswith("X must lie")
+    for method in (model.learn_one, model.predict_one, model.predict_proba_one, model.score_one):
+        with pytest.raises(ValueError, match=r"X must lie within 1e\+45" if far else message):
+            method(x)
+    learnt(model, dicts(X[n:]))
+    assert model.feature_names == ("a", "b")
+    assert same(model.mixture, Mixture(warmup=40).fit(X))
+
+
+@pytest.mark.parametrize("family", [None, PLAIN], ids=["unknown family", "known family"])
+def test_features_that_come_in_the_warm_up_were_zero_before(family):
+    X, _ = blobs(120)
+    model = DynamicalMixture(family, alpha=None, warmup=100)
+    learnt(model, dicts(X[:40, :2]))
+    assert model.predict_one(dicts(X)[40]) >= -1  # with features that nothing had so far
+    assert model.feature_names == NAMES[:2]
+    learnt(model, dicts(X[40:70, :3]))
+    assert len(model.centers[0]) == 3
+    learnt(model, dicts(X[70:]))
+    X[:40, 2], X[:70, 3] = 0.0, 0.0
+    assert same(model.mixture, Mixture(family, alpha=None, warmup=100).fit(X))
+
+
+def test_directions_may_get_longer_in_the_warm_up():
+    rows = [{"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}, {"a": 0.6, "c": 0.8}, {"c": 1.0}] * 10
+    model = DynamicalMixture(VonMisesFisher(), warmup=30)
+    for x in rows:
+        assert model.predict_one(x) >= -1
+        model.learn_one(x)
+    X = [[x.get(name, 0.0) for name in "abc"] for x in rows]
+    assert same(model.mixture, Mixture(VonMisesFisher(), warmup=30).fit(X))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "dates"])
+def test_times_are_kept_in_the_warm_up(kind):
+    X, _ = blobs(60)
+    stamps = HOURS if kind == "dates" else [float(i) ** 1.5 for i in range(60)]
+    kinds = {"dynamics": [Stationary(), Exponential()], "warmup": 40}
+    model = DynamicalMixture(time_key="at", **kinds)
+    for x, stamp in zip(dicts(X), stamps, strict=True):
+        model.predict_one(x | {"at": stamp})
+        model.learn_one(x | {"at": stamp})
+    assert same(model.mixture, Mixture(**kinds).fit(X, times=stamps))
 
 
 @pytest.mark.slow
 def test_a_warm_up_can_be_ended_early():
     X, _ = blobs(150)
     model = learnt(DynamicalMixture(), dicts(X[:1]))
-    with pytest.raises(ValueError, match=r"at least 2 observations are needed .*\(1,000 is better\), got 1"):
+    with pytest.raises(ValueError, match=r"1 sample is too few to learn .*\(1,000 is better\)"):
         model.learn_unknown()
     learnt(model, dicts(X[1:]))
     model.learn_unknown()
@@ -578,9 +697,13 @@ def test_a_warm_up_can_be_ended_early():
 
 def test_with_a_known_family_features_come_after_the_warm_up_too():
     X, _ = blobs(150)
-    model = learnt(DynamicalMixture(PLAIN, alpha=None, warmup=100), dicts(X[:100, :3]))
-    learnt(model, dicts(X[100:]))
+    model = learnt(DynamicalMixture(PLAIN, None, None, warmup=100), dicts(X[:102, :3]))
+    assert not model._model.learned_
+    learnt(model, dicts(X[102:]))
     assert model.feature_names == NAMES
+    expected = Mixture(PLAIN, None, None, warmup=100).fit(X[:102, :3])
+    expected.widen(4)
+    assert same(model.mixture, expected.partial_fit(X[102:]))
 
 
 # In river's company

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dyncrp.beginning import Beginning
 from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine.law import occupancy
@@ -22,7 +23,7 @@ from dyncrp.engine.types import Engine, Float, Trace
 from dyncrp.families import Family
 from dyncrp.io import files, model_file
 from dyncrp.learner import Learner
-from dyncrp.learning import Candidate, learn
+from dyncrp.learning import Candidate
 from dyncrp.parameters import nested_params, with_params
 from dyncrp.spec import ModelSpec
 
@@ -35,11 +36,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     table keeps its id for ever; ids count up from 0 in order of opening. The result does not depend, to the bit, on how
     the stream is split into calls. Parameters changed by ``set_params`` take effect at the next ``fit``.
 
-    Unknown hyperparameters are learnt from the first ``warmup`` rows of the first call (see ``dyncrp.tune``) and then
-    stay fixed. A family without arguments, such as ``Gaussian()``, is unknown; so is a dynamics without a timescale,
-    such as ``Exponential()``, a list of dynamics to choose from, ``alpha=None`` and ``memory=None``. By default all but
-    the memory, which is infinite, is unknown. The result then depends on the number of rows in the first call, up to
-    ``warmup``, but not on later calls.
+    Unknown hyperparameters are learnt from the first ``warmup`` rows (see ``dyncrp.tune``), and then stay fixed. A
+    family without arguments, such as ``Gaussian()``, is unknown; so is a dynamics without a timescale, such as
+    ``Exponential()``, a list of dynamics to choose from, ``alpha=None`` and ``memory=None``. By default all but the
+    memory, which is infinite, is unknown. Until ``warmup`` rows have come, they are kept, and hyperparameters, tables
+    and ids are provisional: ``partial_fit`` and ``learn_one`` learn from the first 1, 2, 4, 8, … rows as they come,
+    ``fit`` from all of its rows, and each time all rows are seated again. ``learned_`` says whether this is over.
 
     Args:
         family: the distribution of the observations of a table, such as ``Gaussian(1.0, 100.0)``. None is
@@ -51,7 +53,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         memory: how many of its members a table remembers, a number ≥ 2: with each of them it forgets 1/memory of what
             it knew, so that it can follow a cluster that moves. An infinite memory forgets nothing. None is unknown: a
             finite one is chosen if the evidence is for it.
-        warmup: the number of rows of the first call, at most, from which unknown hyperparameters are learnt.
+        warmup: the number of rows from which unknown hyperparameters are learnt.
         resolution: a factor from 1e-6 to 1e6 that divides the variance of clusters, given or learnt. Above 1 gives more
             and narrower clusters, below 1 fewer and wider ones.
         learn_alpha: whether alpha is updated while learning. Every 100 observations it becomes its posterior mean given
@@ -70,6 +72,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         family_, dynamics_, alpha_, memory_: the hyperparameters in use, given or learnt; alpha as it is now.
+        learned_: whether hyperparameters, tables and ids are final: nothing was unknown, ``warmup`` rows have come, or
+            ``learn_unknown`` was called.
         evidence_: the candidates that were tried to learn unknown hyperparameters, a list of named tuples.
         labels_: (n,) the table id of each row of the last batch.
         responsibilities_: scipy.sparse CSR of the last batch, with a column for each id ever given.
@@ -96,7 +100,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     array([ 1, -1])
     """
 
-    _learner: Learner
+    # Whether partial_fit carries a search for what is unknown on by a bounded piece only; for adapters to streams.
+    piecewise = False
+
+    _beginning: Beginning  # as long as something is provisional
+    _learner: Learner  # from then on
     _params: dict[str, Any]  # as the learner has them; set_params counts from the next fit
     _trace: Trace
     _evidence: list[Candidate]
@@ -155,11 +163,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored."""
-        return self._learn(X, times, start=True)
+        self._learn(X, times, start=True, whole=True)
+        return self
 
     def partial_fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
         """Continue learning from X (n, D) at ``times`` (n,), by default the index of arrival; y is ignored."""
-        return self._learn(X, times, start=not hasattr(self, "_learner"))
+        self._learn(X, times, start=not self.__sklearn_is_fitted__())
+        return self
 
     def learn_one(self, x: ArrayLike, t: Any = None) -> int:
         """Learn from one observation x (D,) at time t and return its table: the fast path for loops.
@@ -183,7 +193,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         learner: Learner | None = self.__dict__.get("_learner")
         quick = learner is not None and learner.clock is clock and learner.alpha_posterior is None
         if learner is None or not quick or clock is Clock.DATES:
-            return self._learn_one(row, t)
+            start = not self.__sklearn_is_fitted__()
+            return int(self._learn(row, None if t is None else [t], start=start, batch=False).labels[0])
         engine = learner.engine
         self._check_width(row)
         row = engine.model.family.check(row)
@@ -193,16 +204,25 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             as_times([t], n=1, last=engine.time)
         return engine.run_one(row[0], float(t))[0]
 
-    def _learn_one(self, row: Float, t: Any) -> int:
-        """Learn from one row as ``partial_fit`` does, and leave what is of the last batch as it was."""
-        batch = self.__dict__.get("_trace")
-        self.partial_fit(row, times=None if t is None else [t])
-        label = int(self._trace.labels[0])
-        if batch is None:
-            del self._trace
-        else:
-            self._trace = batch
-        return label
+    def learn_unknown(self) -> Self:
+        """End the warm-up now: learn what is unknown from all rows so far, at least 2, and keep it from now on.
+
+        >>> from dyncrp import DynamicalMixture
+        >>> model = DynamicalMixture().partial_fit([[0.0], [0.1], [9.0], [9.1], [0.2]])
+        >>> model.learned_, model.learn_unknown().learned_
+        (False, True)
+        """
+        if self._fitted and not self.learned_:
+            self._beginning.end()
+            self._adopt(self._beginning)
+        return self
+
+    def finish_search(self) -> Self:
+        """End the search for what is unknown that is under way, if learning is ``piecewise`` and one is."""
+        if self._fitted and not self.learned_:
+            self._beginning.finish()
+            self._adopt(self._beginning)
+        return self
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
@@ -257,6 +277,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 "this DynamicalMixture comes from a file, which does not keep the candidates, so it has no evidence_"
             )
         return self._evidence
+
+    @property
+    def learned_(self) -> bool:
+        """Whether the hyperparameters are final, and with them the tables and their ids."""
+        return self._fitted is self.__dict__.get("_learner")
 
     @property
     def engine_(self) -> Engine:
@@ -339,10 +364,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def to_bytes(self) -> bytes:
         """Return what ``save`` writes, for those who keep it themselves."""
+        self.finish_search()
         names = getattr(self, "feature_names_in_", None)
         learner = self._fitted
         config = {"params": self._params, "feature_names": names, **learner.config()}
-        return model_file.dumps(config, learner.arrays())
+        kept = {} if self.learned_ else self._beginning.arrays()
+        return model_file.dumps(config, learner.arrays() | kept)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -355,7 +382,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         try:
             model = cls(**config["params"])
             model._params = model.get_params(deep=False)
-            model._learner = Learner.restore(ModelSpec.resolve(**model._params), config, arrays)
+            model._adopt(Beginning.restore(ModelSpec.resolve(**model._params), config, arrays))
             model.n_features_in_ = model.engine_.n_features
             names = config["feature_names"]
             if names is not None:
@@ -369,34 +396,66 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def widen(self, n_features: int) -> None:
         """Let there be more features from now on, after those there are, in which all rows so far had 0."""
-        self._fitted.widen(n_features)
+        if self._fitted and self.learned_:
+            self._learner.widen(n_features)
+        else:
+            self._beginning.widen(n_features)
+            self._adopt(self._beginning)
         self.n_features_in_ = n_features
 
-    def _learn(self, X: ArrayLike, times: ArrayLike | None, *, start: bool) -> Self:
-        """Validate everything, and only then run the engine."""
+    def _learn(
+        self, X: ArrayLike, times: ArrayLike | None, *, start: bool, whole: bool = False, batch: bool = True
+    ) -> Trace:
+        """Validate everything, and only then learn; return what the rows did.
+
+        start: whether these are the first rows. whole, batch: as for ``Beginning.learn``.
+        """
         rows = as_observations(X)
         clock = Clock.of(times)
-        if not start:
-            learner = self._learner
-            self._check_names(X)
-            self._check_width(rows)
-            learner.clock.check(clock)
-            rows = learner.family.check(rows)
-            self._trace = learner.run(rows, learner.times(times, len(rows)))
-            return self
+        if start:
+            return self._start(X, rows, times, clock, whole=whole, batch=batch)
+        learner = self._fitted
+        self._check_names(X)
+        self._check_width(rows)
+        learner.clock.check(clock)
+        if self.learned_:
+            trace = learner.run(learner.family.check(rows), learner.times(times, len(rows)))
+            if batch:
+                self._trace = trace
+            return trace
+        beginning = self._beginning
+        rows = learner.family.check(beginning.spec.family.check(rows))
+        trace = beginning.learn(rows, learner.times(times, len(rows)), batch=batch)
+        self._adopt(beginning)
+        return trace
+
+    def _start(
+        self, X: ArrayLike, rows: Float, times: ArrayLike | None, clock: Clock, *, whole: bool, batch: bool
+    ) -> Trace:
         params = self.get_params(deep=False)
         spec = ModelSpec.resolve(**params)
         spec.check_clock(clock)
         rows = spec.family.check(rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
-        known, candidates = learn(spec, rows, t)
-        learner = Learner(spec, known, clock, rows.shape[1])
-        # The engine counts what it has taken in: interrupted, a later call has learnt the rows that it came to.
-        self._trace = learner.run(learner.family.check(rows), t)
-        self._learner, self._params, self._evidence = learner, params, candidates
-        self.n_features_in_ = rows.shape[1]
+        beginning = Beginning(spec, clock, piecewise=self.piecewise)
+        trace = beginning.learn(rows, t, whole=whole, batch=batch)
+        self._adopt(beginning)
+        self._params, self.n_features_in_ = params, rows.shape[1]
         self._check_names(X, reset=True)
-        return self
+        return trace
+
+    def _adopt(self, beginning: Beginning) -> None:
+        """Take over what a beginning has come to; once it is over, its learner goes on alone."""
+        if beginning.trace is not None:
+            self._trace = beginning.trace
+        if beginning.candidates is not None:
+            self._evidence = beginning.candidates
+        if beginning.over:
+            self._learner = beginning.learner
+            self.__dict__.pop("_beginning", None)
+        else:
+            self._beginning = beginning
+            self.__dict__.pop("_learner", None)
 
     def _validate(self, X: ArrayLike, times: ArrayLike | None) -> tuple[Float, Float]:
         """Return rows to be judged as the family wants them, and the time of each."""
@@ -428,9 +487,18 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _fitted(self) -> Learner:
-        if "_learner" not in self.__dict__:
+        learner: Learner | None = self.__dict__.get("_learner")
+        if learner is not None:
+            return learner
+        if "_beginning" not in self.__dict__:
             check_is_fitted(self)  # raises, but takes its time
-        return self._learner
+        return self._beginning.learner
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_learner" in self.__dict__
+        return "_learner" in self.__dict__ or "_beginning" in self.__dict__
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.__sklearn_is_fitted__():
+            self.finish_search()
+        state: dict[str, Any] = super().__getstate__()
+        return state

@@ -48,7 +48,7 @@ class DynamicalMixture(base.Clusterer):
 
     **Features** have names; their values are finite numbers. One that is absent is 0. If the family was given with
     plain numbers, such as ``Gaussian(1.0, 100.0)``, one that appears later is taken in from then on, as if it had been
-    0 in all rows before. If the family was learnt, the features are those of the warm-up, and later ones are ignored,
+    0 in all rows before. If the family is learnt, the features are those of the warm-up, and later ones are ignored,
     with a warning the first time. With ``features``, they are those.
 
     **Time** is the index of arrival, unless each call says otherwise by ``t`` or, with ``time_key``, by an entry of
@@ -56,8 +56,9 @@ class DynamicalMixture(base.Clusterer):
     the latter works, since it hands no ``t`` to a clusterer's ``learn_one``.
 
     **Unknown hyperparameters**, as for ``dyncrp.DynamicalMixture``, are learnt from the first ``warmup`` observations,
-    which are kept until then, and learnt in order afterwards. Meanwhile, as before the first observation, there are no
-    tables: ``predict_one`` gives −1, ``score_one`` 0. To end the warm-up early, call ``learn_unknown``.
+    and provisionally from the first 1, 2, 4, 8, …; until then, ids are provisional too. So that no call takes long,
+    each ``learn_one`` carries the search on by a piece, and what it finds counts some observations later. ``mixture``,
+    copies and pickles end the search first. To end the warm-up early, call ``learn_unknown``.
 
     Args:
         family: how observations are distributed about a table; by default ``Gaussian()``, to be learnt.
@@ -124,10 +125,12 @@ class DynamicalMixture(base.Clusterer):
             max_tables=max_tables,
             prune_below=prune_below,
         )
+        self._model.piecewise = True
         self._spec = ModelSpec.resolve(**self._model.get_params(deep=False))
         given = self._spec.given
-        self._warming = given is None
-        self._family = self._spec.family if given is None else given.family  # as known now: it says what a row may be
+        self._family = self._spec.family if given is None else given.family  # it says what a row may be
+        if given is None:
+            import sklearn.metrics.cluster  # noqa: F401 - which takes the search a while, and then a learn_one
         self._warned = False
         self._clock: Clock | None = None
         self._last = -inf  # the latest time
@@ -173,20 +176,18 @@ class DynamicalMixture(base.Clusterer):
         return 0.0 if engine is None else -engine.judge_one(row, time)[1]
 
     def learn_unknown(self) -> None:
-        """End the warm-up now: learn what is unknown from the observations so far, at least 2, then learn those."""
-        if not self._warming:
-            return
-        if len(self._rows) < 2:
-            raise ValueError(
-                f"at least 2 observations are needed to learn the hyperparameters ({self.warmup:,} is better), "
-                f"got {len(self._rows)}"
-            )
-        self._hand_over()
+        """End the warm-up now: learn what is unknown from the observations so far, at least 2, and keep it."""
+        self._catch_up()
+        self._model.learn_unknown()
+        self._lay_out(self._names)
 
     @property
     def mixture(self) -> Mixture:
-        """The model underneath, to look at and to save; it has learnt all rows but those of an unfinished warm-up."""
+        """The model underneath, to look at and to save; it has learnt all rows."""
         self._catch_up()
+        if self._fitted:
+            self._model.finish_search()
+            self._lay_out(self._names)
         return self._model
 
     @property
@@ -197,7 +198,7 @@ class DynamicalMixture(base.Clusterer):
     @property
     def n_tables(self) -> int:
         """Number of open tables."""
-        return self.mixture.n_tables_ if self._fitted else 0
+        return len(self.occupancies)
 
     @property
     def occupancies(self) -> dict[int, float]:
@@ -218,8 +219,8 @@ class DynamicalMixture(base.Clusterer):
 
     @property
     def _fitted(self) -> bool:
-        """Whether an observation was learnt, or is buffered and can be learnt now."""
-        return not self._warming and bool(self._rows or hasattr(self._model, "engine_"))
+        """Whether an observation was learnt, or is buffered."""
+        return bool(self._rows) or hasattr(self._model, "engine_")
 
     def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
         """Check everything, and only then keep the row."""
@@ -312,17 +313,21 @@ class DynamicalMixture(base.Clusterer):
             time = engine.n_observations if clock is Clock.INDEX else engine.time
         elif clock is Clock.DATES:
             time /= 1e6
+        values = self._check_row(values)
         if names is not self._names:
-            engine = engine.widen(len(names))  # as the model will be once it has learnt x
-        return engine, self._check_row(values), time
+            if engine.model.family.can_widen:
+                engine = engine.widen(len(names))  # as the model will be once it has learnt x
+            else:
+                values = values[: engine.n_features]  # in the warm-up, by the features so far
+        return engine, values, time
 
     def _check_row(self, row: Float) -> Float:
         """Return a row (D,) as the family wants it: as it is, if that family need not look at every one."""
         return row if self._safe_norm > 0 else self._family.check(row[None, :])[0]
 
     def _catch_up(self) -> None:
-        """Learn the buffered rows, unless the warm-up is not over yet."""
-        if self._rows and not self._warming:
+        """Learn the buffered rows."""
+        if self._rows:
             self._hand_over()
 
     def _hand_over(self) -> None:
@@ -332,7 +337,7 @@ class DynamicalMixture(base.Clusterer):
         before = 0 if engine is None else engine.n_observations
         one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
         try:
-            if engine is not None and one_by_one:
+            if engine is not None and one_by_one and self._learned:
                 for row in map(np.frombuffer, rows):
                     if clock is Clock.INDEX:
                         engine.run_one(self._check_row(row), float(engine.n_observations))
@@ -348,9 +353,7 @@ class DynamicalMixture(base.Clusterer):
         finally:
             if hasattr(model, "engine_"):
                 del rows[: model.engine_.n_observations - before]
-        if self._warming:
-            self._warming = False
-            self._family = model.family_
+        if not self._learned:
             self._lay_out(self._names)
 
     def _widen(self, names: Names) -> None:
@@ -358,21 +361,24 @@ class DynamicalMixture(base.Clusterer):
         self._catch_up()
         if hasattr(self._model, "engine_"):
             self._model.widen(len(names))
-        zeros = bytes(8 * (len(names) - len(self._names)))
-        self._rows = [row + zeros for row in self._rows]
         self._lay_out(names)
 
     def _lay_out(self, names: Names) -> None:
         """Set the features, and with them the layout of a row and the size of the buffer."""
         self._names, self._positions = names, frozenset(names)
-        self._grows = self.features is None and (self._warming or self._spec.family.can_widen or not names)
+        model = self._model
+        begun = hasattr(model, "engine_")
+        self._learned = model.learned_ if begun else self._spec.given is not None
+        if begun and self._learned:
+            self._family = model.family_
+        warming = not self._learned and (not begun or model.n_observations_ < self.warmup)
+        self._grows = self.features is None and (warming or self._spec.family.can_widen or not names)
         self._size = len(names) if self._clock is Clock.INDEX else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self._safe_norm = self._family.safe_norm
-        self._most_waiting = (
-            self.warmup if self._warming else min(MOST_ROWS_WAITING, MOST_BYTES_WAITING // (8 * len(names) or 1) + 1)
-        )
+        most = min(MOST_ROWS_WAITING, MOST_BYTES_WAITING // (8 * len(names) or 1) + 1)
+        self._most_waiting = most if self._learned else 1  # each row is to answer by, and carries the search on
 
     def _resolve_features(self) -> Names:
         """Return the names of the features as far as they are given."""

@@ -467,6 +467,8 @@ def proposals_are_known(family: Family, n_features: int) -> None:
     labels = np.repeat(np.arange(6), 10)
     X = family.sample(family.sample_parameters(6, n_features, seed=6)[labels], seed=7)
     X = unknown.check(X)
+    one = X[:1]  # a stream begins with one row
+    _require(len(unknown.proposals(one)) > 0 < len(unknown.views(one)), "there are no proposals for one row")
     for view in unknown.views(X):
         there = view.family or unknown
         proposals = there.proposals(view.rows)

@@ -146,6 +146,36 @@ def test_an_input_that_has_grown(source, tmp_path, suffix, piped):
     assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
 
 
+def labels(path):
+    return np.genfromtxt(path, delimiter=",", names=True)["table"]
+
+
+def test_what_was_written_stays_though_the_input_had_fewer_rows_than_the_warm_up(source, tmp_path):
+    write(source, 45)
+    kept = ["--columns", "x,y", "--output", tmp_path / "out.csv", "--checkpoint", tmp_path / "state", "--resume"]
+    run(source, *kept, "--set", "warmup=60")
+    before = (tmp_path / "out.csv").read_bytes()
+    write(source, 120)
+    run(source, *kept, "--set", "warmup=60")
+    X = np.genfromtxt(source, delimiter=",", skip_header=1)[:, 1:]
+    model = DynamicalMixture().fit(X[:45]).learn_unknown()  # from all the rows that there were
+    expected = [*model.labels_, *model.partial_fit(X[45:]).labels_]
+    assert (tmp_path / "out.csv").read_bytes().startswith(before)
+    np.testing.assert_array_equal(labels(tmp_path / "out.csv"), expected)
+
+
+def test_a_model_that_is_still_warming_up_ends_that_before_it_labels(source, tmp_path):
+    X = np.genfromtxt(source, delimiter=",", skip_header=1)[:, 1:]
+    model = DynamicalMixture().partial_fit(X[:45])
+    model.save(tmp_path / "model.npz")
+    saved = tmp_path / "saved.npz"
+    run(
+        source, "--columns", "x,y", "--model", tmp_path / "model.npz", "--output", tmp_path / "out.csv", "--save", saved
+    )
+    np.testing.assert_array_equal(labels(tmp_path / "out.csv"), model.learn_unknown().partial_fit(X).labels_)
+    assert DynamicalMixture.load(saved).learned_
+
+
 @pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
 def test_another_input_is_refused(source, tmp_path, piped):
     kept = ["--checkpoint", tmp_path / "state", "--resume", "--format", "csv"]

@@ -17,7 +17,9 @@ from dyncrp import (
     VonMisesFisher,
 )
 from dyncrp.datasets import sample_mixture
+from dyncrp.learning import Search, learn
 from dyncrp.learning.search import _find_inliers
+from dyncrp.spec import ModelSpec
 
 
 def blobs(n=600, D=3, K=5, spread=1.0, seed=0):
@@ -73,10 +75,25 @@ def test_it_is_reproducible_and_parallel_changes_nothing(fitted):
     assert again.log_evidence_ == model.log_evidence_
 
 
+@pytest.mark.parametrize("pieces", [[1], [1, 7, 2, 40], [1000]], ids=str)
+def test_a_search_in_pieces_is_the_same_search(pieces):
+    X, _ = blobs(n=60)
+    times, spec = np.arange(60.0), ModelSpec.resolve()
+    search, n_calls, found = Search(spec, X, times), 0, None
+    while found is None and n_calls < 50:
+        found = search.advance(pieces[n_calls % len(pieces)])
+        n_calls += 1
+    assert (n_calls == 50) == (pieces == [1])  # a piece is a piece
+    found, candidates = search.finish()
+    expected = learn(spec, X, times)
+    assert found == expected[0]
+    np.testing.assert_equal([tuple(c) for c in candidates], [tuple(c) for c in expected[1]])
+
+
 @pytest.mark.slow
 def test_hyperparameters_stay_put(fitted):
     _, X, _ = fitted
-    model = DynamicalMixture().fit(X[:300])
+    model = DynamicalMixture(warmup=300).fit(X[:300])
     before = (model.family_, model.dynamics_, model.alpha_)
     model.partial_fit(50.0 * X[300:])
     assert (model.family_, model.dynamics_, model.alpha_) == before
@@ -137,7 +154,7 @@ def test_one_row_is_not():
     with pytest.raises(ValueError, match="1 sample is too few to learn"):
         DynamicalMixture().fit([[1.0, 2.0]])
     with pytest.raises(ValueError, match="1 sample is too few to learn"):
-        DynamicalMixture().learn_one([1.0, 2.0])
+        DynamicalMixture().partial_fit([[1.0, 2.0]]).learn_unknown()
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,11 @@ class Run:
         try:
             with warnings.catch_warnings():  # of rows without names: the names were compared
                 warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-                self.model.partial_fit(X, times=times)
+                if fresh:
+                    self.model.fit(X, times=times)
+                self.model.learn_unknown()  # what is written stays: no id may be provisional
+                if not fresh:
+                    self.model.partial_fit(X, times=times)
         except ValueError as error:
             self._refuse(error, chunks)
         if learns:

@@ -10,7 +10,8 @@ chooses among those that reproduce nearly as well as the best does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Generator, Sequence
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,6 +29,9 @@ from dyncrp.spec import Hyperparameters, ModelSpec
 Float = NDArray[np.float64]
 T = TypeVar("T")
 Point = tuple[float, ...]  # alpha and the durations
+Job = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, and what to call it with
+Found = tuple[Hyperparameters, list["Candidate"]]
+Steps = Generator[list[Job], list[Any], T]  # hands out jobs, none of which needs another, and is sent their results
 
 OUTLIER_DISTANCE = 30.0  # an outlier is further from the median, in interquartile ranges; see _find_inliers
 ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
@@ -36,6 +40,7 @@ STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # by which alpha and durati
 SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew from one start
 STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
 LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
+RUNS_OF_REPRODUCING = 6  # how many runs of a candidate take as long
 ROWS_PER_LOOK = 100  # after which a candidate with too many tables is dropped
 FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
 ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
@@ -77,14 +82,12 @@ class _Run(NamedTuple):
     memory: float = math.inf
 
 
-def learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, list[Candidate]]:
+def learn(spec: ModelSpec, X: Float, times: Float) -> Found:
     """Choose what is unknown by the evidence of the first rows of X (n, D) at times (n,), which the family has checked.
 
     Returns the hyperparameters, at the resolution that is asked for, and all candidates in the order in which they were
     tried; none, if nothing is unknown.
     """
-    from threadpoolctl import threadpool_limits
-
     if spec.given is not None:
         return spec.given, []
     n = spec.warmup
@@ -92,12 +95,61 @@ def learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, lis
         raise ValueError(
             f"1 sample is too few to learn the hyperparameters: pass at least 2 rows ({n:,} is better), or set them all"
         )
-    with threadpool_limits(1, user_api="blas"):  # the same bits, however many cores there are
-        found, candidates = _learn(spec, X[:n], times[:n])
+    found, candidates = Search(spec, X[:n], times[:n]).finish()
     return found._replace(family=spec.sharpen(found.family)), candidates
 
 
-def _learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, list[Candidate]]:
+class Search:
+    """A search for what is unknown by the evidence of all rows of X (n, D) at times (n,), which the family has checked.
+
+    It can be done piece by piece, and finds the same however it is divided. What it finds is the hyperparameters,
+    whatever the resolution, and all candidates. If a piece is interrupted, nothing is left to carry on: begin another
+    search.
+    """
+
+    def __init__(self, spec: ModelSpec, X: Float, times: Float) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._n_jobs = spec.n_jobs
+        self._blas = ThreadpoolController()
+        self._steps = _learn(spec, X, times)
+        self._jobs: list[Job] = []
+        self._results: list[Any] | None = None  # of the first of these jobs; None before there are any
+        self._found: Found | None = None
+
+    def finish(self) -> Found:
+        """Carry the search on to its end, and return what it found."""
+        found = None
+        while found is None:
+            found = self.advance(sys.maxsize)
+        return found
+
+    def advance(self, n_runs: int) -> Found | None:
+        """Carry the search on by so many runs of candidates, or a few more; return what it found if it has ended."""
+        from joblib import Parallel, delayed
+
+        with self._blas.limit(limits=1, user_api="blas"):  # the same bits, however many cores there are
+            while self._found is None and n_runs > 0:
+                part = []
+                for job in self._jobs[len(self._results or ()) :]:
+                    if n_runs > 0:
+                        part.append(job)
+                        n_runs -= RUNS_OF_REPRODUCING if job[0] is _reproduce else 1
+                if self._results is not None:
+                    self._results += Parallel(n_jobs=self._n_jobs)(delayed(run)(*arguments) for run, arguments in part)
+                if self._results is None or len(self._results) == len(self._jobs):
+                    self._step()
+        return self._found
+
+    def _step(self) -> None:
+        """Hand over the results, and get the next jobs or what was found."""
+        try:
+            self._jobs, self._results = self._steps.send(self._results), []  # type: ignore[arg-type]
+        except StopIteration as end:
+            self._found = end.value
+
+
+def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     """First the family and, along with it, a rough alpha: a coarse grid, then what the clusters found suggest.
 
     Then, with that family, the dynamics and alpha: a coarse grid, then ever smaller steps from its best point. An
@@ -108,30 +160,30 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> tuple[Hyperparameters, li
     inliers = _find_inliers(X)
     X, times = X[inliers], times[inliers]
     first_memory = MEMORIES[0] if spec.memory is None else spec.memory
-    searches = [_Search(view, times, spec.n_jobs, first_memory) for view in family.views(X)]
+    searches = [_Search(view, times, first_memory) for view in family.views(X)]
     search, chosen = searches[0], family
     if not family.known:
         first = next((kind for kind in dynamics if not kind.n_unknown), Stationary())
         kinds = [search.view.family or family for search in searches]
         alphas = ALPHAS if alpha is None else (alpha,)
-        starts = [
-            search.best_family(kind.proposals(search.Z), first, alphas)
-            for search, kind in zip(searches, kinds, strict=True)
-        ]
+        starts = []
+        for search, kind in zip(searches, kinds, strict=True):
+            starts.append((yield from search.best_family(kind.proposals(search.Z), first, alphas)))
         at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].view.log_density)
-        search, best = searches[at], searches[at].refine(kinds[at], starts[at])
+        search, best = searches[at], (yield from searches[at].refine(kinds[at], starts[at]))
         chosen, search.most_tables = best.family, 1 + int(MOST_TABLES_RATIO * best.n_tables)
         if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
             dynamics = (first,)
         if all(kind == first for kind in dynamics) and alpha is not None:
             dynamics = ()
     if dynamics:
-        best = search.best_dynamics(chosen, dynamics, alpha)
+        best = yield from search.best_dynamics(chosen, dynamics, alpha)
     if spec.memory is None:
-        best = search.best_memory(best)
+        best = yield from search.best_memory(best)
         open_choice = alpha is None or len(dynamics) > 1 or any(kind.n_unknown for kind in dynamics)
         if best.memory < math.inf and dynamics and open_choice:
-            best = search.best_memory(search.best_dynamics(best.family, dynamics, alpha))
+            best = yield from search.best_dynamics(best.family, dynamics, alpha)
+            best = yield from search.best_memory(best)
     candidates = [c for one in searches for c in one.candidates(best)]
     return Hyperparameters(search.view.lift(best.family), best.dynamics, best.alpha, best.memory), candidates
 
@@ -153,13 +205,13 @@ def _find_inliers(X: Float) -> NDArray[np.bool_]:
 class _Search:
     """Tries candidates on the rows of a view at times (n,), and remembers them."""
 
-    def __init__(self, view: View, times: Float, n_jobs: int | None, memory: float) -> None:
-        self.view, self.Z, self.times, self.n_jobs, self.memory = view, view.rows, times, n_jobs, memory
+    def __init__(self, view: View, times: Float, memory: float) -> None:
+        self.view, self.Z, self.times, self.memory = view, view.rows, times, memory
         self.halves = split(view.rows)
         self.tried: list[tuple[_Run, bool]] = []
         self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
 
-    def refine(self, family: Family, best: _Run) -> _Run:
+    def refine(self, family: Family, best: _Run) -> Steps[_Run]:
         """Estimate the shape of the clusters that were found, cluster with that shape, and return the best run.
 
         The clusters are those of the best run so far. Round tables cut a long thin cluster into pieces, so the shape is
@@ -167,31 +219,33 @@ class _Search:
         result is kept only if its evidence is much higher and it is as reproducible as the others.
         """
         starts = [run for run, _ in self.tried if 1 < run.n_tables <= len(self.Z) // 4][::STARTS_STRIDE]
-        best = self._rescale(family, best)
+        best = yield from self._rescale(family, best)
         for start in starts:
-            end = self._grow(family, start)
+            end = yield from self._grow(family, start)
             if end.log_evidence < best.log_evidence + LEAST_GAIN * self.Z.size:
                 continue
-            if (
-                len(self.Z) < FEWEST_TO_SPLIT
-                or _reproduce(end, self.halves) >= LEAST_SHARE_OF_BEST * self._most_reproducible()
-            ):
-                self.tried.append((end, True))
-                best = max(best, self._rescale(family, end), key=lambda run: run.log_evidence)
+            if len(self.Z) >= FEWEST_TO_SPLIT:
+                (agreement,) = yield [(_reproduce, (end, self.halves))]
+                if not agreement >= LEAST_SHARE_OF_BEST * self._most_reproducible():
+                    continue
+            self.tried.append((end, True))
+            wider = yield from self._rescale(family, end)
+            best = max(best, wider, key=lambda run: run.log_evidence)
         return best
 
-    def _rescale(self, family: Family, run: _Run) -> _Run:
+    def _rescale(self, family: Family, run: _Run) -> Steps[_Run]:
         """Return the best run with the spread of a run's clusters, at all scales; or that run, if it is better."""
         proposals = family.proposals(self.Z, run.labels)
         if not proposals:
             return run
-        return max(run, self.best_family(proposals, run.dynamics, (run.alpha,)), key=lambda run: run.log_evidence)
+        rescaled = yield from self.best_family(proposals, run.dynamics, (run.alpha,))
+        return max(run, rescaled, key=lambda run: run.log_evidence)
 
-    def _grow(self, family: Family, run: _Run) -> _Run:
+    def _grow(self, family: Family, run: _Run) -> Steps[_Run]:
         """Return what becomes of a run when its clusters are asked for their spread again and again."""
         for _ in range(SPREAD_ROUNDS):
             proposals = family.proposals(self.Z, run.labels, (1.0,))
-            runs = self._run_all([(proposal, run.dynamics, run.alpha) for proposal in proposals])
+            runs = yield from self._run_all([(proposal, run.dynamics, run.alpha) for proposal in proposals])
             better = max(runs, key=lambda run: run.log_evidence, default=run)
             if better.log_evidence <= run.log_evidence:
                 break
@@ -201,16 +255,16 @@ class _Search:
     def _most_reproducible(self) -> float:
         return float(np.nanmax([0.0, *(run.reproducibility for run, _ in self.tried)]))
 
-    def best_family(self, families: Sequence[Family], dynamics: Dynamics, alphas: Sequence[float]) -> _Run:
+    def best_family(self, families: Sequence[Family], dynamics: Dynamics, alphas: Sequence[float]) -> Steps[_Run]:
         """Return the best run among those that reproduce well, each with its best alpha."""
-        runs = self._run_all([(family, dynamics, alpha) for family in families for alpha in alphas])
+        runs = yield from self._run_all([(family, dynamics, alpha) for family in families for alpha in alphas])
         n = len(alphas)
         groups = [runs[i : i + n] for i in range(0, len(runs), n)]
         if n > 1:  # a table for all, which is what there is to find in rows without clusters
-            groups.append(self._run_all([(families[0], dynamics, ONE_TABLE_ALPHA)]))
+            groups.append((yield from self._run_all([(families[0], dynamics, ONE_TABLE_ALPHA)])))
         leading = [group[self._best(group, [self._clusters(run) for run in group])] for group in groups]
         if len(self.Z) >= FEWEST_TO_SPLIT and len(leading) > 1:
-            agreement = self._parallel(_reproduce, [(run, self.halves) for run in leading])
+            agreement = yield [(_reproduce, (run, self.halves)) for run in leading]
             leading = [run._replace(reproducibility=a) for run, a in zip(leading, agreement, strict=True)]
         least = max(LEAST_SHARE_OF_BEST * np.nanmax([0.0, *(run.reproducibility for run in leading)]), LEAST_REPRODUCED)
         admitted = [self._clusters(run) and not run.reproducibility < least for run in leading]
@@ -234,13 +288,13 @@ class _Search:
     def _clusters(self, run: _Run) -> bool:
         return run.n_tables <= self._most_tables()
 
-    def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> _Run:
+    def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> Steps[_Run]:
         """Return the best dynamics and alpha for a family. Each unknown duration must earn its keep, log n."""
         alphas = ALPHAS if alpha is None else (alpha,)
         best: dict[Dynamics, tuple[Point, _Run]] = {}
         for kind in dynamics:
             points = list(product(alphas, *[self._durations(kind)] * kind.n_unknown))
-            best[kind] = self._best_point(family, kind, points)
+            best[kind] = yield from self._best_point(family, kind, points)
         price = np.log(len(self.Z))
         kind = max(best, key=lambda kind: best[kind][1].log_evidence - price * kind.n_unknown)
         centre, run = best[kind]
@@ -249,15 +303,15 @@ class _Search:
             moves = product((1.0 / factor, 1.0, factor), repeat=free)  # corners too: alpha and durations trade off
             points = [tuple(np.multiply(centre, (1.0,) * (len(centre) - free) + move)) for move in moves]
             points = [point for point in points if all(self._gap() <= duration for duration in point[1:])]
-            centre, run = self._best_point(family, kind, points)
+            centre, run = yield from self._best_point(family, kind, points)
         return run
 
-    def best_memory(self, best: _Run) -> _Run:
+    def best_memory(self, best: _Run) -> Steps[_Run]:
         """Return the best run among this one and those of other memories. A finite memory must earn its keep, log n."""
         runs = []
         for self.memory in MEMORIES:
             if self.memory != best.memory:
-                runs += self._run_all([(best.family, best.dynamics, best.alpha)])
+                runs += yield from self._run_all([(best.family, best.dynamics, best.alpha)])
         self.tried += [(run, self._clusters(run)) for run in runs]
         price = np.log(len(self.Z))
         rivals = [best, *(run for run in runs if self._clusters(run))]
@@ -265,8 +319,8 @@ class _Search:
         self.memory = best.memory
         return best
 
-    def _best_point(self, family: Family, kind: Dynamics, points: list[Point]) -> tuple[Point, _Run]:
-        runs = self._run_all([(family, kind.with_durations(point[1:]), float(point[0])) for point in points])
+    def _best_point(self, family: Family, kind: Dynamics, points: list[Point]) -> Steps[tuple[Point, _Run]]:
+        runs = yield from self._run_all([(family, kind.with_durations(point[1:]), float(point[0])) for point in points])
         admitted = [self._clusters(run) for run in runs]
         self.tried += zip(runs, admitted, strict=True)
         at = self._best(runs, admitted)
@@ -287,18 +341,13 @@ class _Search:
         gaps = np.diff(self.times)
         return float(np.median(gaps[gaps > 0])) if self.times[-1] > self.times[0] else 0.0
 
-    def _run_all(self, cases: list[tuple[Family, Dynamics, float]]) -> list[_Run]:
+    def _run_all(self, cases: list[tuple[Family, Dynamics, float]]) -> Steps[list[_Run]]:
         """Run candidates; those that open too many tables are dropped then, unless all are."""
         for most_tables in (self._most_tables(), len(self.Z)):
-            runs = self._parallel(_run, [(*case, self.Z, self.times, most_tables, self.memory) for case in cases])
+            runs = yield [(_run, (*case, self.Z, self.times, most_tables, self.memory)) for case in cases]
             if any(run.log_evidence > -np.inf for run in runs):
                 break
         return runs
-
-    def _parallel(self, function: Callable[..., T], cases: Iterable[tuple[Any, ...]]) -> list[T]:
-        from joblib import Parallel, delayed
-
-        return list(Parallel(n_jobs=self.n_jobs)(delayed(function)(*case) for case in cases))
 
     def candidates(self, chosen: _Run) -> list[Candidate]:
         """Return all that was tried, in terms of the features."""

@@ -1,0 +1,206 @@
+"""Beginning: the first rows of a stream, kept until what is unknown has been learnt from as many as that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dyncrp.checks import Clock, as_observations, as_times
+from dyncrp.engine.types import Arrays, Float, Trace
+from dyncrp.learner import Learner
+from dyncrp.learning import Candidate, Found, Search, learn
+from dyncrp.spec import Hyperparameters, ModelSpec
+
+OF_WARMUP = "warmup_"  # how the names of its arrays begin in a file
+ARRAY_TYPES = {"rows": np.float64, "times": np.float64, "learnt_from": np.int64}  # and how they go on
+# A piece of a search is as many runs of candidates as take this many rows, and at least one. What a run takes beside
+# its rows is as much as so many rows take.
+ROWS_PER_PIECE, ROWS_PER_RUN = 3000, 150
+
+
+class Beginning:
+    """Learns a stream from its first row on, and what is unknown as rows come.
+
+    After n rows, the hyperparameters are those that the evidence of the first 1, 2, 4, 8, … rows chose: of the largest
+    power of two up to n, or of ``warmup`` once that many have come. Whenever they change, all rows are seated anew. So
+    the state after n rows is a function of these rows, however they were divided into calls.
+
+    learner: the rows so far, seated by the present hyperparameters; from the first row on. n_learnt_from: how many rows
+    those were learnt from. candidates: what was tried then, None if that is not known. over: whether nothing is
+    provisional any more; then no row is kept. trace: what the last batch did, None if there was none. piecewise:
+    whether a call of ``learn`` carries a search on by one piece only, so that the hyperparameters change some calls
+    later; ``finish`` does the rest.
+    """
+
+    learner: Learner
+
+    def __init__(self, spec: ModelSpec, clock: Clock, *, piecewise: bool = False) -> None:
+        self.spec, self.clock, self.piecewise = spec, clock, piecewise
+        self.n_learnt_from = 0
+        self.candidates: list[Candidate] | None = None
+        self.over = spec.given is not None
+        self.trace: Trace | None = None
+        self._batch = (0, 0)  # which rows that is of
+        self._kept: list[tuple[Float, Float]] = []  # rows and times, as they came
+        self._search: Search | None = None
+        self._goal = 0  # how many rows that is on
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were learnt."""
+        return self.learner.engine.n_observations if hasattr(self, "learner") else 0
+
+    def learn(self, X: Float, times: Float, *, whole: bool = False, batch: bool = True) -> Trace:
+        """Learn from the next rows (n, D), which the family has checked, and return what they did.
+
+        whole: whether these are all rows for now, so that what is unknown is learnt from them all, up to ``warmup``.
+        batch: whether they are the last batch from now on. If a call is interrupted, the rows that it came to are
+        learnt, or none.
+        """
+        begin, end = self.n_rows, self.n_rows + len(X)
+        goal = min(end, self.spec.warmup) if whole else self._due(end)
+        if begin == 0 or (goal > self.n_learnt_from and not self.piecewise):
+            rows, t = self._rows(X, times)
+            known, candidates = learn(self.spec, rows, t) if whole or self.over else self._find(goal, rows, t)
+            return self._seat(goal, known, candidates, rows, t, (begin, end) if batch else self._batch)
+        try:
+            trace = self.learner.run(X, times)
+        finally:
+            n = self.n_rows - begin
+            self._kept.append((X[:n].copy(), times[:n].copy()))
+        if batch:
+            self.trace, self._batch = trace, (begin, end)
+        if self.piecewise:
+            self._carry_on(max(1, ROWS_PER_PIECE // (goal + ROWS_PER_RUN)))
+        return trace
+
+    def finish(self) -> None:
+        """End the search that is under way in pieces, if there is one."""
+        self._carry_on(None)
+
+    def end(self) -> None:
+        """Learn what is unknown from all rows so far, at least 2, up to ``warmup``; then nothing is provisional."""
+        if self.n_rows >= self.spec.warmup:
+            self.finish()
+        elif not self.over and self.n_learnt_from < max(2, self.n_rows):
+            rows, times = self._rows()
+            self._seat(len(rows), *learn(self.spec, rows, times), rows, times, self._batch)
+        self.over, self._kept, self._search = True, [], None
+
+    def widen(self, n_features: int) -> None:
+        """Let there be more features from now on, after those there are, in which all rows so far had 0."""
+        if self.n_rows >= self.spec.warmup:
+            self.finish()
+            self.learner.widen(n_features)
+            return
+        rows, times = self._rows()
+        rows = self.spec.family.check(np.pad(rows, ((0, 0), (0, n_features - rows.shape[1]))))
+        goal = 1 if self.piecewise else self.n_learnt_from  # from 1 row at once, and then again from more in pieces
+        self._search = None
+        self._seat(goal, *self._find(goal, rows, times), rows, times, self._batch)
+
+    def arrays(self) -> Arrays:
+        """Return what is needed to go on beside the learner; nothing, if it is over."""
+        if self.over:
+            return {}
+        rows, times = self._rows()
+        kept = {"rows": rows, "times": times, "learnt_from": np.array(self.n_learnt_from)}
+        return {OF_WARMUP + name: array for name, array in kept.items()}
+
+    @classmethod
+    def restore(cls, spec: ModelSpec, config: Mapping[str, Any], arrays: Arrays) -> Beginning:
+        """Return a beginning with its learner, as ``config`` and the arrays of both describe them.
+
+        Without arrays of its own it is over, as it was when the file was written, or had nothing unknown.
+        """
+        own = {OF_WARMUP + name for name in ARRAY_TYPES}
+        learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - own})
+        beginning = cls(spec, learner.clock)
+        beginning.learner, beginning.over = learner, own.isdisjoint(arrays)
+        if not beginning.over:
+            beginning._restore({name: arrays[OF_WARMUP + name] for name in ARRAY_TYPES})
+        return beginning
+
+    def _restore(self, kept: Arrays) -> None:
+        rows, times, learnt_from = kept.values()
+        engine, n = self.learner.engine, self.n_rows
+        shapes = (n, engine.n_features), (n,), ()
+        if self.spec.given is not None or n >= self.spec.warmup or tuple(a.shape for a in kept.values()) != shapes:
+            raise ValueError(f"it keeps rows of shape {rows.shape} of a warm-up, after {n} observations")
+        for name, array in kept.items():
+            if array.dtype != ARRAY_TYPES[name]:
+                raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {ARRAY_TYPES[name].__name__}")
+        if as_times(times, n=n)[-1] != engine.time or not 1 <= learnt_from <= n:
+            raise ValueError("the rows that it keeps are not those that it has learnt")
+        self.spec.family.check(as_observations(rows, "its kept rows"))
+        self.n_learnt_from = int(learnt_from)
+        self._kept = [(rows, times)]
+
+    def _due(self, n: int) -> int:
+        """Return how many rows to learn from when n have come."""
+        return self.spec.warmup if n >= self.spec.warmup else 1 << (n.bit_length() - 1)
+
+    def _rows(self, *next_: Float) -> tuple[Float, Float]:
+        """Return the rows so far, and their times; the next ones too, if they are given."""
+        parts = [*self._kept, next_] if next_ else self._kept
+        if len(parts) == 1:
+            rows, times = parts[0]
+            return rows, times
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    def _find(self, goal: int, rows: Float, times: Float) -> Found:
+        """Return what the first so many rows say, by a search to its end."""
+        return self._sharpen(goal, *Search(self.spec, rows[:goal], times[:goal]).finish())
+
+    def _sharpen(self, goal: int, known: Hyperparameters, candidates: list[Candidate]) -> Found:
+        """Return what a search found at the resolution that is asked for."""
+        try:
+            return known._replace(family=self.spec.sharpen(known.family)), candidates
+        except ValueError:
+            if goal == self.spec.warmup:
+                raise
+            return known, candidates  # the first rows may be so much alike that there is nothing to sharpen
+
+    def _carry_on(self, n_runs: int | None) -> None:
+        """Carry the search that is due on by so many runs, None: to its end; at its end, seat all rows anew."""
+        goal = self._due(self.n_rows)
+        if self.over or goal <= self.n_learnt_from:
+            return
+        search = self._search
+        if search is None or self._goal != goal:
+            rows, times = self._rows()
+            search = Search(self.spec, rows[:goal], times[:goal])
+        self._search, self._goal = None, goal  # what is interrupted begins again
+        found = search.finish() if n_runs is None else search.advance(n_runs)
+        if found is None:
+            self._search = search
+        else:
+            self._seat(goal, *self._sharpen(goal, *found), *self._rows(), self._batch)
+
+    def _seat(
+        self,
+        goal: int,
+        known: Hyperparameters,
+        candidates: list[Candidate],
+        rows: Float,
+        times: Float,
+        batch: tuple[int, int],
+    ) -> Trace:
+        """Seat all rows by hyperparameters that were learnt from the first so many; return what the new ones did.
+
+        batch: which of the rows are the last batch from now on. All is done, or nothing.
+        """
+        learner = Learner(self.spec, known, self.clock, rows.shape[1])
+        traces = {}
+        for begin, end in pairwise(sorted({0, *batch, self.n_rows, len(rows)})):
+            part = learner.family.check(rows[begin:end])
+            traces[begin, end] = learner.run(part, times[begin:end])
+        over = self.over or goal >= self.spec.warmup
+        fresh = not self._kept  # the rows are the caller's own
+        self._kept = [] if over else [(rows.copy(), times.copy()) if fresh else (rows, times)]
+        self.learner, self.n_learnt_from, self.candidates, self.over = learner, goal, candidates, over
+        self.trace, self._batch = traces.get(batch), batch
+        return traces[begin, end]
