@@ -1,8 +1,9 @@
 """Kill a checkpointed run again and again, at random moments, and compare what it finally wrote.
 
 ``python tests/kill_runs.py 200`` starts a run, kills it with SIGKILL after a random moment, resumes with ``--resume``,
-and so on; whenever a run gets to its end, its output must be, byte for byte, that of a run that nobody disturbed. The
-runs are forks of one process with the engine ready, or each would spend seconds on starting.
+and so on; whenever a run gets to its end, its output, and the groups of tables beside it, must be, byte for byte, those
+of a run that nobody disturbed. The runs are forks of one process with the engine ready, or each would spend seconds on
+starting.
 """
 
 import os
@@ -33,8 +34,14 @@ def write_input(path):
 
 
 def command(source, output, every):
-    kept = ["--checkpoint", f"{output}.checkpoint", "--every", str(every), "--resume", "--quiet"]
+    kept = ["--checkpoint", f"{output}.checkpoint", "--every", str(every), "--resume", "--quiet", "--groups", "auto"]
     return ["run", str(source), "--columns", "x,y", "--output", str(output), *MODEL, *kept]
+
+
+def written(output):
+    """Return the bytes of an output, and of the groups beside it."""
+    beside = output.with_suffix(".groups.csv")
+    return output.read_bytes(), beside.read_bytes() if output.suffix != ".parquet" else b""
 
 
 def fork(arguments):
@@ -56,10 +63,10 @@ def kill_until(n_kills, folder, seed=0):
     write_input(source)
     wanted = {}
     for suffix in ("csv", "jsonl", "parquet"):
-        undisturbed = folder / f"undisturbed.{suffix}"
+        undisturbed = folder / f"undisturbed-{suffix}.{suffix}"  # the groups of each have a name of their own
         for _ in range(2):  # a second time, so that what resuming needs is ready, too
             main(command(source, undisturbed, ROWS), standalone_mode=False)
-        wanted[suffix] = undisturbed.read_bytes()
+        wanted[suffix] = written(undisturbed)
     begin = time.monotonic()
     os.waitpid(fork(command(source, folder / "timed.csv", 50)), 0)
     longest = time.monotonic() - begin
@@ -77,7 +84,7 @@ def kill_until(n_kills, folder, seed=0):
             kills += 1
         if os.WIFSIGNALED(status):
             sys.exit(f"run {done} was killed {MOST_IN_A_ROW} times and got nowhere")
-        if os.WEXITSTATUS(status) or output.read_bytes() != wanted[suffix]:
+        if os.WEXITSTATUS(status) or written(output) != wanted[suffix]:
             sys.exit(f"run {done} ended with code {os.WEXITSTATUS(status)} and another output, after {kills} kills")
         left = [path.name for path in folder.iterdir() if path.name.startswith((".dyncrp", "killed"))]
         done += 1

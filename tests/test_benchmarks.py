@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_mutual_info_score as ami
 
 pytest.importorskip("rich")
 
@@ -222,6 +223,30 @@ def test_the_chart_of_real_streams_is_drawn_from_what_was_saved(tmp_path):
     assert list(saved) == ["wine", "digits"]
     real_chart.draw(saved, tmp_path / "real.png")
     assert (tmp_path / "real.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_the_gallery_has_a_panel_for_each_data_set_and_system(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from benchmarks import gallery
+
+    found = gallery.clouds()
+    assert [(cloud.X.shape, len(np.unique(cloud.truth)), cloud.K) for cloud in found.values()] == [
+        ((500, 2), 2, 2),
+        ((500, 2), 2, 2),
+        *[((500, 2), 3, 3)] * 3,
+        ((500, 2), 1, 3),
+    ]
+    for cloud in found.values():
+        np.testing.assert_allclose(cloud.X.std(axis=0), 1.0)
+    few = {name: gallery.Cloud(cloud.X[:100], cloud.truth[:100], cloud.K) for name, cloud in found.items()}
+    monkeypatch.setattr(gallery, "clouds", lambda: few)
+    scores = gallery.draw(tmp_path / "images" / "gallery.png")
+    assert list(scores) == list(found)
+    for name, of_systems in scores.items():
+        wanted = [ami(few[name].truth, cluster(few[name])) for _, _, cluster in gallery.SYSTEMS]
+        assert of_systems == wanted
+    assert (tmp_path / "images" / "gallery.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from dyncrp import (
     Oscillatory,
     Stationary,
     VonMisesFisher,
+    plots,
 )
 from dyncrp.engine.law import LawEngine
 from dyncrp.engine.types import Model, Rules
@@ -120,6 +121,21 @@ def test_tiny_and_huge_values_are_learnt_or_refused(family, assignment):
         assert {"tiny", "denormal", "a tiny column", "small", "small and large", "bits"} <= learnt
     assert learnt & {"axes", "bits"}
     assert not learnt & {"huge", "both", "a huge column", "the largest"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", KNOWN.values(), ids=KNOWN)
+def test_groups_of_tiny_and_huge_values_can_be_drawn(family):
+    drawn = 0
+    for rows in TABLES.values():
+        model = DynamicalMixture(family, Exponential(20.0))
+        if refusal(model.fit, np.array(rows * 3)) is None:
+            for n_groups in {None, 1, model.n_tables_}:
+                found = model.groups(n_groups)
+                assert np.all(np.isfinite(found.tree))
+                plots.groups(found).savefig(io.BytesIO(), dpi=30)
+                drawn += 1
+    assert drawn
 
 
 @pytest.mark.parametrize("family", UNKNOWN.values(), ids=UNKNOWN)

@@ -21,6 +21,7 @@ from dyncrp.dynamics import Dynamics
 from dyncrp.engine.law import occupancy
 from dyncrp.engine.types import Engine, Float, Trace
 from dyncrp.families import Family
+from dyncrp.groups import Groups, join
 from dyncrp.io import files, model_file
 from dyncrp.learner import Learner
 from dyncrp.learning import Candidate
@@ -235,6 +236,30 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
         return self.engine_.shares(*self._validate(X, times))
+
+    def groups(self, n_groups: int | None = None) -> Groups:
+        """Return the open tables joined into groups: what people would call clusters; changes nothing.
+
+        Tables describe a density and often tile a cluster that is not Gaussian. Without a number, tables are joined
+        unless a significant valley of that density lies between them. With one, they are joined by Ward's criterion on
+        their centres. A group goes by the id of its oldest table. See ``dyncrp.groups.Groups`` for what comes back.
+
+        >>> from sklearn.datasets import make_moons
+        >>> from dyncrp import DynamicalMixture
+        >>> X, y = make_moons(500, noise=0.05, random_state=0)
+        >>> model = DynamicalMixture().fit(X)
+        >>> model.n_tables_ > 20, len(model.groups())
+        (True, 2)
+        """
+        engine = self.engine_
+        state = engine.state
+        return join(engine.model.family, state.stats, state.squares, state.ids, n_groups)
+
+    def predict_groups(
+        self, X: ArrayLike, times: ArrayLike | None = None, *, n_groups: int | None = None
+    ) -> NDArray[np.int64]:
+        """Return the group (see ``groups``) of the table that each row would join now, −1 if that were a new one."""
+        return self.groups(n_groups).labels(self.predict(X, times))
 
     def score_samples(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return log p(x | everything so far) for each row, (n,): low means novel."""

@@ -14,7 +14,9 @@ from scipy.sparse import issparse
 from dyncrp.checks import as_observations, as_times, whole
 from dyncrp.datasets import Rooms
 from dyncrp.dynamics import Dynamics
+from dyncrp.groups import Groups
 from dyncrp.learning import Candidate
+from dyncrp.mixture import DynamicalMixture
 from dyncrp.process import occupancy_path
 
 if TYPE_CHECKING:
@@ -30,6 +32,10 @@ NEW_TABLE_COLOR = (0.85, 0.85, 0.85)  # the label −1
 PLACE_COLORS = (1, 0, 2, 3, 4, 6, 7, 5)  # of a building: hallways orange, and what resembles it last
 UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
 MOST_TIMELINE_ROWS = 40  # of a timeline
+MOST_TREE_ROWS = 60  # of a tree of tables
+MOST_IN_LEGEND = 24  # tables or groups
+FAR = 30.0  # times the usual height, from where heights are drawn as logarithms
+BETWEEN_GROUPS = "0.55"  # the colour of what no group or table has for itself
 TIMELINE_POINTS = 430.0  # how wide a timeline is, nearly
 LEAST_OCCUPANCY = 1e-5  # occupancies below are not shown
 
@@ -100,7 +106,7 @@ def stream(
     axes[-1].set_ylim(LEAST_OCCUPANCY, 2.0 * max(float(np.max(occupancy)), 1.0))
     if dated:
         axes[-1].xaxis_date()
-    if len(styles) <= 24:
+    if len(styles) <= MOST_IN_LEGEND:
         figure.legend(title="table", loc="outside right upper", frameon=False, ncols=1 + len(styles) // 16)
     if x[0] < x[-1]:
         axes[0].set_xlim(x[0], x[-1])
@@ -237,12 +243,20 @@ def _draw_strips(axis: Axes, x: NDArray[np.float64], strips: dict[str, list[Colo
 
 
 def timeline(
-    times: ArrayLike, tables: ArrayLike, novelty: ArrayLike, *, step: int = 1, dated: bool = False, name: str = "time"
+    times: ArrayLike,
+    tables: ArrayLike,
+    novelty: ArrayLike,
+    *,
+    step: int = 1,
+    dated: bool = False,
+    name: str = "time",
+    groups: Groups | None = None,
 ) -> Figure:
     """Draw which table each row joined, over time, and how novel it was.
 
     times, tables, novelty: (n,) of every ``step``-th row of a stream; novelty: the highest from it to the next.
-    dated: whether times are seconds since 1970.
+    dated: whether times are seconds since 1970. groups: of the tables, by which they are coloured and ordered; the name
+    of a group stands at the right. Tables that are not open any more have none, and are grey.
     Tables are in the order of opening, the first lowest; of more than 40, the largest, and the rest on one line.
     """
     from matplotlib.figure import Figure
@@ -254,23 +268,30 @@ def timeline(
         raise ValueError(f"novelty must be one number for each of {len(x)} rows, at least one, got {surprise.shape}")
     x = x / 86_400 if dated else x
     ids, line, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    names = [str(table) for table in ids]
-    if len(ids) > MOST_TIMELINE_ROWS:
-        largest = np.sort(np.argsort(-counts, kind="stable")[: MOST_TIMELINE_ROWS - 1])
-        position = np.full(len(ids), MOST_TIMELINE_ROWS - 1)
-        position[largest] = np.arange(MOST_TIMELINE_ROWS - 1)
-        line, names = position[line], [*(names[i] for i in largest), f"{len(ids) - len(largest)} others"]
-        ids = np.append(ids[largest], -1)
-    height = 0.2 * max(len(ids), 4)
+    most = len(ids) if len(ids) <= MOST_TIMELINE_ROWS else MOST_TIMELINE_ROWS - 1
+    largest = np.sort(np.argsort(-counts, kind="stable")[:most])
+    if groups is not None:
+        of_group = groups.labels(ids[largest])
+        largest = largest[np.lexsort((ids[largest], of_group, of_group < 0))]
+    position = np.full(len(ids), most)
+    position[largest] = np.arange(most)
+    line, names = position[line], [str(table) for table in ids[largest]]
+    shown = ids[largest] if groups is None else groups.labels(ids[largest])  # what is coloured
+    if most < len(ids):
+        names, shown = [*names, f"{len(ids) - most} others"], np.append(shown, -1)
+    height = 0.2 * max(len(names), 4)
     figure = Figure(figsize=(7.0, height + 2.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [height + 0.3, 1.4]})
     width = float(np.clip(400.0 / len(x), 0.6, 2.5))
-    for at, table in enumerate(ids):
-        color = table_style(int(table))[0] if table >= 0 else (0.4, 0.4, 0.4)
+    styles = {int(table): table_style(int(table)) for table in shown} if groups is None else _group_styles(groups)
+    for at, table in enumerate(shown.tolist()):
+        color = styles[table][0] if table >= 0 else (0.4, 0.4, 0.4)
         above.broken_barh(_bars(x, line == at, width), (at - 0.38, 0.76), color=color, linewidth=0, rasterized=True)
     above.set_yticks(range(len(names)), names, fontsize="small")
     above.set_ylim(-0.6, len(names) - 0.4)
     above.set_ylabel("table")
+    if groups is not None:
+        _draw_group_names(above, shown)
     above.grid(axis="y", color="0.9", linewidth=0.5)
     above.set_axisbelow(True)
     below.plot(x, surprise, linestyle="", marker=".", markersize=2.0 + width, color="0.35", rasterized=True)
@@ -287,6 +308,118 @@ def timeline(
         axis.spines[["top", "right"]].set_visible(False)
     figure.align_ylabels()
     return figure
+
+
+def _draw_group_names(axis: Axes, of_group: NDArray[np.int64]) -> None:
+    """Write the name of each group at the right of its lines, (n,) from the lowest, and draw a line between groups."""
+    edges = [0, *(np.flatnonzero(np.diff(of_group)) + 1), len(of_group)]
+    right = axis.secondary_yaxis("right")
+    named = [(begin, end) for begin, end in pairwise(edges) if of_group[begin] >= 0]
+    right.set_yticks(
+        [(begin + end - 1) / 2 for begin, end in named], [str(of_group[begin]) for begin, _ in named], fontsize="small"
+    )
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    right.set_ylabel("group")
+    for edge in edges[1:-1]:
+        axis.axhline(edge - 0.5, color="0.5", linewidth=0.6)
+
+
+def groups(joined: DynamicalMixture | Groups) -> Figure:
+    """Draw how tables join into groups: their tree, and a bar for the rows of each table, coloured by group.
+
+    joined: a model, whose tables are joined as by ``DynamicalMixture.groups()``, or what that returned.
+    A branch has the colour of a group if all tables below it are in that group. Of more than 60 tables, only the
+    largest are drawn, and how those join; the figure says so.
+
+    >>> from dyncrp import DynamicalMixture, Gaussian
+    >>> model = DynamicalMixture(Gaussian(1.0, 400.0)).fit([[0.0], [5.0], [50.0], [55.0], [1.0]])
+    >>> groups(model.groups(2)).savefig("groups.png")  # doctest: +SKIP
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+
+    found = joined.groups() if isinstance(joined, DynamicalMixture) else joined
+    if not isinstance(found, Groups):
+        raise ValueError(f"joined must be a DynamicalMixture or what its groups() returns, got {type(joined).__name__}")
+    styles = _group_styles(found)
+    kept = np.sort(np.argsort(-found.table_sizes, kind="stable")[:MOST_TREE_ROWS])
+    leaves, corners, colors = _branches(_prune(found.tree, kept), found.group_of[kept], styles)
+    order = kept[leaves]
+    figure = Figure(figsize=(8.0, 0.17 * max(len(order), 10) + 1.0), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    left.add_collection(LineCollection(list(corners), colors=colors, linewidths=1.4, capstyle="projecting"))
+    left.set(ylim=(-0.7, len(order) - 0.3), xlabel="height at which they join")
+    _scale_heights(left, np.max(corners[:, :, 0], axis=1))
+    left.tick_params(axis="y", left=False, labelleft=False)
+    right.set_yticks(range(len(order)), [str(table) for table in found.table_ids[order]], fontsize=7)
+    right.tick_params(axis="y", length=0, labelleft=True)
+    right.set(xlabel="rows", ylabel="table")
+    edge = {"markeredgecolor": "0.2", "markeredgewidth": 0.5, "markersize": 5.0, "clip_on": False}
+    for (group, (color, marker)), size in zip(styles.items(), found.sizes.tolist(), strict=True):
+        at = np.flatnonzero(found.group_of[order] == group)
+        rows = found.table_sizes[order[at]]
+        right.barh(at, rows, 0.6, color=color)
+        right.plot(rows, at, linestyle="", color=color, marker=marker, label=f"{group} ({size:,.0f})", **edge)
+    right.set_xlim(left=0.0)
+    for axis in (left, right):
+        axis.spines[["top", "right", "left"]].set_visible(False)
+    if len(styles) <= MOST_IN_LEGEND:
+        figure.legend(title="group (rows)", loc="outside right upper", frameon=False, alignment="left")
+    if len(order) < len(found.table_ids):
+        share = float(np.sum(found.table_sizes[order]) / np.sum(found.table_sizes))
+        drawn = f"{found}; the {len(order)} largest tables are drawn, with {share:.0%} of the rows"
+        figure.suptitle(drawn, x=0.01, ha="left", fontsize="medium")
+    return figure
+
+
+def _scale_heights(axis: Axes, heights: NDArray[np.float64]) -> None:
+    """Scale the axis of a tree, 0 at the right; far groups may join a thousand times higher than near tables do."""
+    highest, usual = np.max(heights, initial=0.0), np.median(heights) if len(heights) else 0.0
+    if usual and highest > FAR * usual:
+        axis.set_xscale("asinh", linear_width=float(usual))
+        axis.set_xticks([0.0, *10.0 ** np.arange(np.ceil(np.log10(usual)), np.log10(highest))])
+        axis.set_xticks([], minor=True)
+    axis.set_xlim(1.05 * highest or 1.0, 0.0)
+
+
+def _group_styles(groups: Groups) -> dict[int, tuple[Color, str]]:
+    """Return the colour and marker of every group, by its name."""
+    return {group: table_style(i) for i, group in enumerate(groups.ids.tolist())}
+
+
+def _prune(tree: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return a linkage matrix of K tables, (K − 1, 4), for some of them only: how they join."""
+    place: dict[int, int] = {table: i for i, table in enumerate(kept.tolist())}  # of the clusters that have any
+    size = [1] * len(kept)
+    pruned: list[tuple[float, ...]] = []
+    for i, (left, right, height, _) in enumerate(tree.tolist()):
+        parts = [place[part] for part in (int(left), int(right)) if part in place]
+        if len(parts) == 2:
+            pruned.append((*sorted(parts), height, size[parts[0]] + size[parts[1]]))
+            size.append(size[parts[0]] + size[parts[1]])
+            parts = [len(size) - 1]
+        if parts:
+            place[len(tree) + 1 + i] = parts[0]
+    return np.array(pruned).reshape(-1, 4)
+
+
+def _branches(
+    tree: NDArray[np.float64], group_of: NDArray[np.int64], styles: dict[int, tuple[Color, str]]
+) -> tuple[list[int], NDArray[np.float64], list[Any]]:
+    """Lay out a tree of K tables: return its leaves from the lowest, corners (K − 1, 4, 2) of branches, and colours."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    if not len(tree):
+        return [0], np.empty((0, 4, 2)), []
+    below = group_of.tolist()  # the group that all tables below are in; −1 if they are in several
+    for left, right, _, _ in tree.tolist():
+        a, b = below[int(left)], below[int(right)]
+        below.append(a if a == b else -1)
+    drawn = dendrogram(tree, no_plot=True, link_color_func=str)  # the number of the cluster in place of its colour
+    corners = np.stack([drawn["dcoord"], (np.array(drawn["icoord"]) - 5.0) / 10.0], axis=2)  # a leaf is 10 wide
+    of_branch = [below[int(cluster)] for cluster in drawn["color_list"]]
+    return drawn["leaves"], corners, [styles[group][0] if group >= 0 else BETWEEN_GROUPS for group in of_branch]
 
 
 def _bars(x: NDArray[np.float64], joined: NDArray[np.bool_], width: float) -> list[tuple[float, float]]:

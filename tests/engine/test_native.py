@@ -109,6 +109,7 @@ def assert_same_state(law, engine, tolerance=TOLERANCE):
     expected, state = law.state, engine.state
     assert engine.time == law.time
     np.testing.assert_allclose(state.stats, expected.stats, rtol=tolerance, atol=tolerance * len(expected.stats))
+    np.testing.assert_allclose(state.squares, expected.squares, rtol=tolerance, atol=tolerance * len(expected.stats))
     size = np.max(np.abs(expected.mode_states))
     np.testing.assert_allclose(state.mode_states, expected.mode_states, rtol=tolerance, atol=tolerance * size)
     np.testing.assert_allclose(state.n_tables_posterior, expected.n_tables_posterior, atol=tolerance)

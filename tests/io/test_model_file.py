@@ -320,7 +320,7 @@ def test_bad_parameters_in_a_file_are_refused(saved, name, value):
 
 def test_missing_arrays_are_refused(saved):
     header, arrays = contents(saved)
-    for name in arrays.keys() - {"mode_total"}:  # which is there for the last bits only
+    for name in arrays.keys() - {"mode_total", "squares"}:  # for the last bits, and for groups
         rewrite(saved, header, {other: array for other, array in arrays.items() if other != name})
         with pytest.raises(ValueError, match=name):
             DynamicalMixture.load(saved)
@@ -331,7 +331,7 @@ def test_missing_arrays_are_refused(saved):
     [lambda a: a[None], lambda a: np.concatenate([a.ravel()] * 2), lambda a: a.astype(str), lambda a: a * np.nan],
     ids=["deeper", "longer", "strings", "nan"],
 )
-@pytest.mark.parametrize("name", ["mode_states", "n_tables_posterior", "time", "table_ids", "n_opened"])
+@pytest.mark.parametrize("name", ["squares", "mode_states", "n_tables_posterior", "time", "table_ids", "n_opened"])
 def test_wrong_arrays_are_refused(saved, name, spoil):
     header, arrays = contents(saved)
     rewrite(saved, header, {**arrays, name: spoil(arrays[name])})

@@ -16,7 +16,8 @@ from dyncrp.io.files import FileError
 from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.mixture import DynamicalMixture
 
-MOST_TABLES_SHOWN = 10
+MOST_TABLES_SHOWN = 10  # and groups
+MOST_TABLES_JOINED = 1000  # into groups: less than a second
 LONGEST_SHOWN = 1000  # characters of options to paste
 
 
@@ -62,9 +63,23 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
         facts["largest_tables"] = [
             {"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order
         ]
+        facts |= _describe_groups(model)
         learnt = model.family_, model.dynamics_, model.alpha_, model.memory_
         facts["options_to_paste"] = as_options(*learnt, **changed_settings(model))
     return facts
+
+
+def _describe_groups(model: DynamicalMixture) -> dict[str, Any]:
+    """Return how many groups the tables are in, and the largest; nothing of so many tables that it takes seconds."""
+    if model.n_tables_ > MOST_TABLES_JOINED:
+        return {}
+    try:
+        groups = model.groups()
+    except ValueError:  # a family that does not say how wide tables are
+        return {}
+    order = np.argsort(-groups.sizes, kind="stable")[:MOST_TABLES_SHOWN]
+    largest = [{"group": int(groups.ids[i]), "rows": float(groups.sizes[i])} for i in order]
+    return {"groups": len(groups), "largest_groups": largest}
 
 
 def _lines(facts: dict[str, Any], model: DynamicalMixture | None) -> list[str]:
@@ -73,6 +88,8 @@ def _lines(facts: dict[str, Any], model: DynamicalMixture | None) -> list[str]:
         largest = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in facts["largest_tables"])
         facts = facts | {"family": brief(model.family_), "dynamics": brief_dynamics(model.dynamics_)}
         facts |= {"alpha": f"{model.alpha_:.6g}", "largest_tables": largest}
+        if "groups" in facts:
+            facts["largest_groups"] = ", ".join("{group} ({rows:,.0f})".format(**g) for g in facts["largest_groups"])
         options = shlex.join(facts.pop("options_to_paste"))
         if len(options) <= LONGEST_SHOWN:
             facts["to_paste"] = options

@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from dyncrp.cli.errors import count
 from dyncrp.dynamics import Dynamics
 from dyncrp.dynamics.text import parse_dynamics
 from dyncrp.families import FAMILIES, Family
+from dyncrp.groups import Groups
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.spec import SHORTEST_MEMORY, ModelSpec, check_memory
 
 FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
 MOST_NUMBERS_SHOWN = 10  # of a vector
+MOST_GROUPS_SHOWN = 5
 WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
 WORDS = {"true": True, "false": False, "none": None}  # values of settings that are not what they spell
 
@@ -152,6 +155,24 @@ def brief_model(model: DynamicalMixture) -> str:
     """Return what a fitted model uses as one line to look at: family, dynamics, alpha, and a finite memory."""
     memory = "" if model.memory_ == math.inf else f", memory {model.memory_:.6g}"
     return f"{brief(model.family_)}, {brief_dynamics(model.dynamics_)}, alpha {model.alpha_:.6g}{memory}"
+
+
+def brief_groups(groups: Groups, *, told: bool) -> str:
+    """Return groups of tables as one line to look at: how many rows the largest have. told: whether G was given.
+
+    >>> ids = np.arange(8)
+    >>> brief_groups(Groups(ids, ids // 3 * 3, np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))), told=False)
+    '8 tables in 3 groups of 40, 12 and 2 rows'
+    >>> brief_groups(Groups(ids, 0 * ids, np.ones(8), np.empty((7, 4))), told=False)
+    '8 tables in 1 group: no clusters stand out'
+    """
+    if len(groups) == 1 and not told:
+        return str(groups)
+    sizes = [f"{size:,.0f}" for size in np.sort(groups.sizes)[::-1][:MOST_GROUPS_SHOWN].tolist()]
+    listed = ", ".join(sizes[:-1]) + " and " * (len(sizes) > 1) + sizes[-1]
+    of = " of" if len(groups) <= MOST_GROUPS_SHOWN else ", the largest of"
+    joined = f"{count(len(groups.table_ids), 'table')} in {count(len(groups), 'group')}"
+    return f"{joined}{of} {listed} rows"
 
 
 def _round(text: str) -> str:

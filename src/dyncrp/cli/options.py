@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -27,7 +27,9 @@ OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli or von_mises_fisher."
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
+GROUPS_HELP = "Join the tables into groups at the end: a number of them, or auto for as many as stand out."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
+MOST_DIGITS = 18  # of a number of groups
 _input = partial(typer.Option, rich_help_panel="Input")
 _output = partial(typer.Option, rich_help_panel="Output")
 _model = partial(typer.Option, rich_help_panel="Model")
@@ -122,6 +124,7 @@ class OutputOptions:
     output: Annotated[str, _output("--output", "-o", help=OUTPUT_HELP)] = "-"
     output_format: Annotated[str | None, _output(help="csv, jsonl or parquet.", show_default="by the suffix")] = None
     keep: Annotated[str | None, _output(help="Columns to copy to the output, by name, or all.")] = None
+    groups: Annotated[str | None, _output(help=GROUPS_HELP, show_default="no groups")] = None
     force: Annotated[bool, _output("--force", help="Replace an existing output or checkpoint.")] = False
 
     def resolve_format(self) -> str:
@@ -137,6 +140,16 @@ class OutputOptions:
         if found == "parquet" and is_pipe(self.output):
             refuse("Parquet needs --output FILE: it cannot be written to a pipe")
         return found
+
+    def resolve_groups(self) -> int | Literal["auto"] | None:
+        """Return into how many groups to join the tables; None for no groups."""
+        if self.groups is None:
+            return None
+        if self.groups.lower() == "auto":
+            return "auto"
+        if not (self.groups.isascii() and self.groups.isdigit() and 0 < len(self.groups.lstrip("0")) <= MOST_DIGITS):
+            refuse(f"--groups must be auto or a whole number ≥ 1, got {self.groups!r}")
+        return int(self.groups)
 
 
 @dataclass(frozen=True)

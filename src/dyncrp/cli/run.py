@@ -15,14 +15,15 @@ from dyncrp import plots
 from dyncrp.checks import Clock
 from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import count, refuse, report_errors, say
-from dyncrp.cli.model_text import brief_model
+from dyncrp.cli.model_text import brief_groups, brief_model
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
+from dyncrp.groups import Groups
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import Selection, open_reader
 from dyncrp.io.writers import WRITERS
 from dyncrp.jobs.checkpoint import Checkpoint
-from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK, Run
+from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.mixture import DynamicalMixture
 
@@ -41,12 +42,12 @@ def run_file(
     format, output_format, selection = source.resolve_format(), target.resolve_format(), source.select(target.keep)
     writer = WRITERS[output_format]
     files = writer.files(target.output)
-    check_distinct(
-        {"INPUT": source.input, "--model": model},
-        {"--output": files[0]}
-        | {f"the {Path(file).suffix} of --output": file for file in files[1:]}
-        | {"--checkpoint": checkpointing.checkpoint, "--save": save, "--plot": plot},
-    )
+    join = target.resolve_groups()
+    groups_file = None if join is None or is_pipe(target.output) else writer.groups_file(target.output)
+    written: dict[str, str | Path | None] = {"--output": files[0], "the groups of --output": groups_file}
+    written |= {f"the {Path(file).suffix} of --output": file for file in files[1:]}
+    written |= {"--checkpoint": checkpointing.checkpoint, "--save": save, "--plot": plot}
+    check_distinct({"INPUT": source.input, "--model": model}, written)
     if checkpointing.resume and checkpointing.checkpoint is None:
         refuse("--resume needs --checkpoint FILE")
     if checkpointing.checkpoint is not None and is_pipe(target.output):
@@ -60,7 +61,7 @@ def run_file(
         if model is not None:
             start = DynamicalMixture.load(model)
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
-        before = _find_checkpoint(files, checkpointing, target.force, quiet)
+        before = _find_checkpoint(files, groups_file, checkpointing, target.force, quiet)
         stop.waiting = source.input == "-"
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False
@@ -68,11 +69,13 @@ def run_file(
             path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
             job = Run(
                 reader,
-                writer(target.output, reader),
+                writer(target.output, reader, grouped=join is not None),
                 start,
                 checkpoint=path,
                 every=checkpointing.every,
                 options=options,
+                join=join,
+                groups_file=groups_file,
             )
             if before is not None:
                 job.resume(before)
@@ -84,8 +87,13 @@ def run_file(
         if plot is not None and job.n_rows:
             line, dated = job.timeline, job.model.clock_ == Clock.DATES
             name = source.time_column or "row"
-            figure = plots.timeline(line.times, line.tables, line.novelty, step=line.step, dated=dated, name=name)
+            figure = plots.timeline(
+                line.times, line.tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups
+            )
             figure.savefig(plot, dpi=200)
+        if job.no_groups:
+            where = "all rows are written" if is_pipe(target.output) else f"{target.output} is complete"
+            raise FileError(f"{where}, but there are no groups: {job.no_groups.replace('n_groups', '--groups')}")
 
 
 def _options_to_compare(
@@ -100,7 +108,7 @@ def _options_to_compare(
 
 
 def _find_checkpoint(
-    files: tuple[str, ...], checkpointing: CheckpointOptions, force: bool, quiet: bool
+    files: tuple[str, ...], groups_file: str | None, checkpointing: CheckpointOptions, force: bool, quiet: bool
 ) -> Checkpoint | None:
     """Return the checkpoint to resume from, or None to start from the first row.
 
@@ -111,6 +119,8 @@ def _find_checkpoint(
         found = Checkpoint.read(str(checkpoint))
         if found is None:
             refuse(f"{checkpoint} is a saved model, not a checkpoint")
+        if groups_file and found.options.get(JOIN) is None and Path(groups_file).exists() and not force:
+            refuse(f"{groups_file} exists: use --force to replace it")  # it is not of the run that is resumed
         row = f"after row {found.place['row']:,}"
         if not found.n_rows:
             say(f"{checkpoint} has no rows yet: starting from the first row", quiet=quiet)
@@ -119,6 +129,8 @@ def _find_checkpoint(
         else:
             say(f"resuming from {checkpoint}, {row}", quiet=quiet)
         return found
+    if groups_file is not None:
+        files = *files, groups_file
     if checkpointing.resume:
         for path in map(Path, files):
             if path.is_file() and path.stat().st_size and not force:
@@ -153,6 +165,15 @@ def _execute(job: Run, stop: Stop, quiet: bool) -> None:
     _print_summary(job, before, monotonic() - begin, quiet)
 
 
+def _print_groups(job: Run, groups: Groups, quiet: bool) -> None:
+    """Print how many rows are in the groups, and where it says which group a table or a row is in."""
+    say(brief_groups(groups, told=job.join != "auto"), quiet=quiet)
+    if job.groups_file is not None:
+        say(f"the group of each table is in {job.groups_file}", quiet=quiet)
+    elif job.writer.groups_file(job.writer.path) is None:
+        say(f"the group of each row is in {job.writer.path}", quiet=quiet)
+
+
 def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
     """Print what a run did. before: how many rows were labelled before it was resumed."""
     n_new = job.n_rows - before
@@ -169,6 +190,8 @@ def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
         opened = f" open, of {model.n_opened_:,} opened" if model.n_opened_ > model.n_tables_ else ""
         say(f"{count(model.n_tables_, 'table')}{opened}, log evidence {model.log_evidence_:.1f}", quiet=quiet)
         say(brief_model(model), quiet=quiet)
+        if job.groups is not None:
+            _print_groups(job, job.groups, quiet)
     if job.n_bad:
         if not job.n_rows:
             raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")

@@ -35,6 +35,7 @@ from dyncrp.engine.types import (
     Trace,
     check_arrays,
     check_ids,
+    with_squares,
 )
 from dyncrp.families import Family
 
@@ -43,6 +44,7 @@ def initial_state(model: Model, n_features: int) -> State:
     """Return the state before the first observation: no tables."""
     return State(
         stats=model.family.empty(n_features),
+        squares=model.family.squares(np.zeros((1, n_features)))[:0],
         mode_states=np.zeros((0, len(model.modes.rates)), dtype=np.complex128),
         time=-np.inf,
         n_tables_posterior=np.ones(1),
@@ -90,6 +92,7 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
     responsibilities = _softmax(scores)
     if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold * (1.0 - TIE):
         stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+        squares = np.vstack([state.squares, np.zeros(state.squares.shape[1])])
         mode_states = np.vstack(
             [state.mode_states, np.zeros_like(state.mode_states, shape=(1, len(model.modes.rates)))]
         )
@@ -97,12 +100,14 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         ids = np.append(state.ids, state.n_opened)
     else:
         responsibilities = _softmax(scores[:-1])
-        stats, mode_states, count, ids = state.stats, state.mode_states, state.n_tables_posterior, state.ids
+        stats, squares, mode_states = state.stats, state.squares, state.mode_states
+        count, ids = state.n_tables_posterior, state.ids
 
     responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
     r = responsibilities[:, None]
     after = State(
         stats=update(stats, responsibilities, model.family.statistics(X), model.memory),
+        squares=update(squares, responsibilities, model.family.squares(X), model.memory),
         mode_states=mode_states + r.astype(np.complex128),
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
@@ -156,6 +161,7 @@ def close(state: State, closed: Int) -> State:
     return replace(
         state,
         stats=np.delete(state.stats, closed, axis=0),
+        squares=np.delete(state.squares, closed, axis=0),
         mode_states=np.delete(state.mode_states, closed, axis=0),
         n_tables_posterior=np.append(np.zeros(K), 1.0),
         ids=np.delete(state.ids, closed),
@@ -338,6 +344,7 @@ class LawEngine:
             "n_opened": np.array(state.n_opened),
             "n_observations": np.array(self.n_observations),
             "log_evidence": np.array(self.log_evidence),
+            **({"squares": state.squares} if state.squares.shape[1] else {}),
         }
 
     def restore(self, arrays: Arrays) -> None:
@@ -357,9 +364,11 @@ class LawEngine:
             },
         )
         check_ids(arrays["table_ids"], int(arrays["n_opened"]))
+        arrays = with_squares(arrays, self.model.family, self.n_features)
         self.n_observations, self.log_evidence = int(arrays["n_observations"]), float(arrays["log_evidence"])
         self.state = State(
             arrays["stats"],
+            arrays.get("squares", np.zeros((K, 0))),
             arrays["mode_states"],
             float(arrays["mode_time"]),
             arrays["n_tables_posterior"],
@@ -370,8 +379,10 @@ class LawEngine:
 
     def widen(self, n_features: int) -> LawEngine:
         """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
+        family, state = self.model.family, self.state
         wider = LawEngine(self.model, n_features)
-        wider.restore(self.arrays() | {"stats": self.model.family.widen(self.state.stats, n_features)})
+        squares = family.widen_squares(state.stats, state.squares, n_features)
+        wider.restore(self.arrays() | {"stats": family.widen(state.stats, n_features), "squares": squares})
         return wider
 
 

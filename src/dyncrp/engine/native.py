@@ -16,7 +16,7 @@ import numpy as np
 
 from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
-from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids
+from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids, with_squares
 from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 from dyncrp.families.gaussian import LOG_2PI
@@ -70,6 +70,7 @@ class NativeEngine(loop.Engine):
         elapsed = float(arrays["time"] - arrays["mode_time"]) if len(arrays["stats"]) else 0.0
         return State(
             stats=arrays["stats"],
+            squares=arrays.get("squares", np.zeros((len(arrays["stats"]), 0))),
             mode_states=arrays["mode_states"] * np.exp(-self.model.modes.rates * elapsed),
             time=float(arrays["time"]),
             n_tables_posterior=arrays["n_tables_posterior"],
@@ -102,6 +103,8 @@ class NativeEngine(loop.Engine):
             raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
         check_ids(arrays["table_ids"], n_opened)
         given: dict[str, Any] = {name: arrays[name] for name in shapes}
+        if isinstance(self.model.family, Gaussian):
+            given["squares"] = with_squares(arrays, self.model.family, self.n_features)["squares"]
         for name, array in given.items():
             if array.shape == ():
                 given[name] = array.item()
@@ -113,6 +116,8 @@ class NativeEngine(loop.Engine):
         """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
         family = self.model.family
         arrays = self.arrays()
+        if isinstance(family, Gaussian):
+            arrays["squares"] = family.widen_squares(arrays["stats"], arrays["squares"], n_features)
         arrays["stats"] = family.widen(arrays["stats"], n_features)
         n = arrays["stats"][:, :1]
         if isinstance(family, NormalGamma):  # Σ r z² − s²/q where every z is the same

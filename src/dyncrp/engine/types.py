@@ -106,6 +106,7 @@ class State:
     """All that the next step needs; K tables, S statistics, M modes.
 
     stats: (K, S) sufficient statistics, the parameters of q(φ_c); what a table has forgotten is not in them.
+    squares: (K, P) products of coordinates, added up likewise; groups of tables look at them and inference does not.
     mode_states: (K, M) complex; the occupancy of table c is max(0, Re Σ_m amplitude_m mode_states[c, m]).
     time: of the latest observation.
     n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"`` all of it is at k = K.
@@ -113,6 +114,7 @@ class State:
     """
 
     stats: Float
+    squares: Float
     mode_states: Complex
     time: float
     n_tables_posterior: Float
@@ -257,6 +259,7 @@ class Engine(Protocol):
 # The arrays of a state, see docs/files.md: what every engine writes, and what some add so that they go on to the bit.
 ARRAY_TYPES: dict[str, type[np.generic]] = {
     "stats": np.float64,
+    "squares": np.float64,
     "mode_states": np.complex128,
     "mode_time": np.float64,
     "n_tables_posterior": np.float64,
@@ -283,6 +286,17 @@ def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, .
             raise ValueError(f"its array {name!r} must hold finite numbers of type {ARRAY_TYPES[name].__name__}")
     if arrays["mode_time"] > arrays["time"]:
         raise ValueError(f"its mode_time {arrays['mode_time']} is after its time {arrays['time']}")
+
+
+def with_squares(arrays: Arrays, family: Family, n_features: int) -> Arrays:
+    """Return the checked arrays of a state, with the squares that the family expects if they were not recorded."""
+    P = family.squares(np.zeros((1, n_features))).shape[1]
+    if not P:
+        return arrays
+    if "squares" not in arrays:
+        return arrays | {"squares": family.expected_squares(arrays["stats"], n_features)}
+    check_arrays(arrays, {"squares": (len(arrays["stats"]), P)})
+    return arrays
 
 
 def check_ids(ids: Int, n_opened: int) -> None:

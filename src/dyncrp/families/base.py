@@ -22,6 +22,24 @@ SCALES = (2.8, 2.4, 2.0, 1.7, 1.4, 1.2, 1.0, 0.84, 0.7)
 SMALLEST_POSITIVE, LARGEST_POSITIVE = 1e-100, 1e100
 
 
+class Shapes(NamedTuple):
+    """Where K tables lie and how wide they are, in Q coordinates in which a cluster is round.
+
+    counts: (K,) how many observations each took in.
+    centers: (K, Q).
+    spread: the variance of those observations about the centre, (K,) if one number serves all coordinates, (K, Q) if
+        each has its own, (K, Q, Q) a covariance, (K, 0) if it is not known. The family expects about 1.
+    least: a spread below this is taken for chance; 1 if all clusters of the family have the same.
+    between: (Q,) or (1,) the variance of centres that the family expects.
+    """
+
+    counts: Float
+    centers: Float
+    spread: Float
+    least: float
+    between: Float
+
+
 class View(NamedTuple):
     """Coordinates (n, Q) of rows, how a family of those is lifted to the features, and the log density left out."""
 
@@ -90,6 +108,28 @@ class Family(ABC):
     def empty(self, n_features: int) -> Float:
         """Return the stats of no table at all, (0, S); a row of zeros is a table at its prior."""
         return self.statistics(np.zeros((1, n_features)))[:0]
+
+    def squares(self, X: Float) -> Float:
+        """Return for each row the products of coordinates that ``shapes`` needs beyond T(x): (n, D) to (n, P).
+
+        Tables add them up as they do T(x), and inference does not look at them. P is 0 unless a family says otherwise.
+        """
+        return np.zeros((len(X), 0))
+
+    def expected_squares(self, stats: Float, n_features: int) -> Float:
+        """Return what the squares of tables (K, S) should be if they were not recorded: (K, P)."""
+        return np.zeros((len(stats), 0))
+
+    def widen_squares(self, stats: Float, squares: Float, n_features: int) -> Float:
+        """Return squares (K, P) as ``widen`` does the stats (K, S), which are those from before."""
+        return squares
+
+    def shapes(self, stats: Float, squares: Float) -> Shapes:
+        """Return where tables (K, S) with squares (K, P) lie and how wide they are.
+
+        Here for families that do not say how wide, whose T(x) begins with a 1 and whose features have one unit.
+        """
+        return Shapes(stats[:, 0], self.centers(stats), np.zeros((len(stats), 0)), 0.0, np.ones(1))
 
     @property
     def can_widen(self) -> bool:

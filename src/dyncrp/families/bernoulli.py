@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from scipy.special import betaln, digamma
 
 from dyncrp.checks import BadRow, Seed
-from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
+from dyncrp.families.base import (
+    SCALES,
+    Family,
+    Float,
+    Hyperparameter,
+    Shapes,
+    check_width,
+    common_width,
+    scalar_or_vector,
+)
 
 STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # what a + b may be
 
@@ -106,6 +115,12 @@ class Bernoulli(Family):
         """Return the posterior probabilities of a one."""
         a, b = self._posterior(stats)
         return a / (a + b)
+
+    def shapes(self, stats: Float, squares: Float) -> Shapes:
+        """Return shapes in 2 arcsin √p, in which a feature of any probability has about unit variance."""
+        a, b = self._posterior(stats)
+        center = 2.0 * np.arcsin(np.sqrt(a / (a + b)))
+        return Shapes(stats[:, 0], center, np.ones(len(stats)), 1.0, np.ones(1))
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ_d ~ Beta(a, b)."""

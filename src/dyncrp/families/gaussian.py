@@ -16,6 +16,7 @@ from dyncrp.families.base import (
     Family,
     Float,
     Hyperparameter,
+    Shapes,
     View,
     check_width,
     matrix,
@@ -29,6 +30,10 @@ LEAST_RATIO = 1e-3
 # Rows further out would have variances beyond what a hyperparameter may be.
 FURTHEST_TO_LEARN_FROM = 1e45
 LONGEST_DIRECTION = 1e50
+# Up to so many coordinates the squares are all products y_i y_j, beyond it |y|²; as in engine/cpp/squares.hpp.
+MOST_PRODUCTS = 8
+# A centre further from the prior mean, in standard deviations, leaves its squares no digits for the spread.
+FURTHEST_WITH_SPREAD = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -262,6 +267,50 @@ class Gaussian(Family):
         """Return T(x) = (1, z): (n, D) to (n, 1 + D), or (n, 1 + Q) with directions."""
         return np.hstack([np.ones((len(X), 1)), self.coordinates(X)])
 
+    def squares(self, X: Float) -> Float:
+        """Return y_i y_j for i ≥ j, (n, Q(Q + 1)/2), of y = z/σ; of more than 8 coordinates |y|², (n, 1)."""
+        y = self.coordinates(X) / np.sqrt(self.variance)
+        return _fold(y[:, :, None] * y[:, None, :]) if y.shape[1] <= MOST_PRODUCTS else np.sum(y**2, axis=1)[:, None]
+
+    def expected_squares(self, stats: Float, n_features: int) -> Float:
+        """Return the squares of tables whose spread is that of the family."""
+        n, mean = self._means(stats)
+        Q = mean.shape[1]
+        if Q > MOST_PRODUCTS:
+            return n[:, None] * (Q + np.sum(mean**2, axis=1)[:, None])
+        return _fold(n[:, None, None] * (np.eye(Q) + mean[:, :, None] * mean[:, None, :]))
+
+    def widen_squares(self, stats: Float, squares: Float, n_features: int) -> Float:
+        """Return squares as if all observations had had 0 in features added at the end."""
+        n, mean = self._means(stats)
+        K, Q = mean.shape
+        zero = -float(self.prior_mean) / np.sqrt(float(self.variance))
+        if n_features > MOST_PRODUCTS:
+            total = np.trace(_unfold(squares, Q), axis1=1, axis2=2) if Q <= MOST_PRODUCTS else squares[:, 0]
+            return (total + n * (n_features - Q) * zero**2)[:, None]
+        wider = np.full((K, n_features, n_features), zero**2) * n[:, None, None]
+        wider[:, Q:, :Q] = n[:, None, None] * zero * mean[:, None, :]
+        wider[:, :Q, :Q] = _unfold(squares, Q)
+        return _fold(wider)
+
+    def shapes(self, stats: Float, squares: Float) -> Shapes:
+        """Return shapes in y = z/σ: covariances of up to 8 coordinates, of more one variance for all of them."""
+        n, mean = self._means(stats)
+        Q = mean.shape[1]
+        norm = np.sum(mean**2, axis=1)
+        near = norm <= FURTHEST_WITH_SPREAD**2
+        between = np.atleast_1d(self.prior_variance / self.variance)
+        if Q > MOST_PRODUCTS:
+            spread = (squares[:, 0] / n - norm) / Q
+            return Shapes(n, mean, np.where(near, np.maximum(spread, 0.0), 1.0), 1.0, between)
+        spread = _unfold(squares / n[:, None], Q) - mean[:, :, None] * mean[:, None, :]
+        return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
+
+    def _means(self, stats: Float) -> tuple[Float, Float]:
+        """Return the count (K,) of each table and the mean (K, Q) of what it took in, in y = z/σ."""
+        n = stats[:, 0]
+        return n, stats[:, 1:] / n[:, None] / np.sqrt(self.variance)
+
     def _posterior(self, stats: Float) -> tuple[Float, Float]:
         """Return the mean about m₀ and the variance of each table's φ, in the coordinates: (K, Q) both."""
         n, s = stats[:, :1], stats[:, 1:]
@@ -342,6 +391,19 @@ class Gaussian(Family):
     def __repr__(self) -> str:
         shown = ((f.name, getattr(self, f.name)) for f in fields(self))
         return f"Gaussian({', '.join(f'{name}={_short(value)}' for name, value in shown if value is not None)})"
+
+
+def _fold(matrices: Float) -> Float:
+    """Return the lower triangles of symmetric matrices, row by row: (K, Q, Q) to (K, Q(Q + 1)/2)."""
+    return matrices[:, *np.tril_indices(matrices.shape[1])]
+
+
+def _unfold(triangles: Float, Q: int) -> Float:
+    """Return the symmetric matrices of which these are the lower triangles: (K, Q(Q + 1)/2) to (K, Q, Q)."""
+    matrices = np.empty((len(triangles), Q, Q))
+    rows, columns = np.tril_indices(Q)
+    matrices[:, rows, columns] = matrices[:, columns, rows] = triangles
+    return matrices
 
 
 def _short(value: Any) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
 
 from dyncrp.checks import Seed, positive
-from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperparameter
+from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperparameter, Shapes
 from dyncrp.families.bessel import STIRLING
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
@@ -179,6 +179,14 @@ class NormalGamma(Family):
         """
         n, _, _, scatter = self._posterior(stats)
         return self.variance * ((self.degrees + scatter) / (self.degrees + n))
+
+    def shapes(self, stats: Float, squares: Float) -> Shapes:
+        """Return shapes in units of σ₀, each table with the variance that it showed in each dimension, (K, D)."""
+        D = (stats.shape[1] - 1) // 2
+        n, s, w = stats[:, 0], stats[:, 1 : 1 + D] / np.sqrt(self.variance), stats[:, 1 + D :] / self.variance
+        mean = s / n[:, None]
+        between = np.atleast_1d(self.prior_variance / self.variance)
+        return Shapes(n, mean, np.maximum(w / n[:, None] - mean**2, 0.0), 0.0, between)
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw σ² and φ from the prior: (n_tables, 2 n_features), the means φ first, then the variances σ²."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.checks import BadRow, Seed, positive
-from dyncrp.families.base import SCALES, SHARES, Family, Float, Hyperparameter
+from dyncrp.families.base import SCALES, SHARES, Family, Float, Hyperparameter, Shapes
 from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalizer, log_uniform
 
 # float16 embeddings are unit vectors to about 1e-4.
@@ -139,6 +139,16 @@ class VonMisesFisher(Family):
         s = stats[:, 1:]
         norms = np.linalg.norm(s, axis=1, keepdims=True)
         return np.divide(s, norms, out=np.zeros_like(s), where=norms > 0)
+
+    def shapes(self, stats: Float, squares: Float) -> Shapes:
+        """Return shapes in √κ x, in which clusters have unit variance in each of the D − 1 directions of the sphere.
+
+        Of unit vectors whose mean has length R the variance is 1 − R² in all.
+        """
+        n, mean = stats[:, 0], stats[:, 1:] / stats[:, :1]
+        rest = np.maximum(1.0 - np.sum(mean**2, axis=1), 0.0)
+        spread = self.concentration * rest / max(mean.shape[1] - 1, 1)
+        return Shapes(n, np.sqrt(self.concentration) * self.centers(stats), spread, 1.0, np.ones(1))
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ uniformly from the sphere."""

@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from dyncrp.checks import BadRow, BadTime, as_times
+from dyncrp.groups import Groups
+from dyncrp.io import files
 from dyncrp.io.readers import Chunk, Place, Reader
 from dyncrp.io.writers import Writer
 from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
@@ -28,17 +31,21 @@ from dyncrp.spec import ModelSpec
 MOST_ROWS_IN_CHUNK = 1 << 16  # a chunk is also bounded in bytes
 MOST_FAULTS_NAMED = 5
 MOST_NAMES_JOINED = 10
+JOIN = "--groups"  # the option that may differ when a run is resumed
 
 
 class Run:
     """Labels the rows of a reader with a model and writes them.
 
     checkpoint: where to keep the state, if anywhere. every: after how many rows at the latest, beside a chunk. options:
-    plain values that a checkpoint must agree with to be resumed.
+    plain values that a checkpoint must agree with to be resumed. join: into how many groups to join the tables at the
+    end, "auto" for as many as stand out; None for no groups. groups_file: where to write them, if the output does not
+    say them.
 
-    n_rows: how many rows are labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first
-    of them since the start or the resumption. n_rows_learnt_from: how many rows the call had that learnt the
-    hyperparameters, 0 if none did. seconds_to_learn: how long that call took.
+    groups: of the tables, at the end. no_groups: why there are none, if they were asked for. n_rows: how many rows are
+    labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first of them since the start or
+    the resumption. n_rows_learnt_from: how many rows the call had that learnt the hyperparameters, 0 if none did.
+    seconds_to_learn: how long that call took.
     """
 
     def __init__(
@@ -50,9 +57,14 @@ class Run:
         checkpoint: str | None = None,
         every: int = 100_000,
         options: dict[str, Any] | None = None,
+        join: int | Literal["auto"] | None = None,
+        groups_file: str | None = None,
     ) -> None:
         self.reader, self.writer, self.model = reader, writer, model
-        self.checkpoint, self.every, self.options = checkpoint, every, options or {}
+        self.checkpoint, self.every, self.options = checkpoint, every, {**(options or {}), JOIN: join}
+        self.join, self.groups_file = join, groups_file
+        self.groups: Groups | None = None
+        self.no_groups = ""
         self.timeline = Timeline()
         self.n_rows = self.n_bad = 0
         self.n_rows_learnt_from, self.seconds_to_learn = 0, 0.0
@@ -77,7 +89,7 @@ class Run:
             return
         for name, now in self.options.items():
             before = checkpoint.options.get(name)
-            if before != now:
+            if before != now and name != JOIN:
                 raise ValueError(f"{name} was {before!r} at the checkpoint, but is {now!r} now")
         self.model, self.timeline, self.place = checkpoint.model, checkpoint.timeline, checkpoint.place
         self.n_rows, self.n_bad = checkpoint.n_rows, checkpoint.n_bad
@@ -104,7 +116,8 @@ class Run:
         Raises ``Stopped`` when asked to stop, with everything saved.
         """
         self._check_features()
-        finished = self._resumed is not None and self._resumed.finished
+        before = self._resumed  # whose output is left alone if there is nothing to add
+        finished = before is not None and before.finished and before.options.get(JOIN) == self.join
         chunks = self._chunks()
         least, held = self.n_to_learn_from, list[Chunk]()
         while True:
@@ -137,11 +150,13 @@ class Run:
                 break
             if self._n_unsaved >= self.every:
                 self.save()
+        self._join_tables()
         if self._started:
             self.save()
-            self.writer.finish()
+            self.writer.finish(None if self.groups is None else self.groups.labels)
             self.save(finished=True)
             self.writer.clean()
+        self._write_groups()
 
     def save(self, *, finished: bool = False) -> None:
         """Write a checkpoint, if there is a file for it."""
@@ -165,6 +180,31 @@ class Run:
             timeline=self.timeline,
         ).write(self.checkpoint)
         self._n_unsaved = 0
+
+    def _join_tables(self) -> None:
+        """Find the groups, if they are asked for; if that fails, the output is made without them."""
+        if self.join is None:
+            return
+        if not self.fitted:  # there were no rows
+            none = np.empty(0, dtype=np.int64)
+            self.groups = Groups(none, none, np.empty(0), np.empty((0, 4)))
+            return
+        try:
+            self.groups = self.model.groups(None if self.join == "auto" else self.join)
+        except ValueError as error:
+            self.no_groups = str(error)
+
+    def _write_groups(self) -> None:
+        """Write which group each table is in; groups from before are removed if there are none now."""
+        if self.groups_file is None:
+            return
+        if self.groups is None:
+            with suppress(FileNotFoundError):
+                os.unlink(self.groups_file)
+            return
+        columns = self.groups.table_ids, self.groups.group_of, self.groups.table_sizes.round(2)
+        lines = [",".join(map(repr, row)) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        files.write(self.groups_file, "\n".join(["table,group,rows", *lines, ""]).encode())
 
     @property
     def _spec(self) -> ModelSpec:

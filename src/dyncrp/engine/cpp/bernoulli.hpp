@@ -126,6 +126,7 @@ class Bernoulli {
 
     Index stats_width() const { return stats_.width(); }
     static const char* extra() { return "misses"; }
+    Index extra_width() const { return D_; }
     void write(Index c, double* stats, double* misses) const {
         std::copy_n(stats_.row(c), stats_.width(), stats);
         std::copy_n(misses_.row(c), D_, misses);

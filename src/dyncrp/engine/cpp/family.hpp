@@ -121,11 +121,11 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
     /// The same tables under the other way of scoring; K tables are derived anew.
     family.set_variational(r > 0, c);
 
-    /// The law's statistics (S,) of table c, out and in; and D more numbers of the name `extra`, if it
-    /// has one, without which the family would not go on to the bit. They may be missing (null) when
-    /// they are read.
+    /// The law's statistics (S,) of table c, out and in; and extra_width more numbers of the name `extra`, if it
+    /// has one. They may be missing (null) when they are read.
     { judge.stats_width() } -> std::convertible_to<Index>;
     { judge.extra() } -> std::convertible_to<const char*>;
+    { judge.extra_width() } -> std::convertible_to<Index>;
     judge.write(c, out, out);
     family.read(c, in, in);
 };

@@ -277,7 +277,7 @@ class Engine {
         nb::dict arrays;
         arrays["stats"] = as_array(std::move(taken.stats), {K, S});
         if (const char* extra = stream_->extra(); extra != nullptr) {
-            arrays[extra] = as_array(std::move(taken.extra), {K, static_cast<std::size_t>(stream_->n_features())});
+            arrays[extra] = as_array(std::move(taken.extra), {K, static_cast<std::size_t>(stream_->extra_width())});
         }
         arrays["mode_states"] = as_array(std::move(taken.mode_states), {K, 2 * M});
         arrays["mode_total"] = as_array(std::move(taken.mode_total));
@@ -316,7 +316,7 @@ class Engine {
         };
         if (!has(given.stats, K * stream_->stats_width()) || !has(given.mode_states, 2 * M * K) ||
             !has(given.n_tables_posterior, K + 1) ||
-            !(given.extra.empty() || has(given.extra, K * stream_->n_features())) ||
+            !(given.extra.empty() || has(given.extra, K * stream_->extra_width())) ||
             !(given.mode_total.empty() || has(given.mode_total, 2 * M))) {
             throw std::invalid_argument("its arrays are not those of a stream of this model");
         }

@@ -209,6 +209,7 @@ class NormalGamma {
 
     Index stats_width() const { return 1 + 2 * D_; }
     static const char* extra() { return "scatter"; }
+    Index extra_width() const { return D_; }
 
     /// The law's Σ r z², which may have lost the scatter's digits, is scatter + s²/q.
     void write(Index c, double* stats, double* scatter) const {

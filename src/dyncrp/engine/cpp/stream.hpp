@@ -40,7 +40,7 @@ struct Judgement {
 /// All that the next step needs, as arrays of the law: the names and units of docs/files.md.
 struct Snapshot {
     Index n_tables = 0;
-    std::vector<double> stats, extra;             // (K, S), and (K, D) or none
+    std::vector<double> stats, extra;             // (K, S), and (K, P) or none
     std::vector<double> mode_states, mode_total;  // (K, 2M) and (2M,) or none, real and imaginary parts in turn
     std::vector<double> n_tables_posterior;       // (K + 1,)
     std::vector<std::int64_t> table_ids;          // (K,)
@@ -63,6 +63,7 @@ class Stream {
     virtual Index capacity() const = 0;
     virtual Index stats_width() const = 0;
     virtual const char* extra() const = 0;  // the name of the snapshot's extra array, or null
+    virtual Index extra_width() const = 0;
     virtual void set_rules(const Rules& rules) = 0;
     virtual void set_tuning(const Tuning& tuning) = 0;
 
@@ -97,6 +98,7 @@ class StreamOf final : public Stream {
     Index capacity() const override { return capacity_; }
     Index stats_width() const override { return family_.stats_width(); }
     const char* extra() const override { return F::extra(); }
+    Index extra_width() const override { return family_.extra_width(); }
     void set_tuning(const Tuning& tuning) override { tuning_ = tuning; }
     void set_rules(const Rules& rules) override {
         rules_ = rules;
@@ -178,13 +180,12 @@ class StreamOf final : public Stream {
     }
 
     Snapshot snapshot() const override {
-        const Index K = seats_.n_tables, S = stats_width(), D = extra() != nullptr ? n_features() : 0,
-                    M = seats_.n_modes();
+        const Index K = seats_.n_tables, S = stats_width(), P = extra_width(), M = seats_.n_modes();
         Snapshot taken;
         taken.n_tables = K;
         taken.stats.resize(static_cast<std::size_t>(K * S));
-        taken.extra.resize(static_cast<std::size_t>(K * D));
-        for (Index c = 0; c < K; ++c) family_.write(c, taken.stats.data() + c * S, taken.extra.data() + c * D);
+        taken.extra.resize(static_cast<std::size_t>(K * P));
+        for (Index c = 0; c < K; ++c) family_.write(c, taken.stats.data() + c * S, taken.extra.data() + c * P);
         if (K > 0) taken.mode_states.assign(seats_.states(0), seats_.states(0) + 2 * M * K);
         taken.mode_total = seats_.total();
         for (Index k = 0; k <= K; ++k) {
@@ -200,13 +201,12 @@ class StreamOf final : public Stream {
     }
 
     void restore(const Snapshot& given) override {
-        const Index K = given.n_tables, S = stats_width(), D = extra() != nullptr ? n_features() : 0,
-                    M = seats_.n_modes();
+        const Index K = given.n_tables, S = stats_width(), P = extra_width(), M = seats_.n_modes();
         reserve(std::max(FIRST_CAPACITY, 2 * K));
         seats_.n_tables = K;
         seats_.latest = -1;
         for (Index c = 0; c < K; ++c) {
-            const double* extra_numbers = given.extra.empty() ? nullptr : given.extra.data() + c * D;
+            const double* extra_numbers = given.extra.empty() ? nullptr : given.extra.data() + c * P;
             family_.read(c, given.stats.data() + c * S, extra_numbers);
             seats_.restore(c, given.mode_states.data() + 2 * M * c);
             seats_.ids[c] = given.table_ids[static_cast<std::size_t>(c)];

@@ -140,6 +140,7 @@ class VonMisesFisher {
 
     Index stats_width() const { return stats_.width(); }
     static const char* extra() { return nullptr; }
+    static Index extra_width() { return 0; }
     void write(Index c, double* stats, double*) const { std::copy_n(stats_.row(c), stats_.width(), stats); }
     void read(Index c, const double* stats, const double*) {
         std::copy_n(stats, stats_.width(), stats_.row(c));

@@ -8,11 +8,13 @@ import os
 import stat
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from io import FileIO
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 try:
     import fcntl
@@ -25,16 +27,20 @@ from dyncrp.io.readers.cells import Column
 
 TAIL = 1 << 16  # bytes of what was written that are compared when a run is resumed
 RESULTS = ("table", "probability", "novelty")  # the columns of the result, after the row and what is copied
+GROUP = "group"  # the column after them, where it can be known
+GroupOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the groups of tables
 
 
 class Writer(ABC):
     """A file, or standard output for "-", that grows; ``length`` is how many bytes of it hold whole rows.
 
-    A format gives the bytes before the first row, and those of some rows.
+    A format gives the bytes before the first row, and those of some rows. grouped: whether tables are joined into
+    groups at the end.
     """
 
-    def __init__(self, path: str, reader: Reader) -> None:
-        clash = next((name for name in reader.kept if name in ("row", *RESULTS)), None)
+    def __init__(self, path: str, reader: Reader, *, grouped: bool = False) -> None:
+        own = ("row", *RESULTS, *[GROUP] * (grouped and self.groups_file(path) is None))
+        clash = next((name for name in reader.kept if name in own), None)
         if clash is not None:
             remedy = "rename it" if clash == reader.selection.time_column else "do not keep it"
             raise reader.error(f" has a column {clash!r}, which is also a column of the output: {remedy}")
@@ -61,6 +67,14 @@ class Writer(ABC):
     def files(cls, path: str) -> tuple[str, ...]:
         """Return every file that is written for an output of this path."""
         return (path,)
+
+    @classmethod
+    def groups_file(cls, path: str) -> str | None:
+        """Return the file beside an output that says which group each table is in; None if the output says it.
+
+        Rows are written as they come, when no one knows yet which tables will be in one group.
+        """
+        return os.path.splitext(path)[0] + ".groups.csv"
 
     def start(self) -> None:
         """Start an empty file, in place of any that exists."""
@@ -122,8 +136,8 @@ class Writer(ABC):
             file.seek(max(self.length - TAIL, 0))
             return hashlib.sha256(file.read(min(self.length, TAIL))).hexdigest()
 
-    def finish(self) -> None:  # noqa: B027 - most formats need nothing
-        """Make the result from what was written."""
+    def finish(self, group_of: GroupOf | None = None) -> None:  # noqa: B027 - most formats need nothing
+        """Make the result from what was written. group_of: the groups of tables, if they are known."""
 
     def clean(self) -> None:  # noqa: B027
         """Remove what the finished result does not need."""

@@ -11,7 +11,7 @@ from typing import Any
 from dyncrp.io.files import FileError, sync_folder
 from dyncrp.io.readers import Reader
 from dyncrp.io.readers.cells import Column
-from dyncrp.io.writers.base import Writer, plain_values
+from dyncrp.io.writers.base import GROUP, GroupOf, Writer, plain_values
 
 ROWS_IN_GROUP = 1 << 16
 
@@ -19,8 +19,8 @@ ROWS_IN_GROUP = 1 << 16
 class ParquetWriter(Writer):
     """Parquet: Arrow batches in a file beside it, which become the Parquet file at the end."""
 
-    def __init__(self, path: str, reader: Reader) -> None:
-        super().__init__(path, reader)
+    def __init__(self, path: str, reader: Reader, *, grouped: bool = False) -> None:
+        super().__init__(path, reader, grouped=grouped)
         try:
             import pyarrow as pa
         except ModuleNotFoundError:
@@ -35,6 +35,11 @@ class ParquetWriter(Writer):
     def files(cls, path: str) -> tuple[str, ...]:
         """Return the result, the batches, and what becomes the result."""
         return path, path + ".part", path + ".whole"
+
+    @classmethod
+    def groups_file(cls, path: str) -> str | None:
+        """Return None: the group of a row is a column, which is added at the end."""
+        return None
 
     @property
     def growing(self) -> str:
@@ -78,31 +83,39 @@ class ParquetWriter(Writer):
             with parquet.ParquetFile(self.path) as whole, BufferedWriter(self._open_empty()) as file:
                 file.write(self._head())
                 for batch in whole.iter_batches(ROWS_IN_GROUP, use_threads=False):
-                    file.write(batch.cast(self.schema).serialize())
+                    columns = batch.select(range(len(self.schema)))  # groups, which may change, are after them
+                    file.write(columns.cast(self.schema).serialize())
                 self.length = file.tell()
         except FileError:
             raise
         except (OSError, ValueError) as error:
             raise FileError(f"{self.path} cannot be continued: {error}") from None
 
-    def finish(self) -> None:
+    def finish(self, group_of: GroupOf | None = None) -> None:
         """Write the Parquet file beside its place, sync it and rename it; groups of rows have a fixed size."""
         import pyarrow as pa
         from pyarrow import parquet
 
+        def finished(rows: Any) -> Any:
+            if group_of is None:
+                return rows.combine_chunks()
+            groups = pa.array(group_of(rows["table"].to_numpy()), pa.int64())
+            return rows.combine_chunks().append_column(GROUP, groups)
+
+        schema = self.schema if group_of is None else self.schema.append(pa.field(GROUP, pa.int64()))
         beside = self.path + ".whole"
         try:
             with open(beside, "wb") as file:
-                with open(self.growing, "rb") as batches, parquet.ParquetWriter(file, self.schema) as writer:
+                with open(self.growing, "rb") as batches, parquet.ParquetWriter(file, schema) as writer:
                     held: list[Any] = []
                     for batch in pa.ipc.open_stream(batches):
                         held.append(batch)
                         while sum(len(batch) for batch in held) >= ROWS_IN_GROUP:
                             whole = pa.Table.from_batches(held)
-                            writer.write_table(whole.slice(0, ROWS_IN_GROUP).combine_chunks(), ROWS_IN_GROUP)
+                            writer.write_table(finished(whole.slice(0, ROWS_IN_GROUP)), ROWS_IN_GROUP)
                             held = whole.slice(ROWS_IN_GROUP).to_batches()
                     if held:
-                        writer.write_table(pa.Table.from_batches(held).combine_chunks(), ROWS_IN_GROUP)
+                        writer.write_table(finished(pa.Table.from_batches(held)), ROWS_IN_GROUP)
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
             sync_folder(self.path)
