@@ -536,6 +536,16 @@ def test_a_table_that_grows_fast_within_a_block(name, assignment, memory):
     assert engine.n_tables == 2
 
 
+@assignments
+def test_a_direction_that_turns_round_within_a_block(assignment):
+    # A table follows it, and points the other way in the end: so must its screening.
+    angles = 0.1 * np.arange(64)
+    X = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(64)])
+    model = make_model(VonMisesFisher(500.0), alpha=1e-6, memory=2.0, assignment=assignment)
+    _, engine = assert_obeys_the_law(model, X, np.arange(64.0))
+    assert engine.n_tables == 1
+
+
 def test_more_tables_than_a_block_of_the_largest_size():
     rows = distinct_rows("gaussian", 5, 600, seed=0)
     order = np.concatenate([np.arange(600), np.random.default_rng(1).integers(600, size=400)])
