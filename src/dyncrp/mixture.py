@@ -46,7 +46,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         family: the distribution of the observations of a table, such as ``Gaussian(1.0, 100.0)``. None is
-            ``Gaussian()``.
+            unknown: ``Gaussian()``, or ``NormalGamma(degrees=1.0)`` if that is clearly better.
         dynamics: how fast tables are forgotten. None is unknown: ``Stationary()``, ``Exponential()`` and two sticky
             sums of these are tried. "auto" is None if the family is unknown, and ``Stationary()`` otherwise.
         alpha: how readily new tables open. None is unknown. "auto" is None if the family or the dynamics is unknown,

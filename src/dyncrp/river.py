@@ -61,7 +61,7 @@ class DynamicalMixture(base.Clusterer):
     copies and pickles end the search first. To end the warm-up early, call ``learn_unknown``.
 
     Args:
-        family: how observations are distributed about a table; by default ``Gaussian()``, to be learnt.
+        family: how observations are distributed about a table; None as for ``dyncrp.DynamicalMixture``.
         dynamics: how tables are forgotten; "auto" and None as for ``dyncrp.DynamicalMixture``.
         alpha: how readily new tables open; the same.
         time_key: the key of the time in x.

@@ -12,7 +12,7 @@ import numpy as np
 from dyncrp.checks import Clock, Seconds, positive, real, whole
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
 from dyncrp.engine.types import Model, Rules
-from dyncrp.families import Family, Gaussian
+from dyncrp.families import Family, Gaussian, NormalGamma
 
 # What a stream may be, if nothing is said: an unchanging one; one that forgets; and sticky ones that never quite do.
 DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
@@ -21,6 +21,8 @@ DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
     0.99 * Exponential() + 0.01 * Stationary(),
     0.999 * Exponential() + 0.001 * Stationary(),
 )
+# What is tried beside Gaussian(), if nothing is said. One degree of freedom leaves the width of a table quite open.
+OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0),)
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
 SHORTEST_MEMORY = 2.0  # with 1, a table would be its latest member and no more
@@ -40,11 +42,14 @@ class ModelSpec:
     """What the parameters of ``DynamicalMixture`` ask for.
 
     family: perhaps with unknown hyperparameters. dynamics: one, or several to choose from, perhaps with unknown
-    durations. alpha and memory: None if unknown. The rest as for ``DynamicalMixture``.
+    durations. alpha and memory: None if unknown. other_families: what else may be chosen, if the family was None. The
+    rest as for ``DynamicalMixture``.
 
     >>> spec = ModelSpec.resolve(family=None, dynamics="auto", alpha=2.0)
     >>> spec.family, len(spec.dynamics), spec.alpha, spec.given
     (Gaussian(), 4, 2.0, None)
+    >>> spec.other_families
+    (NormalGamma(degrees=1.0),)
     """
 
     family: Family
@@ -56,6 +61,7 @@ class ModelSpec:
     resolution: float
     learn_alpha: bool
     n_jobs: int | None
+    other_families: tuple[Family, ...]
 
     @classmethod
     def resolve(
@@ -105,6 +111,7 @@ class ModelSpec:
             factor,
             bool(learn_alpha),
             None if n_jobs is None else int(n_jobs),
+            OTHER_FAMILIES if family is None else (),
         )
         if resolved.known:
             spec.sharpen(resolved)

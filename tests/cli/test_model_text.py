@@ -65,3 +65,8 @@ def test_a_wrong_setting_is_named(family, settings, message):
 def test_families_by_any_name():
     names = ("von_mises_fisher", "VonMisesFisher", "von-mises-fisher")
     assert {type(parse_model(name, [], None, []).family) for name in names} == {dyncrp.VonMisesFisher}
+
+
+def test_no_family_is_left_open():
+    assert parse_model(None, [], None, ["warmup=500"]).family is None
+    assert parse_model(None, [], None, ["variance=2"]).family == Gaussian(variance=2.0)

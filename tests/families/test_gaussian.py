@@ -812,3 +812,14 @@ def test_only_gaussians_are_lifted():
     X = np.random.default_rng(0).normal(size=(100, 2)) * [1.0, 5.0]
     with pytest.raises(TypeError, match="expected a Gaussian"):
         Gaussian().views(X)[1].lift(Bernoulli(1.0, 1.0))
+
+
+def test_centres_are_spread_as_widely_as_the_rows_reach():
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    near = Gaussian().proposals(X)
+    total = near[0].variance + near[0].prior_variance
+    np.testing.assert_allclose([f.variance + f.prior_variance for f in near], total)
+    X[7] = [30.0, -20.0]
+    far = Gaussian().proposals(X)
+    np.testing.assert_allclose([f.prior_variance for f in far], np.mean((np.ptp(X, axis=0) / 8.0) ** 2))
+    np.testing.assert_allclose(far[0].variance, 0.99 * np.mean(np.var(X, axis=0)))

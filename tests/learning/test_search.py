@@ -1,7 +1,7 @@
 import joblib
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.metrics import adjusted_mutual_info_score
 
 import dyncrp
@@ -18,7 +18,7 @@ from dyncrp import (
 )
 from dyncrp.datasets import sample_mixture
 from dyncrp.learning import Search, learn
-from dyncrp.learning.search import _find_inliers
+from dyncrp.learning.search import _find_inliers, _repeats
 from dyncrp.spec import ModelSpec
 
 
@@ -370,3 +370,108 @@ def test_rows_far_out_count_if_they_are_many():
     assert np.all(_find_inliers(X))
     X[3, 0] = 1e9
     assert np.flatnonzero(~_find_inliers(X)).tolist() == [3]
+
+
+def unequal(D=2, n=600, seed=1):
+    """Four clusters that keep apart, the widest eight times as wide as the narrowest."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(4, size=n)
+    spread = np.array([1.0, 2.0, 4.0, 8.0])[labels, None]
+    corners = 30.0 * np.array([[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]])
+    return np.resize(corners.T, (D, 4)).T[labels] + spread * rng.normal(size=(n, D)), labels
+
+
+def families_tried(model):
+    return {type(candidate.family) for candidate in model.evidence_}
+
+
+def test_clusters_of_unequal_width_are_found():
+    X, labels = unequal()
+    model = DynamicalMixture().fit(X)
+    assert isinstance(model.family_, NormalGamma)
+    score = adjusted_mutual_info_score(labels, model.labels_)
+    assert score > 0.94
+    assert model.n_tables_ <= 6
+    (chosen,) = (c for c in model.evidence_ if c.chosen)
+    assert chosen.family == model.family_
+    given = DynamicalMixture(Gaussian()).fit(X)
+    assert families_tried(given) == {Gaussian}
+    assert adjusted_mutual_info_score(labels, given.labels_) < score
+
+
+@pytest.mark.parametrize("alpha", [0.5, 50.0])
+def test_another_family_keeps_a_given_alpha(alpha):
+    model = DynamicalMixture(alpha=alpha).fit(unequal()[0])
+    assert families_tried(model) == {Gaussian, NormalGamma}
+    assert {candidate.alpha for candidate in model.evidence_} == {alpha}
+
+
+def test_no_other_family_is_tried_in_vain(fitted):
+    assert families_tried(fitted[0]) == {Gaussian}  # clusters that reproduce perfectly
+    assert families_tried(DynamicalMixture().fit(np.random.default_rng(0).normal(size=(300, 2)))) == {Gaussian}
+    assert families_tried(DynamicalMixture().fit(unequal(D=49, n=300)[0])) == {Gaussian}
+
+
+def test_another_family_must_reproduce():
+    """Of a cloud with tails, tables of several widths are a better density, but lie where the rows happen to."""
+    model = DynamicalMixture().fit(np.random.default_rng(1).standard_t(2, size=(1000, 2)))
+    others = [c for c in model.evidence_ if isinstance(c.family, NormalGamma)]
+    rest = [c for c in model.evidence_ if isinstance(c.family, Gaussian) and c.admitted]
+    assert max(c.log_evidence for c in others) > max(c.log_evidence for c in rest) + 0.05 * 2000
+    assert isinstance(model.family_, Gaussian)
+
+
+def test_another_family_must_gain():
+    """Overlapping clusters of one width: a width for each gains next to nothing."""
+    X, _ = make_blobs(1000, centers=10, random_state=1)
+    model = DynamicalMixture().fit(X)
+    others = [c for c in model.evidence_ if isinstance(c.family, NormalGamma)]
+    assert max(c.log_evidence for c in others) > model.log_evidence_
+    assert isinstance(model.family_, Gaussian)
+
+
+def test_values_that_repeat_do_not_count_as_evidence():
+    X, _ = unequal()
+    flags = (np.random.default_rng(0).random((600, 1)) < 0.3).astype(float)
+    model = DynamicalMixture().fit(np.hstack([X, flags]))
+    assert families_tried(model) == {Gaussian}
+
+
+def test_what_repeats():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    assert not _repeats(X)
+    X[::10, 1] = 0.0  # ten rows
+    assert not _repeats(X)
+    X[5, 1] = 0.0
+    assert _repeats(X)
+
+
+@pytest.mark.slow
+def test_coarse_tables_that_cut_shapes_do_not_hide_fine_ones(monkeypatch):
+    """Four tables across two moons reproduce better than thirty along them, which are a far better density."""
+    rng = np.random.RandomState(1)
+    X = make_moons(5000, noise=0.05, random_state=rng)[0]
+    X = ((X - X.mean(axis=0)) / X.std(axis=0))[rng.permutation(5000)[:1000]]
+    model = DynamicalMixture().fit(X)
+    found = {c.n_tables: c for c in model.evidence_ if c.admitted and not np.isnan(c.reproducibility)}
+    coarse = max((c for c in found.values() if c.n_tables < 8), key=lambda c: c.reproducibility)
+    fine = max((c for c in found.values() if c.n_tables > 20), key=lambda c: c.log_evidence)
+    assert 0.75 * coarse.reproducibility < fine.reproducibility < 0.92 * coarse.reproducibility
+    assert fine.log_evidence > coarse.log_evidence + 0.25 * X.size
+    assert model.n_tables_ > 20
+    # The one of the first grid from which the search went on counts as admitted, and no other as fine.
+    grid = [c for c in model.evidence_ if np.ndim(c.family.variance) == 0 and c.family.directions is None]
+    assert [c.n_tables > 20 for c in grid if c.admitted].count(True) == 1
+    monkeypatch.setattr("dyncrp.learning.search._repeats", lambda X: True)  # then evidence is not trusted so far
+    assert DynamicalMixture().fit(X).n_tables_ < 8
+
+
+@pytest.mark.parametrize("seed", [108, 117])
+def test_small_clusters_far_from_a_large_one(seed):
+    """The variance tells little of where centres lie if one cluster has nearly all rows."""
+    process = DynamicalCRP(0.5, Stationary())
+    X, labels, _ = sample_mixture(process, Gaussian(1.0, 100.0), range(1000), seed=seed)
+    assert np.max(np.bincount(labels)) > 970
+    known = DynamicalMixture(Gaussian(1.0, 100.0), alpha=0.5).fit(X)
+    score, best = (adjusted_mutual_info_score(labels, m.labels_) for m in (DynamicalMixture().fit(X), known))
+    assert score > best - 0.1

@@ -64,7 +64,8 @@ def parse_model(
         if name in given:
             raise ValueError(f"{name} is set twice")
         given[name] = _parse_setting(name, value)
-    chosen = kind(**{name: given.pop(name) for name in of_family if name in given})
+    of_chosen = {name: given.pop(name) for name in of_family if name in given}
+    chosen = None if family is None and not of_chosen else kind(**of_chosen)
     kernels = [parse_dynamics(text, units=units) for text in dynamics]
     kernel = kernels[0] if len(kernels) == 1 else kernels or None
     model = DynamicalMixture(chosen, kernel, alpha, memory=_parse_memory(memory), **given)

@@ -15,6 +15,9 @@ from dyncrp.families.gaussian import LEAST_RATIO, Gaussian
 ROUND_ROWS_PER_DIRECTION = 10.0
 # Rows closer together would have variances beyond what a hyperparameter may be.
 LEAST_SPREAD = 1e-80
+# Rows that reach further than this many standard deviations from end to end have a few far clusters or tails; of a
+# thousand rows of one Gaussian it is 6.5.
+LONGEST_RANGE = 8.0
 # A full covariance is only learnt from this many rows a direction, and of at most so many directions.
 LEAST_ROWS_PER_DIRECTION = 4
 MOST_DIRECTIONS = 48
@@ -24,9 +27,10 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
     """Return what the spread may be, given X (n, D) and perhaps the labels (n,) of a clustering of it.
 
     Without labels: a share of the whole variance lies within clusters and the rest between them, in all features
-    alike. With labels: the covariance within the clusters, shrunk towards a sphere, and scaled; what it leaves of
-    the whole covariance lies between them, shrunk towards a sphere the more, the fewer clusters there are. Once
-    more as variances of the features alone.
+    alike. If a few rows lie far out, centres are spread as widely as these, which count little in the variance: a
+    cluster has one centre, however few its rows. With labels: the covariance within the clusters, shrunk towards a
+    sphere, and scaled; what it leaves of the whole covariance lies between them, shrunk towards a sphere the more, the
+    fewer clusters there are. Once more as variances of the features alone.
     """
     mean = np.mean(X, axis=0) if family.prior_mean is None else family.prior_mean
     about = X - mean
@@ -39,10 +43,15 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
     round_ = float(np.mean(whole))
     if family.variance is not None or family.prior_variance is not None:
         return _complete(family, mean, round_)
+    found: list[Family] = []
     if labels is None:
-        return [Gaussian(max(share * round_, SMALLEST_POSITIVE), (1.0 - share) * round_, mean) for share in SHARES]
+        far = float(np.mean((np.ptp(about, axis=0) / LONGEST_RANGE) ** 2))
+        for share in SHARES:
+            between = far if far > round_ else (1.0 - share) * round_
+            found.append(Gaussian(max(share * round_, SMALLEST_POSITIVE), between, mean))
+        return found
     if np.max(labels) + 1 >= len(X):
-        return []
+        return found
     gaps, freedom = _gaps(about, labels)
     full = X.shape[1] > 1 and len(X) >= LEAST_ROWS_PER_DIRECTION * X.shape[1]
     if full:
@@ -51,7 +60,6 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
         total[np.diag_indices_from(total)] = whole
     # Of very many features, only the variances fit into memory.
     spread = np.diag(within) if full else _shrink(np.sum(gaps**2, axis=0) / freedom, about, freedom)
-    found: list[Family] = []
     for scale in scales:
         variance = np.maximum(np.minimum(scale * spread, 0.999 * whole), SMALLEST_POSITIVE)
         rest = np.maximum(np.maximum(whole - variance, LEAST_RATIO * variance), SMALLEST_POSITIVE)

@@ -4,7 +4,7 @@ The prequential log evidence Σ log p(x_n | x_<n) rates a model as a density. Re
 then ever narrower tables that tile them make a better density: evidence alone finds far too many. But where such tiles
 lie is an accident of the data. So each candidate is also asked to cluster one half of the rows, and the other half, and
 to label each half by the other's tables; the agreement is its reproducibility (``reproducibility.py``). The evidence
-chooses among those that reproduce nearly as well as the best does.
+chooses among those that reproduce nearly as well as the best does, or less well if they are far better densities.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew
 STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
 LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
 RUNS_OF_REPRODUCING = 6  # how many runs of a candidate take as long
+LARGE_GAIN = 0.25  # likewise; coarse clusters that cut through shapes lose as much
 ROWS_PER_LOOK = 100  # after which a candidate with too many tables is dropped
 FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
 ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
@@ -48,6 +49,11 @@ MOST_IN_ONE_TABLE = 0.99  # if one table has a larger share of the rows, there i
 LEAST_REPRODUCED = 0.4  # narrow tables that tile a cloud without clusters stay below this reproducibility
 MOST_TABLES_RATIO = 1.5  # dynamics that open more tables than this times the clusters forget what comes back
 LEAST_SHARE_OF_BEST = 0.92  # a candidate must reach this share of the best reproducibility
+LEAST_SHARE_IF_LARGE_GAIN = 0.75  # or this, if its evidence is higher by a LARGE_GAIN
+ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters reproduce as well as this,
+MOST_FEATURES = 48  # or if there are more features
+OTHER_SCALES = (1.0, 0.3, 0.1)  # of the spread of clusters, for another family
+LARGEST_REPEATED_SHARE = 0.1  # of the rows with one value of a feature; see _repeats
 
 
 class Candidate(NamedTuple):
@@ -152,15 +158,17 @@ class Search:
 def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     """First the family and, along with it, a rough alpha: a coarse grid, then what the clusters found suggest.
 
-    Then, with that family, the dynamics and alpha: a coarse grid, then ever smaller steps from its best point. An
-    unknown memory is infinite until then; where a finite one is better, the dynamics are chosen once more, since tables
-    that follow their clusters need not be forgotten. Rows that lie absurdly far out have no say, if they are few.
+    If these do not reproduce perfectly, and the family was left open, others are tried. Then, with that family, the
+    dynamics and alpha: a coarse grid, then ever smaller steps from its best point. An unknown memory is infinite until
+    then; where a finite one is better, the dynamics are chosen once more, since tables that follow their clusters need
+    not be forgotten. Rows that lie absurdly far out have no say, if they are few.
     """
     family, dynamics, alpha = spec.family, spec.dynamics, spec.alpha
     inliers = _find_inliers(X)
     X, times = X[inliers], times[inliers]
     first_memory = MEMORIES[0] if spec.memory is None else spec.memory
-    searches = [_Search(view, times, first_memory) for view in family.views(X)]
+    trusted = not _repeats(X)
+    searches = [_Search(view, times, first_memory, trusted) for view in family.views(X)]
     search, chosen = searches[0], family
     if not family.known:
         first = next((kind for kind in dynamics if not kind.n_unknown), Stationary())
@@ -171,6 +179,13 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
             starts.append((yield from search.best_family(kind.proposals(search.Z), first, alphas)))
         at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].view.log_density)
         search, best = searches[at], (yield from searches[at].refine(kinds[at], starts[at]))
+        for other in spec.other_families if trusted and X.shape[1] <= MOST_FEATURES else ():
+            if best.n_tables == 1 or not best.reproducibility < ENOUGH_REPRODUCED:
+                break
+            searches.append(_Search(other.views(X)[0], times, first_memory, trusted))
+            some = (best.alpha / 10.0, best.alpha) if alpha is None else (alpha,)
+            found = yield from searches[-1].surpass(best, best.log_evidence + search.view.log_density, other, some)
+            search, best = (search, best) if found is None else (searches[-1], found)
         chosen, search.most_tables = best.family, 1 + int(MOST_TABLES_RATIO * best.n_tables)
         if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
             dynamics = (first,)
@@ -202,11 +217,23 @@ def _find_inliers(X: Float) -> NDArray[np.bool_]:
     return inliers if np.mean(inliers) >= 0.99 else np.ones(len(X), dtype=bool)
 
 
-class _Search:
-    """Tries candidates on the rows of a view at times (n,), and remembers them."""
+def _repeats(X: Float) -> bool:
+    """Return whether more than one row in ten has the same value of some feature.
 
-    def __init__(self, view: View, times: Float, memory: float) -> None:
-        self.view, self.Z, self.times, self.memory = view, view.rows, times, memory
+    A table of such rows has no width there, so that narrow tables gain evidence without bound and without reason.
+    """
+    ordered, n = np.sort(X, axis=0), max(1, int(LARGEST_REPEATED_SHARE * len(X)))
+    return bool(np.any(ordered[n:] == ordered[:-n]))
+
+
+class _Search:
+    """Tries candidates on the rows of a view at times (n,), and remembers them.
+
+    trusted: whether a large gain in evidence makes up for a lower reproducibility.
+    """
+
+    def __init__(self, view: View, times: Float, memory: float, trusted: bool) -> None:
+        self.view, self.Z, self.times, self.memory, self.trusted = view, view.rows, times, memory, trusted
         self.halves = split(view.rows)
         self.tried: list[tuple[_Run, bool]] = []
         self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
@@ -222,16 +249,51 @@ class _Search:
         best = yield from self._rescale(family, best)
         for start in starts:
             end = yield from self._grow(family, start)
-            if end.log_evidence < best.log_evidence + LEAST_GAIN * self.Z.size:
+            least = LEAST_SHARE_OF_BEST * self._most_reproducible()
+            end, better = yield from self._is_better(end, end.log_evidence - best.log_evidence, least)
+            if not better:
                 continue
-            if len(self.Z) >= FEWEST_TO_SPLIT:
-                (agreement,) = yield [(_reproduce, (end, self.halves))]
-                if not agreement >= LEAST_SHARE_OF_BEST * self._most_reproducible():
-                    continue
             self.tried.append((end, True))
             wider = yield from self._rescale(family, end)
             best = max(best, wider, key=lambda run: run.log_evidence)
-        return best
+        finer = self._finer(best)
+        return best if finer is None else (yield from self._rescale(family, finer))
+
+    def _finer(self, best: _Run) -> _Run | None:
+        """Return a run of a far better density than the best so far, if there is one that reproduces tolerably.
+
+        Coarse clusters that cut through shapes reproduce well. Clusters that share a shape, once it is found, leave no
+        such gain.
+        """
+        least = max(LEAST_SHARE_IF_LARGE_GAIN * self._most_reproducible(), LEAST_REPRODUCED)
+        runs = [run for run, _ in self.tried if self._clusters(run) and run.reproducibility >= least]
+        finer = max(runs, key=lambda run: run.log_evidence, default=best)
+        if not self.trusted or finer.log_evidence < best.log_evidence + LARGE_GAIN * self.Z.size:
+            return None
+        self.tried = [(run, admitted or run is finer) for run, admitted in self.tried]
+        return finer
+
+    def surpass(self, best: _Run, log_evidence: float, family: Family, alphas: Sequence[float]) -> Steps[_Run | None]:
+        """Return the best run with another family that is clearly better than the best so far and as reproducible.
+
+        It is given the spread of the clusters of the best run, whose evidence in terms of the features is given.
+        """
+        cases = [(one, best.dynamics, a) for one in family.proposals(self.Z, best.labels, OTHER_SCALES) for a in alphas]
+        runs = yield from self._run_all(cases)
+        for run in sorted(filter(self._clusters, runs), key=lambda run: -run.log_evidence):
+            gain = run.log_evidence + self.view.log_density - log_evidence
+            measured, better = yield from self._is_better(run, gain, LEAST_SHARE_OF_BEST * best.reproducibility)
+            self.tried.append((measured, better))
+            if better:
+                return measured
+        return None
+
+    def _is_better(self, run: _Run, gain: float, least: float) -> Steps[tuple[_Run, bool]]:
+        """Return a run, and whether it gains enough evidence and reproduces at least so well."""
+        if gain < LEAST_GAIN * self.Z.size or len(self.Z) < FEWEST_TO_SPLIT:
+            return run, gain >= LEAST_GAIN * self.Z.size
+        (agreement,) = yield [(_reproduce, (run, self.halves))]
+        return run._replace(reproducibility=agreement), agreement >= least
 
     def _rescale(self, family: Family, run: _Run) -> Steps[_Run]:
         """Return the best run with the spread of a run's clusters, at all scales; or that run, if it is better."""
