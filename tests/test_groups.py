@@ -160,9 +160,9 @@ def slow_groups(shapes):
         values = np.maximum(values, shapes.least)
         cov = vectors @ np.diag(values) @ vectors.T
         size = np.prod(values) ** (min(Q, 2) / (2.0 * Q))
-        forms.append(np.linalg.inv(1.2 ** min(1.0, 2.0 / Q) * cov))
+        forms.append(np.linalg.inv(1.25 ** min(1.0, 2.0 / Q) * cov))
         weights.append(n[c] / size)
-        windows.append(size)
+        windows.append(1.0 if shapes.least else size)
 
     def density(x):
         gaps = [(x - m) @ A @ (x - m) for m, A in zip(mu, forms, strict=True)]
@@ -174,15 +174,21 @@ def slow_groups(shapes):
     for a in range(K):
         for b in np.argsort(gaps[a])[:16]:
             if a != b:
-                points = [mu[a] + i / 16 * (mu[b] - mu[a]) for i in range(1, 16)]
+                points = [mu[a] + i / 16 * (mu[b] - mu[a]) for i in range(17)]
                 saddles[min(a, b), max(a, b)] = min(density(x) for x in points)
     group = list(range(K))
-    for (a, b), saddle in sorted(saddles.items(), key=lambda item: -item[1]):
+    for (a, b), saddle in sorted(saddles.items(), key=lambda item: (-item[1], gaps[item[0]])):
         low, high = sorted((group[a], group[b]), key=lambda c: peaks[c])
         if low == high:
             continue
         ratio = min(saddle / peaks[low], 1.0)
-        P = min(peaks[low] * windows[low], 150.0)
+        P = peaks[low] * windows[low]
+        P = min(
+            max(P, sum(w * v for w, v, g in zip(weights, windows, group, strict=True) if g == low))
+            if ratio < 1e-3
+            else P,
+            250.0,
+        )
         m = P * (1.0 + ratio) / 2.0
         if 2.0 * (P * np.log(P / m) + xlogy(P * ratio, P * ratio / m)) <= 3.5**2:
             group = [high if g == low else g for g in group]

@@ -6,7 +6,7 @@ distance of their centres is least. The unit of a coordinate is √(σ² + ρ²/
 
 Given none, by the valleys of the density that the tables describe, in coordinates in which a cluster is round. A table
 of n_c rows about μ_c with covariance Σ_c lies d_c(x)² = (x − μ_c)ᵀ (s Σ_c)⁻¹ (x − μ_c) from x, where
-s = 1.2^min(1, 2/Q) smooths in few coordinates Q. The density is, up to a factor,
+s = 1.25^min(1, 2/Q) smooths in few coordinates Q. The density is, up to a factor,
 
     f(x) = Σ_c n_c/w_c exp(−(d_c(x)²/Γ(⅓))^1.5),   w_c = |Σ_c|^(min(Q, 2)/2Q)  the size of table c.
 
@@ -15,12 +15,14 @@ borders, and Gaussians that stand side by side would show valleys between them.
 
 The peak of a table is f(μ_c). The saddle between neighbours is the least f on the segment between their centres. From
 the highest saddle to the lowest, the group with the lower peak joins the other, unless the valley is significant. In a
-window of the size of the lower table there are P = w_c f(μ_c) rows at its peak and S = w_c f at the saddle, and
+window of size w there are P = w f(μ_c) rows at its peak and S = w f at the saddle, and
 
     2 [P ln(P/m) + S ln(S/m)] > 3.5²,   m = (P + S)/2,
 
-is the likelihood ratio for two Poisson counts of different means. P counts as at most 150 rows, and S in proportion:
-the shallow valleys that are left between tiles do not become real by more rows.
+is the likelihood ratio for two Poisson counts of different means. The size w is 1 if all clusters have one width, and
+that of the lower table if each has its own. P counts as at most 250 rows, and S in proportion: the shallow valleys that
+are left between tiles do not become real by more rows. Where the valley is empty, S below a thousandth of P, all rows
+of the lower group count.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
 
 from dyncrp.checks import whole
 from dyncrp.families import Family
@@ -39,9 +42,10 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 BETWEEN = 0.2  # the share of the variance of centres that counts for the unit of Ward's distances
-SMOOTHING = 1.2  # s in up to two coordinates
+SMOOTHING = 1.25  # s in up to two coordinates
 SIGNIFICANCE = 3.5  # standard deviations
-MOST_ROWS = 150.0  # that a peak counts as
+MOST_ROWS = 250.0  # that a peak counts as
+EMPTY = 1e-3  # a valley is empty whose saddle is a smaller share of the peak
 GAMMA_OF_A_THIRD = 2.678938534707747
 PRIOR_ROWS = 5.0  # of unit variance, by which a table's spread is shrunk
 NEIGHBOURS = 15  # of a table, to which the saddles are looked at
@@ -220,11 +224,15 @@ def _join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
     apart = _squared_distances(shapes.centers)
     pairs = _neighbours(apart)
     kernels = _Kernels(shapes, apart)
-    log_peaks, log_saddles = kernels.log_peaks(), kernels.log_saddles(pairs)
+    log_peaks = kernels.log_peaks()
+    log_saddles = np.minimum(kernels.log_saddles(pairs), np.min(log_peaks[pairs], axis=1))  # the ends belong to it
     top = float(np.max(log_peaks))
     tree, groups = _Union(K), _Union(K)
+    n_rows = np.exp(kernels.log_weights + kernels.log_windows)
     merges: list[Merge] = []
-    for i in np.argsort(-log_saddles, kind="stable").tolist():
+    for i in np.lexsort(
+        (apart[pairs[:, 0], pairs[:, 1]], -log_saddles)
+    ).tolist():  # of equal saddles the shortest first
         left, right = pairs[i].tolist()
         a, b = tree.find(left), tree.find(right)
         if a != b:
@@ -233,21 +241,23 @@ def _join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
         high, low = groups.find(left), groups.find(right)
         if log_peaks[high] < log_peaks[low]:
             high, low = low, high
-        if high != low and not _is_significant(
-            log_peaks[low] + kernels.log_windows[low], log_saddles[i] - log_peaks[low]
-        ):
+        if high == low:
+            continue
+        ratio = np.exp(log_saddles[i] - log_peaks[low])
+        rows = np.exp(log_peaks[low] + kernels.log_windows[low])
+        if not _is_significant(max(rows, n_rows[low]) if ratio < EMPTY else rows, ratio):
             groups.parents[low] = high
+            n_rows[high] += n_rows[low]
     return merges, groups.roots()
 
 
-def _is_significant(log_peak: float, log_ratio: float) -> bool:
-    """Whether a saddle that is lower than the peak by this ratio is so by more than chance."""
-    if log_ratio >= 0.0:
+def _is_significant(peak: float, ratio: float) -> bool:
+    """Whether a saddle that is this ratio of a peak of so many rows is lower by more than chance."""
+    if ratio >= 1.0:
         return False
-    peak = min(np.exp(log_peak), MOST_ROWS)
-    ratio = np.exp(log_ratio)
     log_mean = np.log((1.0 + ratio) / 2.0)
-    return bool(2.0 * peak * (ratio * (log_ratio - log_mean) - log_mean) > SIGNIFICANCE**2)
+    log_likelihood = xlogy(ratio, ratio) - ratio * log_mean - log_mean
+    return bool(2.0 * min(peak, MOST_ROWS) * log_likelihood > SIGNIFICANCE**2)
 
 
 class _Kernels:
@@ -276,7 +286,8 @@ class _Kernels:
             log_size = np.mean(np.log(spread), axis=1)
         exponent = 0.5 * min(Q, 2)
         self.log_weights = np.log(n) - exponent * log_size
-        self.log_windows = exponent * log_size
+        # If all clusters have the same width, a table that is wider is stragglers, and few of them are in a window.
+        self.log_windows = np.zeros_like(log_size) if shapes.least > 0.0 else exponent * log_size
         self.distances = self._distances(apart)  # (K, K): d_c² (column) at each centre (row)
         self.log_terms = self.log_weights - _fall(self.distances.copy())
         # The tables that count about each: of very many, those that add most there.

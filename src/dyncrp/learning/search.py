@@ -251,11 +251,15 @@ class _Search:
             end = yield from self._grow(family, start)
             least = LEAST_SHARE_OF_BEST * self._most_reproducible()
             end, better = yield from self._is_better(end, end.log_evidence - best.log_evidence, least)
-            if not better:
+            large = self.trusted and end.log_evidence >= best.log_evidence + LARGE_GAIN * self.Z.size
+            if not (better or large):
                 continue
-            self.tried.append((end, True))
             wider = yield from self._rescale(family, end)
-            best = max(best, wider, key=lambda run: run.log_evidence)
+            if not better:  # the shape may be right, and the scale too small to reproduce
+                wider, better = yield from self._is_better(wider, wider.log_evidence - best.log_evidence, least)
+            if better:
+                self.tried.append((end, True))
+                best = max(best, wider, key=lambda run: run.log_evidence)
         finer = self._finer(best)
         return best if finer is None else (yield from self._rescale(family, finer))
 
