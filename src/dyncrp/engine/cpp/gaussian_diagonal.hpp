@@ -26,8 +26,8 @@ class GaussianDiagonal {
 
     GaussianDiagonal(const Settings& settings, bool variational)
         : D_(static_cast<Index>(settings.precision.size())), p_(settings.precision),
-          log_normalizer_(settings.log_normalizer), variational_(variational), stats_(1 + D_), squares_(D_), mean_(D_),
-          gain_(D_), weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
+          log_normalizer_(settings.log_normalizer), variational_(variational), stats_(1 + D_ + squares_width(D_)),
+          mean_(D_), gain_(D_), weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_;
         for (const double p : p_) {
@@ -38,20 +38,17 @@ class GaussianDiagonal {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(squares_.array()), each(mean_), each(gain_);
+        each(stats_), each(mean_), each(gain_);
         each(constant_), each(weights_), each(screen_constant_);
     }
 
-    void open(Index c) {
-        std::fill_n(stats_.row(c), stats_.width(), 0.0);
-        std::fill_n(squares_.row(c), squares_.width(), 0.0);
-    }
+    void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
 
     void absorb(Index c, const Row& row, double r, double keep) {
         double* stats = stats_.row(c);
         stats[0] = keep * stats[0] + r;
         for (Index d = 0; d < D_; ++d) stats[1 + d] = keep * stats[1 + d] + r * row.z[d];
-        squares_.absorb(c, row.y, r, keep);
+        absorb_squares(stats + 1 + D_, row.y, D_, r, keep);
         refresh(c);
     }
 
@@ -135,17 +132,17 @@ class GaussianDiagonal {
         for (Index c = 0; c < K; ++c) refresh(c);
     }
 
-    Index stats_width() const { return stats_.width(); }
+    Index stats_width() const { return 1 + D_; }
     static const char* extra() { return "squares"; }
-    Index extra_width() const { return squares_.width(); }
+    Index extra_width() const { return squares_width(D_); }
     void write(Index c, double* stats, double* squares) const {
-        std::copy_n(stats_.row(c), stats_.width(), stats);
-        std::copy_n(squares_.row(c), squares_.width(), squares);
+        std::copy_n(stats_.row(c), stats_width(), stats);
+        std::copy_n(stats_.row(c) + stats_width(), extra_width(), squares);
     }
     void read(Index c, const double* stats, const double* squares) {
         open(c);
-        std::copy_n(stats, stats_.width(), stats_.row(c));
-        if (squares != nullptr) std::copy_n(squares, squares_.width(), squares_.row(c));
+        std::copy_n(stats, stats_width(), stats_.row(c));
+        if (squares != nullptr) std::copy_n(squares, extra_width(), stats_.row(c) + stats_width());
         refresh(c);
     }
 
@@ -205,8 +202,7 @@ class GaussianDiagonal {
     std::vector<double> gain_empty_;
     bool variational_;
     std::vector<double> inverse_scale_;
-    PerTable<double> stats_;  // n, s
-    Squares squares_;
+    PerTable<double> stats_;     // n, s, squares
     PerTable<double> mean_;      // μ
     PerTable<double> gain_;      // a; variational: 1
     PerTable<double> constant_;  // the score is constant − ½ Σ a (y − μ)²
