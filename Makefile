@@ -47,7 +47,7 @@ sanitize: .venv/ready
 
 # Without bytecode of what the demo does not import, which takes ten seconds.
 .venv/demo: pyproject.toml | .venv/bin/python
-	@echo "Installing dyncrp and what its demo needs, and compiling its engine: less than a minute"
+	@echo "Installing dyncrp and what its demo needs, and compiling its engine: one or two minutes"
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo]'
 	touch $@
 

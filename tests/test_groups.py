@@ -245,6 +245,27 @@ def test_the_tree_connects_tables_however_far_apart():
     assert adjusted_mutual_info_score(np.repeat([0, 1, 2], 40), whole) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("far", [1e9, 1e12, 9.97e36, 1e139])
+@pytest.mark.parametrize("family", [Gaussian(1.0, 100.0), NormalGamma(1.0, 100.0), Gaussian(1.0, [100.0, 99.0])])
+def test_a_row_however_far_does_not_blur_the_others(family, far):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=600)
+    X = np.vstack([np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0]])[y] + rng.normal(size=(600, 2)), [[far, -far]]])
+    model = DynamicalMixture(family).fit(X)
+    for groups in (model.groups(), model.groups(4)):
+        assert adjusted_mutual_info_score(y, groups.labels(model.labels_)[:600]) > 0.95
+
+
+@pytest.mark.parametrize("memory", [2.0, 8.0, 15.0, 100.0])
+def test_what_a_table_has_forgotten_still_counts(memory):
+    rng = np.random.default_rng(0)
+    X = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0]])[np.arange(300) % 3] + rng.normal(size=(300, 2))
+    groups = DynamicalMixture(Gaussian(1.0, 1000.0), memory=memory).fit(X).groups()
+    assert len(groups) == 3
+    # As long as a part of the first row is left, all rows are known; a memory of 2 keeps 2^-52 after 52 rows.
+    assert groups.sizes == pytest.approx([52.0 if memory == 2.0 else 100.0] * 3, rel=1e-3)
+
+
 # What people see
 
 
@@ -319,7 +340,7 @@ def test_a_group_goes_by_its_oldest_table():
     assert groups.labels(np.array([[3], [1]])).tolist() == [[2], [0]]
     assert groups.labels([]).tolist() == []
     assert str(groups) == "4 tables in 2 groups"
-    assert model.predict_groups([[53.0], [-500.0]], n_groups=2).tolist() == [2, -1]
+    assert model.predict_groups([[53.0], [-500.0]], 2).tolist() == [2, -1]
 
 
 def test_the_ids_are_those_of_tables_that_are_still_open():

@@ -27,6 +27,7 @@ of the lower group count.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,11 +52,13 @@ PRIOR_ROWS = 5.0  # of unit variance, by which a table's spread is shrunk
 NEIGHBOURS = 15  # of a table, to which the saddles are looked at
 POINTS = 15  # of a segment at which the density is looked at
 NEAR = 32  # tables that count for the density about a table
-MOST_TABLES = 10_000  # all pairs must fit into memory
+MOST_TABLES = 5_000  # all pairs must fit into memory
+ROWS_AT_ONCE = 256
+FURTHEST = 1e100  # squared distances count as at most this
 CHUNK = 1 << 21  # numbers in one array of a chunk of segments
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Groups:
     """Open tables, joined into groups; see ``DynamicalMixture.groups``.
 
@@ -104,6 +107,8 @@ class Groups:
         labels = np.asarray(table_labels)
         if labels.dtype.kind not in "iu" and labels.size:
             raise ValueError(f"table_labels must be whole numbers, ids of tables, got an array of {labels.dtype}")
+        if not len(self.table_ids):
+            return np.full(labels.shape, -1)
         places = np.clip(np.searchsorted(self.table_ids, labels), 0, len(self.table_ids) - 1)
         return np.where(self.table_ids[places] == labels, self.group_of[places], -1)
 
@@ -113,9 +118,21 @@ class Groups:
         return f"{tables} in {groups}" + (": no clusters stand out" if G == 1 < K else "")
 
 
-def join(family: Family, stats: Float, squares: Float, ids: Int, n_groups: int | None = None) -> Groups:
-    """Join tables with these ids (K,), stats (K, S) and squares (K, P) into n_groups, or as many as stand out."""
+def join(
+    family: Family,
+    stats: Float,
+    squares: Float,
+    ids: Int,
+    n_groups: int | None = None,
+    memory: float = math.inf,
+) -> Groups:
+    """Join tables with these ids (K,), stats (K, S) and squares (K, P) into n_groups, or as many as stand out.
+
+    With a finite memory M a table that took in k rows counts n = M (1 − (1 − 1/M)^k), so k is known from n.
+    """
     K = len(ids)
+    if isinstance(n_groups, str):
+        raise ValueError(f"n_groups must be a whole number, or None for as many as stand out, got {n_groups!r}")
     if n_groups is not None and whole("n_groups", n_groups, 1) > K:
         raise ValueError(f"n_groups must be at most the number of open tables, {K:,}, got {n_groups!r}")
     if K > MOST_TABLES:
@@ -124,6 +141,9 @@ def join(family: Family, stats: Float, squares: Float, ids: Int, n_groups: int |
             "or a lower resolution"
         )
     shapes = family.shapes(stats, squares)
+    if memory < math.inf:
+        left = np.maximum(1.0 - shapes.counts / memory, np.finfo(np.float64).eps)
+        shapes = shapes._replace(counts=np.log(left) / np.log1p(-1.0 / memory))
     if n_groups is not None:
         merges = _join_by_ward(shapes.centers / np.sqrt(1.0 + BETWEEN * shapes.between), shapes.counts)
         roots = _apply(merges[: K - n_groups], K)
@@ -267,7 +287,7 @@ class _Kernels:
     """
 
     def __init__(self, shapes: Shapes, apart: Float) -> None:
-        n, self.centers = shapes.counts, shapes.centers - np.average(shapes.centers, axis=0, weights=shapes.counts)
+        n, self.centers = shapes.counts, shapes.centers
         Q = self.centers.shape[1]
         spread = shapes.spread.reshape(len(n), -1)
         full = shapes.spread.ndim == 3
@@ -294,7 +314,7 @@ class _Kernels:
         K = len(n)
         self.near = np.broadcast_to(np.arange(K), (K, K))
         if K > NEAR:
-            self.near = np.argpartition(-self.log_terms, NEAR, axis=1)[:, :NEAR]
+            self.near = _first(-self.log_terms, NEAR)
 
     def _products(self, x: Float) -> Float:
         """Return the products of coordinates (m, Q) that the forms stand before: (m, P)."""
@@ -304,19 +324,22 @@ class _Kernels:
 
     def _distances(self, apart: Float) -> Float:
         """Return d_c(μ_b)² for all tables b and c, (K, K), given their squared distances."""
-        K, Q = self.centers.shape
+        K = len(self.centers)
         if self.forms.shape[1] == 1:
             return apart * self.forms[:, 0]
-        if self.forms.shape[1] == Q:
-            pull = self.forms * self.centers
+        about = self.centers - np.median(self.centers, axis=0)
+        if _is_compact(about):
+            Q = about.shape[1]
+            diagonal = self.forms.shape[1] == Q
+            pull = self.forms * about if diagonal else np.einsum("kij,kj->ki", self.forms.reshape(K, Q, Q), about)
+            found = self._products(about) @ self.forms.T
+            found -= about @ (2.0 * pull.T)
+            found += np.sum(pull * about, axis=1)
         else:
-            pull = np.einsum("kij,kj->ki", self.forms.reshape(K, Q, Q), self.centers)
-        own = np.sum(pull * self.centers, axis=1)
-        found = self._products(self.centers) @ self.forms.T
-        found -= self.centers @ (2.0 * pull.T)
-        found += own
-        np.fill_diagonal(found, 0.0)
-        return np.maximum(found, 0.0, out=found)
+            found = np.empty((K, K))
+            for c in range(K):
+                found[:, c] = self._products(self.centers - self.centers[c]) @ self.forms[c]
+        return np.clip(found, 0.0, FURTHEST, out=found)
 
     def log_peaks(self) -> Float:
         """Return log f(μ_c), (K,)."""
@@ -361,14 +384,32 @@ def _log_sum(values: Float) -> Float:
     return np.log(np.sum(np.exp(values, out=values), axis=-1)) + top
 
 
+def _is_compact(about: Float) -> bool:
+    """Whether squared distances of points (K, Q) about their median may be expanded: it costs no more than 1e-6."""
+    return bool(np.max(np.abs(about)) < 1e4)
+
+
 def _squared_distances(points: Float) -> Float:
-    about = points - np.mean(points, axis=0)
-    square = np.sum(about**2, axis=1)
-    found = about @ (-2.0 * about.T)
-    found += square[:, None]
-    found += square
-    np.fill_diagonal(found, 0.0)
-    return np.maximum(found, 0.0, out=found)
+    """Return |a − b|² of all pairs (K, K), from differences: one far table must not cost the others their digits."""
+    from scipy.spatial.distance import cdist
+
+    about = points - np.median(points, axis=0)
+    if _is_compact(about):
+        square = np.sum(about**2, axis=1)
+        found = about @ (-2.0 * about.T)
+        found += square[:, None]
+        found += square
+        np.fill_diagonal(found, 0.0)
+        return np.maximum(found, 0.0, out=found)
+    return np.minimum(cdist(points, points, "sqeuclidean"), FURTHEST)
+
+
+def _first(values: Float, n: int) -> Int:
+    """Return where the n least values of each row are, (K, n)."""
+    rows = [
+        np.argpartition(values[i : i + ROWS_AT_ONCE], n - 1, axis=1)[:, :n] for i in range(0, len(values), ROWS_AT_ONCE)
+    ]
+    return np.concatenate(rows)
 
 
 def _neighbours(apart: Float) -> Int:
@@ -381,7 +422,7 @@ def _neighbours(apart: Float) -> Int:
         return np.zeros((0, 2), dtype=np.int64)
     if K <= NEIGHBOURS + 1:
         return np.argwhere(np.tri(K, k=-1, dtype=bool))[:, ::-1]
-    nearest = np.argpartition(apart, NEIGHBOURS, axis=1)[:, : NEIGHBOURS + 1]  # itself among them
+    nearest = _first(apart, NEIGHBOURS + 1)  # itself among them
     pairs = np.stack([np.repeat(np.arange(K), NEIGHBOURS + 1), nearest.ravel()], axis=1)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     n_parts, part = connected_components(coo_array((np.ones(len(pairs)), pairs.T), shape=(K, K)), directed=False)

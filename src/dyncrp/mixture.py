@@ -253,10 +253,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         engine = self.engine_
         state = engine.state
-        return join(engine.model.family, state.stats, state.squares, state.ids, n_groups)
+        return join(engine.model.family, state.stats, state.squares, state.ids, n_groups, engine.model.memory)
 
     def predict_groups(
-        self, X: ArrayLike, times: ArrayLike | None = None, *, n_groups: int | None = None
+        self, X: ArrayLike, n_groups: int | None = None, *, times: ArrayLike | None = None
     ) -> NDArray[np.int64]:
         """Return the group (see ``groups``) of the table that each row would join now, −1 if that were a new one."""
         return self.groups(n_groups).labels(self.predict(X, times))

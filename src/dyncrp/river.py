@@ -191,6 +191,11 @@ class DynamicalMixture(base.Clusterer):
         return self._model
 
     @property
+    def learned(self) -> bool:
+        """Whether tables and ids are final, see ``DynamicalMixture.learned_``; asking changes nothing."""
+        return self._spec.given is not None or (hasattr(self._model, "engine_") and self._model.learned_)
+
+    @property
     def feature_names(self) -> Names:
         """The names of the features, in the order of the columns of ``mixture``."""
         return self._names

@@ -472,6 +472,23 @@ def test_long_clusters_whose_shape_is_found_at_too_small_a_scale():
     assert adjusted_mutual_info_score(y, model.labels_) > 0.98
 
 
+@pytest.mark.parametrize("family", [None, NormalGamma(), Gaussian(prior_mean=0.0)])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_one_cluster_and_then_another(family, seed):
+    """Rows of one cluster tell nothing of where others may lie, so one ten standard deviations away opens a table."""
+    rng = np.random.default_rng(seed)
+    model = DynamicalMixture(family).fit(rng.normal(size=(1000, 2)))
+    assert model.n_tables_ == 1
+    assert model.partial_fit(rng.normal((10.0, 0.0), size=(50, 2))).n_tables_ == 2
+
+
+def test_a_spread_of_centres_that_is_given_stays():
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    model = DynamicalMixture(Gaussian(prior_variance=0.5)).fit(rows)
+    assert model.n_tables_ == 1
+    assert model.family_.prior_variance == 0.5
+
+
 @pytest.mark.parametrize("seed", [108, 117])
 def test_small_clusters_far_from_a_large_one(seed):
     """The variance tells little of where centres lie if one cluster has nearly all rows."""

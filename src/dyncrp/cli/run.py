@@ -62,6 +62,9 @@ def run_file(
             start = DynamicalMixture.load(model)
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         before = _find_checkpoint(files, groups_file, checkpointing, target.force, quiet)
+        replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
+        if join is None and replaces and not is_pipe(target.output):
+            groups_file = writer.groups_file(target.output)  # of the output that is replaced: it goes, too
         stop.waiting = source.input == "-"
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False

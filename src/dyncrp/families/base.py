@@ -93,6 +93,13 @@ class Family(ABC):
         self.require_known()
         return [self]
 
+    def for_one_cluster(self, found: Family) -> Family:
+        """Return a family that was found for this one, when all rows were one cluster.
+
+        Then they tell nothing of where other clusters may lie, and a family that can should not rule out any place.
+        """
+        return found
+
     def views(self, X: Float) -> list[View]:
         """Return the coordinates of X (n, D) in which to make proposals: its features, unless told otherwise."""
         return [View(X, lambda family: family, 0.0)]

@@ -32,6 +32,8 @@ FURTHEST_TO_LEARN_FROM = 1e45
 LONGEST_DIRECTION = 1e50
 # Up to so many coordinates the squares are all products y_i y_j, beyond it |y|²; as in engine/cpp/squares.hpp.
 MOST_PRODUCTS = 8
+# The variance of centres, in variances of a cluster, if all rows that were seen are one cluster.
+PRIOR_OF_ONE_CLUSTER = 100.0
 # A centre further from the prior mean, in standard deviations, leaves its squares no digits for the spread.
 FURTHEST_WITH_SPREAD = 1e6
 
@@ -381,6 +383,12 @@ class Gaussian(Family):
         from dyncrp.families import gaussian_proposals  # it makes Gaussians
 
         return [self] if self.known else gaussian_proposals.propose(self, X, labels, scales)
+
+    def for_one_cluster(self, found: Family) -> Family:
+        """Return the found family with centres that lie ten standard deviations apart, unless their spread is given."""
+        if self.prior_variance is not None or not isinstance(found, Gaussian):
+            return found
+        return replace(found, prior_variance=np.maximum(found.prior_variance, PRIOR_OF_ONE_CLUSTER * found.variance))
 
     def views(self, X: Float) -> list[View]:
         """Return the features as they are and each in its own unit; of many features, principal coordinates instead."""

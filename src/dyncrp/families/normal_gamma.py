@@ -85,6 +85,13 @@ class NormalGamma(Family):
         found = self._limit.proposals(X, labels, scales)
         return [self._guess(family) for family in found if isinstance(family, Gaussian) and family.directions is None]
 
+    def for_one_cluster(self, found: Family) -> Family:
+        """Return the found family with centres far apart, as the Gaussian does."""
+        if not isinstance(found, NormalGamma):
+            return found
+        wider = self._limit.for_one_cluster(Gaussian(found.variance, found.prior_variance, found.prior_mean))
+        return found._guess(wider) if isinstance(wider, Gaussian) else found
+
     def _guess(self, family: Gaussian) -> NormalGamma:
         return NormalGamma(family.variance, family.prior_variance, self.degrees, family.prior_mean)
 

@@ -108,7 +108,9 @@ class Run:
     @property
     def n_to_learn_from(self) -> int:
         """How many rows the model must see first to learn what is unknown."""
-        return 0 if self.fitted or self._spec.given is not None else self._spec.warmup
+        if self._spec.given is not None or (self.fitted and self.model.learned_):
+            return 0
+        return self._spec.warmup - (self.model.n_observations_ if self.fitted else 0)
 
     def execute(self, stop: Stop, report: Callable[[Run], object], on_start: Callable[[int], object]) -> None:
         """Label all remaining rows. ``on_start`` is called before the first chunk, ``report`` after each.
@@ -191,8 +193,8 @@ class Run:
             return
         try:
             self.groups = self.model.groups(None if self.join == "auto" else self.join)
-        except ValueError as error:
-            self.no_groups = str(error)
+        except (ValueError, MemoryError) as error:
+            self.no_groups = str(error) or "there is not enough memory for so many tables"
 
     def _write_groups(self) -> None:
         """Write which group each table is in; groups from before are removed if there are none now."""
@@ -317,11 +319,8 @@ class Run:
         try:
             with warnings.catch_warnings():  # of rows without names: the names were compared
                 warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-                if fresh:
-                    self.model.fit(X, times=times)
+                (self.model.fit if fresh else self.model.partial_fit)(X, times=times)
                 self.model.learn_unknown()  # what is written stays: no id may be provisional
-                if not fresh:
-                    self.model.partial_fit(X, times=times)
         except ValueError as error:
             self._refuse(error, chunks)
         if learns:

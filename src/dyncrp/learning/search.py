@@ -186,6 +186,9 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
             some = (best.alpha / 10.0, best.alpha) if alpha is None else (alpha,)
             found = yield from searches[-1].surpass(best, best.log_evidence + search.view.log_density, other, some)
             search, best = (search, best) if found is None else (searches[-1], found)
+        if best.n_tables == 1:
+            some = (best.alpha, best.alpha / 100.0) if alpha is None else (alpha,)
+            best = yield from search.open_up(family, best, some)
         chosen, search.most_tables = best.family, 1 + int(MOST_TABLES_RATIO * best.n_tables)
         if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
             dynamics = (first,)
@@ -291,6 +294,14 @@ class _Search:
             if better:
                 return measured
         return None
+
+    def open_up(self, family: Family, best: _Run, alphas: Sequence[float]) -> Steps[_Run]:
+        """Return a run with the family that does not rule out other clusters, at the alpha that still opens fewest."""
+        wider = family.for_one_cluster(best.family)
+        runs = yield from self._run_all([(wider, best.dynamics, one) for one in alphas])
+        run = min(runs, key=lambda run: run.n_tables)
+        self.tried.append((run, True))
+        return run
 
     def _is_better(self, run: _Run, gain: float, least: float) -> Steps[tuple[_Run, bool]]:
         """Return a run, and whether it gains enough evidence and reproduces at least so well."""
