@@ -15,6 +15,7 @@ CLOUD_ROWS = 1000
 SEEDS, CLOUD_SEEDS, ORDERS = 10, 25, 5
 FIRST_SEED = 1000  # the rules of groups were chosen on seeds below 100
 CONNECTION_GROUPS = 14
+SECTIONS = ("shapes", "clouds", "classes")
 Row = dict[str, Any]
 
 
@@ -22,6 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Parse, run and save."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.groups", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one seed, 500 rows")
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="run this section (may be repeated)")
     parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--connections", type=Path, help="connections.csv.gz, network connections with a column class")
@@ -29,8 +31,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     from benchmarks import report
 
-    every = {"shapes": _shapes, "clouds": _clouds, "classes": _classes}
-    for name, tables in speed.run(every, list(every), options, COLUMNS):
+    every = dict(zip(SECTIONS, (_shapes, _clouds, _classes), strict=True))
+    for name, tables in speed.run(every, options.only or list(every), options, COLUMNS):
         report.write(options.results, {name: tables}, quick=options.quick)
 
 

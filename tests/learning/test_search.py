@@ -17,8 +17,9 @@ from dyncrp import (
     VonMisesFisher,
 )
 from dyncrp.datasets import sample_mixture
+from dyncrp.families.base import repeats
 from dyncrp.learning import Search, learn
-from dyncrp.learning.search import _find_inliers, _repeats
+from dyncrp.learning.search import _find_inliers
 from dyncrp.spec import ModelSpec
 
 
@@ -439,11 +440,11 @@ def test_values_that_repeat_do_not_count_as_evidence():
 
 def test_what_repeats():
     X = np.random.default_rng(0).normal(size=(100, 2))
-    assert not _repeats(X)
+    assert not repeats(X)
     X[::10, 1] = 0.0  # ten rows
-    assert not _repeats(X)
+    assert not repeats(X)
     X[5, 1] = 0.0
-    assert _repeats(X)
+    assert repeats(X)
 
 
 @pytest.mark.slow
@@ -459,7 +460,7 @@ def test_coarse_tables_that_cut_shapes_do_not_hide_fine_ones(monkeypatch):
     assert 0.75 * coarse.reproducibility < fine.reproducibility < 0.92 * coarse.reproducibility
     assert fine.log_evidence > coarse.log_evidence + 0.25 * X.size
     assert model.n_tables_ > 20
-    monkeypatch.setattr("dyncrp.learning.search._repeats", lambda X: True)  # then evidence is not trusted so far
+    monkeypatch.setattr("dyncrp.learning.search.repeats", lambda X: True)  # then evidence is not trusted so far
     assert DynamicalMixture().fit(X).n_tables_ < 8
 
 

@@ -22,6 +22,10 @@ SCALES = (2.8, 2.4, 2.0, 1.7, 1.4, 1.2, 1.0, 0.84, 0.7)
 SMALLEST_POSITIVE, LARGEST_POSITIVE = 1e-100, 1e100
 
 
+# Of rows with one value of a feature; see repeats.
+LARGEST_REPEATED_SHARE = 0.1
+
+
 class Shapes(NamedTuple):
     """Where K tables lie and how wide they are, in Q coordinates in which a cluster is round.
 
@@ -210,6 +214,15 @@ class Family(ABC):
 
     def __hash__(self) -> int:
         return hash((type(self), *(np.asarray(getattr(self, f.name)).tobytes() for f in fields(self))))
+
+
+def repeats(X: Float) -> bool:
+    """Return whether more than one row in ten has the same value of some feature.
+
+    A table of such rows has no width there, so that narrow tables gain evidence without bound and without reason.
+    """
+    ordered, n = np.sort(X, axis=0), max(1, int(LARGEST_REPEATED_SHARE * len(X)))
+    return bool(np.any(ordered[n:] == ordered[:-n]))
 
 
 def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> Hyperparameter:

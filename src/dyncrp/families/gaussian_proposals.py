@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.families.base import SHARES, SMALLEST_POSITIVE, Family, Float, View
+from dyncrp.families.base import SHARES, SMALLEST_POSITIVE, Family, Float, View, repeats
 from dyncrp.families.gaussian import LEAST_RATIO, Gaussian
 
 # The covariance within clusters counts as if seen through this many more observations a direction that are round.
@@ -45,7 +45,7 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
         return _complete(family, mean, round_)
     found: list[Family] = []
     if labels is None:
-        far = float(np.mean((np.ptp(about, axis=0) / LONGEST_RANGE) ** 2))
+        far = 0.0 if repeats(X) else float(np.mean((np.ptp(about, axis=0) / LONGEST_RANGE) ** 2))
         for share in SHARES:
             between = far if far > round_ else (1.0 - share) * round_
             found.append(Gaussian(max(share * round_, SMALLEST_POSITIVE), between, mean))

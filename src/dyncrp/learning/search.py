@@ -22,7 +22,7 @@ from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine import make_engine
 from dyncrp.engine.types import Model, Rules
 from dyncrp.families import Family
-from dyncrp.families.base import View
+from dyncrp.families.base import View, repeats
 from dyncrp.learning.reproducibility import reproducibility, split
 from dyncrp.spec import Hyperparameters, ModelSpec
 
@@ -53,7 +53,6 @@ LEAST_SHARE_IF_LARGE_GAIN = 0.75  # or this, if its evidence is higher by a LARG
 ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters reproduce as well as this,
 MOST_FEATURES = 48  # or if there are more features
 OTHER_SCALES = (1.0, 0.3, 0.1)  # of the spread of clusters, for another family
-LARGEST_REPEATED_SHARE = 0.1  # of the rows with one value of a feature; see _repeats
 
 
 class Candidate(NamedTuple):
@@ -167,7 +166,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     inliers = _find_inliers(X)
     X, times = X[inliers], times[inliers]
     first_memory = MEMORIES[0] if spec.memory is None else spec.memory
-    trusted = not _repeats(X)
+    trusted = not repeats(X)
     searches = [_Search(view, times, first_memory, trusted) for view in family.views(X)]
     search, chosen = searches[0], family
     if not family.known:
@@ -218,15 +217,6 @@ def _find_inliers(X: Float) -> NDArray[np.bool_]:
         reach = np.where(high > low, OUTLIER_DISTANCE * (high - low), np.inf)
         inliers: NDArray[np.bool_] = np.all(np.abs(X - middle) <= reach, axis=1)
     return inliers if np.mean(inliers) >= 0.99 else np.ones(len(X), dtype=bool)
-
-
-def _repeats(X: Float) -> bool:
-    """Return whether more than one row in ten has the same value of some feature.
-
-    A table of such rows has no width there, so that narrow tables gain evidence without bound and without reason.
-    """
-    ordered, n = np.sort(X, axis=0), max(1, int(LARGEST_REPEATED_SHARE * len(X)))
-    return bool(np.any(ordered[n:] == ordered[:-n]))
 
 
 class _Search:
