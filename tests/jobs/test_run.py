@@ -715,3 +715,19 @@ def test_stop_takes_a_second_signal_at_once():
         stop.waiting = True
         with pytest.raises(Stopped):
             signal.raise_signal(signal.SIGTERM)
+
+
+def test_the_groups_of_an_output_that_is_replaced_go_too(source, tmp_path):
+    label(source, tmp_path / "out.csv", "--groups", "auto")
+    assert (tmp_path / "out.groups.csv").exists()
+    label(source, tmp_path / "out.csv", "--force")
+    assert not (tmp_path / "out.groups.csv").exists()
+
+
+def test_a_model_that_was_saved_in_its_warm_up_learns_from_the_rows_of_a_run(tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 2)) + 20.0 * (np.arange(300) % 3)[:, None]
+    np.savetxt(tmp_path / "in.csv", X[1:], fmt="%.17g", delimiter=",", header="x,y", comments="")
+    DynamicalMixture(warmup=200).partial_fit(X[:1]).save(tmp_path / "model")
+    run(tmp_path / "in.csv", "--model", tmp_path / "model", "-o", tmp_path / "out.csv", "--save", tmp_path / "after")
+    after = DynamicalMixture.load(tmp_path / "after")
+    assert after.log_evidence_ == pytest.approx(DynamicalMixture(warmup=200).fit(X).log_evidence_)
