@@ -16,6 +16,7 @@ from sklearn.cluster import HDBSCAN, Birch, KMeans, MiniBatchKMeans
 from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.shapes import SHEAR, WIDTHS
 from benchmarks.speed import HERE
 from dyncrp import DynamicalMixture, plots
 
@@ -38,8 +39,8 @@ def clouds() -> dict[str, Cloud]:
     made = {
         "circles": (*datasets.make_circles(ROWS, factor=0.5, noise=0.05, random_state=SEED), 2),
         "moons": (*datasets.make_moons(ROWS, noise=0.05, random_state=SEED), 2),
-        "varied widths": (*datasets.make_blobs(ROWS, cluster_std=[1.0, 2.5, 0.5], random_state=SECOND_SEED), 3),
-        "anisotropic": (blobs[0] @ [[0.6, -0.6], [-0.4, 0.8]], blobs[1], 3),
+        "varied widths": (*datasets.make_blobs(ROWS, cluster_std=WIDTHS, random_state=SECOND_SEED), 3),
+        "anisotropic": (blobs[0] @ SHEAR, blobs[1], 3),
         "blobs": (*datasets.make_blobs(ROWS, random_state=SEED), 3),
         "no structure": (np.random.RandomState(SEED).rand(ROWS, 2), np.zeros(ROWS, dtype=np.int64), 3),
     }

@@ -23,7 +23,7 @@ def six() -> dict[str, Maker]:
         "circles": lambda n, seed: _ready(datasets.make_circles(n, factor=0.5, noise=0.05, random_state=seed), seed),
         "moons": lambda n, seed: _ready(datasets.make_moons(n, noise=0.05, random_state=seed), seed),
         "varied widths": lambda n, seed: _ready(_blobs(170, n, seed, WIDTHS), seed),
-        "long": lambda n, seed: _ready(_shear(_blobs(170, n, seed)), seed),
+        "anisotropic": lambda n, seed: _ready(_shear(_blobs(170, n, seed)), seed),
         "blobs": lambda n, seed: _ready(_blobs(30, n, seed), seed),
         "no structure": lambda n, seed: _ready(cloud("uniform", 2, n, seed), seed),
     }

@@ -47,13 +47,13 @@ SMOOTHING = 1.25  # s in up to two coordinates
 SIGNIFICANCE = 3.5  # standard deviations
 MOST_ROWS = 250.0  # that a peak counts as
 EMPTY = 1e-3  # a valley is empty whose saddle is a smaller share of the peak
-GAMMA_OF_A_THIRD = 2.678938534707747
+GAMMA_OF_A_THIRD = math.gamma(1.0 / 3.0)
 PRIOR_ROWS = 5.0  # of unit variance, by which a table's spread is shrunk
 NEIGHBOURS = 15  # of a table, to which the saddles are looked at
 POINTS = 15  # of a segment at which the density is looked at
 NEAR = 32  # tables that count for the density about a table
 MOST_TABLES = 5_000  # all pairs must fit into memory
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 256  # of a matrix of all pairs, when the least of each row are looked for
 FURTHEST = 1e100  # squared distances count as at most this
 CHUNK = 1 << 21  # numbers in one array of a chunk of segments
 
@@ -250,9 +250,8 @@ def _join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
     tree, groups = _Union(K), _Union(K)
     n_rows = np.exp(kernels.log_weights + kernels.log_windows)
     merges: list[Merge] = []
-    for i in np.lexsort(
-        (apart[pairs[:, 0], pairs[:, 1]], -log_saddles)
-    ).tolist():  # of equal saddles the shortest first
+    order = np.lexsort((apart[pairs[:, 0], pairs[:, 1]], -log_saddles))  # of equal saddles the shortest first
+    for i in order.tolist():
         left, right = pairs[i].tolist()
         a, b = tree.find(left), tree.find(right)
         if a != b:
@@ -347,8 +346,6 @@ class _Kernels:
 
     def log_saddles(self, pairs: Int) -> Float:
         """Return the least log f at points of the segments between the centres of pairs (E, 2): (E,)."""
-        if not len(pairs):
-            return np.zeros(0)
         step = max(1, CHUNK // (self.near.shape[1] * self.forms.shape[1]))
         halves = [
             np.concatenate([self._half_saddles(ends[i : i + step]) for i in range(0, len(ends), step)])
@@ -390,7 +387,7 @@ def _is_compact(about: Float) -> bool:
 
 
 def _squared_distances(points: Float) -> Float:
-    """Return |a − b|² of all pairs (K, K), from differences: one far table must not cost the others their digits."""
+    """Return |a − b|² of all pairs (K, K); if one lies far out, from differences: the others keep their digits."""
     from scipy.spatial.distance import cdist
 
     about = points - np.median(points, axis=0)
@@ -418,8 +415,6 @@ def _neighbours(apart: Float) -> Int:
     from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
     K = len(apart)
-    if K == 1:
-        return np.zeros((0, 2), dtype=np.int64)
     if K <= NEIGHBOURS + 1:
         return np.argwhere(np.tri(K, k=-1, dtype=bool))[:, ::-1]
     nearest = _first(apart, NEIGHBOURS + 1)  # itself among them

@@ -30,7 +30,7 @@ LEAST_RATIO = 1e-3
 # Rows further out would have variances beyond what a hyperparameter may be.
 FURTHEST_TO_LEARN_FROM = 1e45
 LONGEST_DIRECTION = 1e50
-# Up to so many coordinates the squares are all products y_i y_j, beyond it |y|²; as in engine/cpp/squares.hpp.
+# Up to so many coordinates the squares are all products y_i y_j, beyond it |y|²; as in engine/cpp/moments.hpp.
 MOST_PRODUCTS = 8
 # The variance of centres, in variances of a cluster, if all rows that were seen are one cluster.
 PRIOR_OF_ONE_CLUSTER = 100.0

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "family.hpp"
-#include "squares.hpp"
+#include "moments.hpp"
 
 namespace dyncrp {
 
@@ -31,7 +31,7 @@ class Gaussian {
 
     Gaussian(const Settings& settings, bool variational)
         : D_(settings.width), p_(settings.precision), log_normalizer_(settings.log_normalizer),
-          variational_(variational), stats_(1 + D_ + squares_width(D_)), mean_(D_), center_(D_),
+          variational_(variational), moments_(D_), mean_(D_), center_(D_),
           reference_(static_cast<std::size_t>(D_), 0.0) {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_ - 0.5 * static_cast<double>(D_) * std::log1p(1.0 / p_);
@@ -40,17 +40,14 @@ class Gaussian {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(mean_), each(constant_), each(half_);
+        each(moments_.array()), each(mean_), each(constant_), each(half_);
         each(center_), each(screen_constant_), each(screen_half_);
     }
 
-    void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
+    void open(Index c) { moments_.open(c); }
 
     void absorb(Index c, const Row& row, double r, double keep) {
-        double* stats = stats_.row(c);
-        stats[0] = keep * stats[0] + r;
-        for (Index d = 0; d < D_; ++d) stats[1 + d] = keep * stats[1 + d] + r * row.z[d];
-        absorb_squares(stats + 1 + D_, row.y, D_, r, keep);
+        moments_.absorb(c, row, r, keep);
         refresh(c);
     }
 
@@ -69,7 +66,7 @@ class Gaussian {
     }
 
     double rescore(Index c, const Row& row, double r, double keep, const Scored& scored) const {
-        const double *mean = mean_.row(c), n = stats_.row(c)[0], q = p_ + keep * n + r;
+        const double *mean = mean_.row(c), n = moments_.row(c)[0], q = p_ + keep * n + r;
         const double shrink = keep * (p_ + n) / q, pull = (1.0 - keep) * p_ / q;
         double square = shrink * shrink * scored.aux;
         if (pull > 0.0) {
@@ -155,7 +152,7 @@ class Gaussian {
 
     void follow(Block& block, Index m, Index c, double r, double keep) const {
         if (one_by_one(block)) return;
-        const double q = p_ + stats_.row(c)[0], pull = (1.0 - keep) * p_ / q;
+        const double q = p_ + moments_.row(c)[0], pull = (1.0 - keep) * p_ / q;
         const float move = static_cast<float>(r / q), rest = 1.0F - move - static_cast<float>(pull);
         const float* gram = block.gram.data() + m * block.size;
         const bool old = c < block.n_tables;
@@ -183,17 +180,12 @@ class Gaussian {
         for (Index c = 0; c < K; ++c) refresh(c);
     }
 
-    Index stats_width() const { return 1 + D_; }
+    Index stats_width() const { return moments_.stats_width(); }
     static const char* extra() { return "squares"; }
-    Index extra_width() const { return squares_width(D_); }
-    void write(Index c, double* stats, double* squares) const {
-        std::copy_n(stats_.row(c), stats_width(), stats);
-        std::copy_n(stats_.row(c) + stats_width(), extra_width(), squares);
-    }
+    Index extra_width() const { return moments_.squares_width(); }
+    void write(Index c, double* stats, double* squares) const { moments_.write(c, stats, squares); }
     void read(Index c, const double* stats, const double* squares) {
-        open(c);
-        std::copy_n(stats, stats_width(), stats_.row(c));
-        if (squares != nullptr) std::copy_n(squares, extra_width(), stats_.row(c) + stats_width());
+        moments_.read(c, stats, squares);
         refresh(c);
     }
 
@@ -222,7 +214,7 @@ class Gaussian {
 
     /// Compute what is derived from the statistics of table c.
     void refresh(Index c) {
-        const double *stats = stats_.row(c), *inverse = inverse_scale_.data(), *reference = reference_.data();
+        const double *stats = moments_.row(c), *inverse = inverse_scale_.data(), *reference = reference_.data();
         double* mean = mean_.row(c);
         float* center = center_.row(c);
         const double q = p_ + stats[0], scale = 1.0 / q, D = static_cast<double>(D_);
@@ -252,7 +244,7 @@ class Gaussian {
     double log_empty_, half_empty_;  // an empty table's score is log_empty − half_empty |y|²
     bool variational_;
     std::vector<double> inverse_scale_;
-    PerTable<double> stats_;            // n, s, squares
+    Moments moments_;
     PerTable<double> mean_;             // μ
     PerTable<double> constant_, half_;  // the score is constant − half |y − μ|²
     PerTable<float> center_;            // μ − reference

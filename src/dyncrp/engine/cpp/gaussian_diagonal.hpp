@@ -26,8 +26,8 @@ class GaussianDiagonal {
 
     GaussianDiagonal(const Settings& settings, bool variational)
         : D_(static_cast<Index>(settings.precision.size())), p_(settings.precision),
-          log_normalizer_(settings.log_normalizer), variational_(variational), stats_(1 + D_ + squares_width(D_)),
-          mean_(D_), gain_(D_), weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
+          log_normalizer_(settings.log_normalizer), variational_(variational), moments_(D_), mean_(D_), gain_(D_),
+          weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_;
         for (const double p : p_) {
@@ -38,17 +38,14 @@ class GaussianDiagonal {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(mean_), each(gain_);
+        each(moments_.array()), each(mean_), each(gain_);
         each(constant_), each(weights_), each(screen_constant_);
     }
 
-    void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
+    void open(Index c) { moments_.open(c); }
 
     void absorb(Index c, const Row& row, double r, double keep) {
-        double* stats = stats_.row(c);
-        stats[0] = keep * stats[0] + r;
-        for (Index d = 0; d < D_; ++d) stats[1 + d] = keep * stats[1 + d] + r * row.z[d];
-        absorb_squares(stats + 1 + D_, row.y, D_, r, keep);
+        moments_.absorb(c, row, r, keep);
         refresh(c);
     }
 
@@ -67,7 +64,7 @@ class GaussianDiagonal {
     }
 
     double rescore(Index c, const Row& row, double r, double keep, const Scored&) const {
-        const double *mean = mean_.row(c), n = stats_.row(c)[0];
+        const double *mean = mean_.row(c), n = moments_.row(c)[0];
         return log_normalizer_ - 0.5 * sum_of<double>(D_, [&](Index d) {
                                      const double p = p_[static_cast<std::size_t>(d)], q = p + keep * n + r;
                                      const double shrink = keep * (p + n) / q, pull = (1.0 - keep) * p / q;
@@ -132,17 +129,12 @@ class GaussianDiagonal {
         for (Index c = 0; c < K; ++c) refresh(c);
     }
 
-    Index stats_width() const { return 1 + D_; }
+    Index stats_width() const { return moments_.stats_width(); }
     static const char* extra() { return "squares"; }
-    Index extra_width() const { return squares_width(D_); }
-    void write(Index c, double* stats, double* squares) const {
-        std::copy_n(stats_.row(c), stats_width(), stats);
-        std::copy_n(stats_.row(c) + stats_width(), extra_width(), squares);
-    }
+    Index extra_width() const { return moments_.squares_width(); }
+    void write(Index c, double* stats, double* squares) const { moments_.write(c, stats, squares); }
     void read(Index c, const double* stats, const double* squares) {
-        open(c);
-        std::copy_n(stats, stats_width(), stats_.row(c));
-        if (squares != nullptr) std::copy_n(squares, extra_width(), stats_.row(c) + stats_width());
+        moments_.read(c, stats, squares);
         refresh(c);
     }
 
@@ -150,7 +142,7 @@ class GaussianDiagonal {
     double rounding() const { return static_cast<double>(2 * D_ + 8) * UNIT; }
 
     void refresh(Index c) {
-        const double *stats = stats_.row(c), *p = p_.data(), *reference = reference_.data();
+        const double *stats = moments_.row(c), *p = p_.data(), *reference = reference_.data();
         double *mean = mean_.row(c), *gain = gain_.row(c);
         float *linear = weights_.row(c), *quadratic = linear + D_;
         const double n = stats[0];
@@ -202,7 +194,7 @@ class GaussianDiagonal {
     std::vector<double> gain_empty_;
     bool variational_;
     std::vector<double> inverse_scale_;
-    PerTable<double> stats_;     // n, s, squares
+    Moments moments_;
     PerTable<double> mean_;      // μ
     PerTable<double> gain_;      // a; variational: 1
     PerTable<double> constant_;  // the score is constant − ½ Σ a (y − μ)²

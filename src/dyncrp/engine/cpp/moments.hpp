@@ -1,0 +1,54 @@
+// What the tables of a Gaussian have taken in: counts, sums, and the second moments that groups of tables need.
+#pragma once
+
+#include "coordinates.hpp"
+
+namespace dyncrp {
+
+/// Up to so many coordinates all products are kept, beyond it the sum of squares alone; as in families/gaussian.py.
+inline constexpr Index MOST_PRODUCTS = 8;
+
+/// For each table n = Σ r, s = Σ r z, and its squares: Σ r y_i y_j for i ≥ j, or Σ r |y|².
+class Moments {
+  public:
+    explicit Moments(Index D) : D_(D), sums_(1 + D + squares_width()) {}
+
+    Index stats_width() const { return 1 + D_; }
+    Index squares_width() const { return D_ <= MOST_PRODUCTS ? D_ * (D_ + 1) / 2 : 1; }
+    PerTable<double>& array() { return sums_; }
+    const double* row(Index c) const { return sums_.row(c); }  // n, s, squares
+
+    void open(Index c) { std::fill_n(sums_.row(c), sums_.width(), 0.0); }
+
+    void absorb(Index c, const Row& row, double r, double keep) {
+        double *sums = sums_.row(c), *squares = sums + stats_width();
+        const double* y = row.y;
+        sums[0] = keep * sums[0] + r;
+        for (Index d = 0; d < D_; ++d) sums[1 + d] = keep * sums[1 + d] + r * row.z[d];
+        if (D_ > MOST_PRODUCTS) {
+            *squares = keep * *squares + r * sum_of<double>(D_, [=](Index d) { return y[d] * y[d]; });
+            return;
+        }
+        for (Index i = 0; i < D_; ++i) {
+            const double share = r * y[i];
+            for (Index j = 0; j <= i; ++j, ++squares) *squares = keep * *squares + share * y[j];
+        }
+    }
+
+    void write(Index c, double* stats, double* squares) const {
+        std::copy_n(sums_.row(c), stats_width(), stats);
+        std::copy_n(sums_.row(c) + stats_width(), squares_width(), squares);
+    }
+
+    void read(Index c, const double* stats, const double* squares) {
+        open(c);
+        std::copy_n(stats, stats_width(), sums_.row(c));
+        if (squares != nullptr) std::copy_n(squares, squares_width(), sums_.row(c) + stats_width());
+    }
+
+  private:
+    Index D_;
+    PerTable<double> sums_;
+};
+
+}  // namespace dyncrp
