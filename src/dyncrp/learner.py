@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
+import sys
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,14 @@ from dyncrp.checks import Clock, as_times, positive
 from dyncrp.engine import make_engine
 from dyncrp.engine.types import ARRAY_TYPES, Arrays, Engine, Float, Trace, concatenate
 from dyncrp.families import Family
+from dyncrp.io.packed import pack, unpack
 from dyncrp.learning.alpha import AlphaPosterior
 from dyncrp.spec import Hyperparameters, ModelSpec
 
 ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the next
 OF_ALPHA = "alpha_"  # how the names of its arrays begin in a file
+HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
+CLOCKS = tuple(Clock)
 
 
 class Learner:
@@ -117,15 +124,65 @@ class Learner:
         if n_features > max(widest, known.family.width or 0):  # before memory is taken for them
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
         learner = cls(spec, known, clock, n_features)
-        of_alpha = {name: arrays[name] for name in arrays if spec.learn_alpha and name.startswith(OF_ALPHA)}
+        if spec.learn_alpha:
+            prior_mean = positive("prior alpha", config["prior_alpha"])
+            learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
+        learner.go_on(arrays)
+        return learner
+
+    def go_on(self, arrays: Arrays) -> None:
+        """Go on from what ``arrays`` of a learner of the same model returned; anything else is a ``ValueError``."""
+        posterior = self.alpha_posterior
+        of_alpha = {name: arrays[name] for name in arrays if posterior is not None and name.startswith(OF_ALPHA)}
         arrays = {name: array for name, array in arrays.items() if name not in of_alpha}
         unknown = sorted(arrays.keys() - ARRAY_TYPES.keys())
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
-        learner.engine.restore(arrays)
-        if spec.learn_alpha:
-            prior_mean = positive("prior alpha", config["prior_alpha"])
-            learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
+        self.engine.restore(arrays)
+        if posterior is not None:
             found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
-            learner.alpha_posterior.restore(found, learner.engine.n_observations)
+            posterior.restore(found, self.engine.n_observations)
+            self._latest_times = np.zeros(0)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Eight bytes that tell whether two learners are of the same model, features and kind of times."""
+        engine, posterior = self.engine, self.alpha_posterior
+        alpha = engine.model.alpha if posterior is None else posterior.prior_mean
+        told = self.family, self.dynamics, alpha, engine.model.memory, engine.model.rules, posterior is None
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            text = repr((told, engine.n_features, self.clock.value))
+        return hashlib.sha256(text.encode()).digest()[:8]
+
+    def to_state(self) -> bytes:
+        """Return ``arrays`` without ``config``, as bytes, for another learner of the same model."""
+        clock, n_features = CLOCKS.index(self.clock), self.engine.n_features
+        return HEAD.pack(self.fingerprint, clock, n_features, self.alpha) + pack(self.arrays())
+
+    def set_state(self, content: bytes) -> None:
+        """Go on from what ``to_state`` of a learner of the same model returned; anything else is a ``ValueError``."""
+        fingerprint, _, _, alpha = _head(content)
+        if fingerprint != self.fingerprint:
+            raise ValueError(
+                "this state is of a model with other parameters, another number of features or another kind of times"
+            )
+        self.go_on(unpack(content, HEAD.size))
+        if self.alpha_posterior is not None:
+            self.engine.set_alpha(alpha)
+
+    @classmethod
+    def from_state(cls, spec: ModelSpec, known: Hyperparameters, content: bytes) -> Learner:
+        """Return a learner of this model that goes on from what ``to_state`` returned."""
+        _, clock, n_features, _ = _head(content)
+        if not 0 < n_features <= len(content) or clock >= len(CLOCKS):
+            raise ValueError("this is not the state of a model")
+        learner = cls(spec, known, CLOCKS[clock], n_features)
+        learner.set_state(content)
         return learner
+
+
+def _head(content: bytes) -> tuple[bytes, int, int, float]:
+    if len(content) < HEAD.size:
+        raise ValueError(f"this is not the state of a model: {len(content)} bytes are too few")
+    fingerprint, clock, n_features, alpha = HEAD.unpack_from(content)
+    return fingerprint, clock, n_features, alpha

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
-from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids, with_squares
+from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids
 from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 from dyncrp.families.gaussian import LOG_2PI
@@ -87,12 +88,12 @@ class NativeEngine(loop.Engine):
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
-        empty = self.model.family.empty(self.n_features)
+        S, P = self._widths
         K, M = len(arrays.get("stats", ())), len(self.model.modes.rates)
-        shapes: dict[str, tuple[int, ...]] = {"stats": (K, empty.shape[1]), "mode_states": (K, M), "table_ids": (K,)}
+        shapes: dict[str, tuple[int, ...]] = {"stats": (K, S), "mode_states": (K, M), "table_ids": (K,)}
         shapes |= {"n_tables_posterior": (K + 1,)}
         shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())
-        extra: dict[str, tuple[int, ...]] = {"mode_total": (M,)}
+        extra: dict[str, tuple[int, ...]] = {"mode_total": (M,)} | ({"squares": (K, P)} if P else {})
         name = EXTRA.get(type(self.model.family))
         if name is not None:
             extra[name] = (K, self.n_features)
@@ -103,14 +104,20 @@ class NativeEngine(loop.Engine):
             raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
         check_ids(arrays["table_ids"], n_opened)
         given: dict[str, Any] = {name: arrays[name] for name in shapes}
-        if isinstance(self.model.family, Gaussian):
-            given["squares"] = with_squares(arrays, self.model.family, self.n_features)["squares"]
+        if P and "squares" not in arrays:
+            given["squares"] = self.model.family.expected_squares(arrays["stats"], self.n_features)
         for name, array in given.items():
             if array.shape == ():
                 given[name] = array.item()
             elif name.startswith("mode_"):
                 given[name] = np.ascontiguousarray(array, np.complex128).view(np.float64)
         self._restore(given)
+
+    @cached_property
+    def _widths(self) -> tuple[int, int]:
+        """How many statistics and squares a table has; restoring a state must not take the time to find out."""
+        row = np.zeros((1, self.n_features))
+        return self.model.family.empty(self.n_features).shape[1], self.model.family.squares(row).shape[1]
 
     def widen(self, n_features: int) -> NativeEngine:
         """Return an engine of more features, as if every observation so far had had 0 in the new ones."""

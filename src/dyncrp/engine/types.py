@@ -164,6 +164,11 @@ class Trace(NamedTuple):
         """The responsibilities as a scipy.sparse array (n, K)."""
         return csr_array((self.data, self.indices, self.indptr), shape=(len(self.labels), self.n_columns))
 
+    @property
+    def probability(self) -> Float:
+        """The responsibility of the table that each row was given, the largest of the row: (n,)."""
+        return np.maximum.reduceat(self.data, self.indptr[:-1])
+
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
     """Return what consecutive stretches did as one."""
@@ -282,7 +287,7 @@ def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, .
         array = arrays[name]
         if array.shape != shape or 0 in shape:
             raise ValueError(f"its array {name!r} has shape {array.shape}, expected {shape}")
-        if array.dtype != ARRAY_TYPES[name] or not np.all(np.isfinite(array)):
+        if array.dtype != ARRAY_TYPES[name] or not np.isfinite(array).all():
             raise ValueError(f"its array {name!r} must hold finite numbers of type {ARRAY_TYPES[name].__name__}")
     if arrays["mode_time"] > arrays["time"]:
         raise ValueError(f"its mode_time {arrays['mode_time']} is after its time {arrays['time']}")
@@ -301,5 +306,5 @@ def with_squares(arrays: Arrays, family: Family, n_features: int) -> Arrays:
 
 def check_ids(ids: Int, n_opened: int) -> None:
     """Raise ``ValueError`` unless the ids count up and stay below the number of tables ever opened."""
-    if ids.dtype != np.int64 or ids[0] < 0 or np.any(np.diff(ids) <= 0) or ids[-1] >= n_opened:
+    if ids.dtype != np.int64 or ids[0] < 0 or (ids[1:] <= ids[:-1]).any() or ids[-1] >= n_opened:
         raise ValueError(f"its ids must be whole numbers that count up and stay below {n_opened}")

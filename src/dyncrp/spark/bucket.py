@@ -1,0 +1,188 @@
+"""The models of a bucket of keys: rows of many keys in, labels out, and all states as one value of bytes.
+
+A stream processor pays for each value of state that it gets and puts, so keys share one. This file knows Arrow tables
+and bytes, and no Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dyncrp.checks import BadRow, Clock, as_observations, as_times
+from dyncrp.engine.types import Float
+from dyncrp.learner import Learner
+from dyncrp.spark.packing import to_bytes
+from dyncrp.spec import Hyperparameters, ModelSpec
+
+LATE = ("mark", "now", "raise")
+VERSION = b"1"  # of the bytes of a bucket
+
+
+class Kept(NamedTuple):
+    """What is kept for a key: the state of its model, the last row if rows are its order, when it was last seen."""
+
+    state: bytes
+    last: Any
+    seen: int
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What every bucket is told.
+
+    late: what becomes of a row that is earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after
+    which a key that had no rows is forgotten, None: never. buckets: how many there are, which must stay so.
+    """
+
+    spec: ModelSpec
+    known: Hyperparameters
+    clock: Clock
+    late: str
+    ttl: int | None
+    buckets: int
+
+    def learn(self, kept: bytes | None, rows: pa.Table, now: int) -> tuple[bytes, pa.Table]:
+        """Learn rows of some keys; return what to keep, and the labels.
+
+        rows: columns ``key``, ``features`` (lists of as many numbers) and ``row`` or ``time`` or both. kept: what the
+        last call returned, None at first. now: milliseconds. The labels have the columns ``key``, ``row``, ``time`` as
+        given, and ``table``, ``probability``, ``novelty``.
+        """
+        models = self._read(kept, now)
+        X = _matrix(rows["features"])
+        order, begins = _order(X, rows)
+        rows, X = rows.drop_columns("features").take(order), X[order]
+        X, times, sequence = self._check(X, rows)
+        learner = Learner(self.spec, self.known, self.clock, X.shape[1])  # one for all keys that are known
+        n = len(rows)
+        table, probability, novelty = np.full(n, -1), np.full(n, np.nan), np.full(n, np.nan)
+        keys = rows["key"].take(begins).to_pylist()
+        for key, begin, end in zip(keys, begins.tolist(), [*begins[1:].tolist(), n], strict=True):
+            before = models.get(key)
+            if before is None:
+                working, latest = Learner(self.spec, self.known, self.clock, X.shape[1]), None
+            else:
+                learner.set_state(before.state)
+                working, latest = learner, before.last if times is None else learner.engine.time
+            first = begin
+            if latest is not None and sequence[begin] < latest:
+                if self.late == "raise":
+                    raise ValueError(_too_late(key, rows, begin))
+                if self.late == "mark":
+                    first += int(np.searchsorted(sequence[begin:end], latest))
+            if first < end:
+                done = slice(first, end)
+                t = working.times(None, end - first) if times is None else np.maximum(times[done], working.engine.time)
+                trace = working.run(X[done], t)
+                table[done], probability[done], novelty[done] = trace.labels, trace.probability, -trace.log_evidence
+            last = None
+            if times is None:
+                last = sequence[end - 1] if latest is None else max(latest, sequence[end - 1])
+            models[key] = Kept(working.to_state(), last, now)
+        marked = table < 0
+        for name, values in (("table", table), ("probability", probability), ("novelty", novelty)):
+            rows = rows.append_column(name, pa.array(values, mask=marked if name != "table" else None))
+        return self._write(models, rows), rows
+
+    def _check(self, X: Float, rows: pa.Table) -> tuple[Float, Float | None, NDArray[Any]]:
+        """Return the rows as the family wants them, their times if they have any, and what says which are late."""
+        try:
+            X = self.known.family.check(as_observations(X, "features"))
+        except BadRow as error:
+            at = {name: rows[name][error.row].as_py() for name in rows.column_names}
+            raise ValueError(f"a row with {at} cannot be learnt: {error}; filter such rows out before") from error
+        if "time" not in rows.column_names:
+            return X, None, _values(rows["row"])
+        times = as_times(_readings(rows["time"]), ordered=False)
+        return X, times, times
+
+    def _read(self, kept: bytes | None, now: int) -> dict[Any, Kept]:
+        if kept is None:
+            return {}
+        table = pa.ipc.open_stream(kept).read_all()
+        told = table.schema.metadata
+        if told[b"version"] != VERSION:
+            raise ValueError(
+                f"the checkpoint has states of version {told[b'version'].decode()}, this reads {VERSION!r}"
+            )
+        if int(told[b"buckets"]) != self.buckets:
+            raise ValueError(
+                f"the checkpoint has {int(told[b'buckets'])} buckets and cannot go on with {self.buckets}: "
+                f"pass buckets={int(told[b'buckets'])}, or start anew with another checkpoint"
+            )
+        columns = (table[name].to_pylist() for name in ("state", "last", "seen"))
+        models = dict(zip(table["key"].to_pylist(), map(Kept, *columns), strict=True))
+        if self.ttl is None:
+            return models
+        return {key: entry for key, entry in models.items() if now - entry.seen <= self.ttl}
+
+    def _write(self, models: dict[Any, Kept], rows: pa.Table) -> bytes:
+        columns = {name: [getattr(entry, name) for entry in models.values()] for name in Kept._fields}
+        last = rows.schema.field("row").type if self.clock is Clock.INDEX else pa.null()
+        table = pa.table(
+            {
+                "key": pa.array(list(models), rows.schema.field("key").type),
+                "state": pa.array(columns["state"], pa.binary()),
+                "last": pa.array(columns["last"], last),
+                "seen": pa.array(columns["seen"], pa.int64()),
+            }
+        )
+        return to_bytes(table.replace_schema_metadata({"version": VERSION, "buckets": str(self.buckets)}))
+
+
+def _matrix(lists: pa.ChunkedArray) -> Float:
+    """Return lists of numbers as (n, D)."""
+    array = lists.combine_chunks()
+    lengths = np.unique(np.asarray(pc.list_value_length(array).fill_null(0)))
+    values = array.flatten()
+    if len(lengths) > 1 or not lengths[0]:
+        raise ValueError(f"features must be as many numbers in every row, got rows of {lengths.tolist()[:5]}")
+    numbers = values.cast(pa.float64()).fill_null(np.nan)
+    return np.asarray(numbers).reshape(len(array), -1)
+
+
+def _order(X: Float, rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the order of learning, and where each key begins in it.
+
+    It is by key, time and row; what is alike in all of them goes by its features, which are mixed to one number, so
+    that the order does not depend on how a shuffle delivered the rows.
+    """
+    mixed = (np.ascontiguousarray(X).view(np.uint64) * (2 * np.arange(X.shape[1], dtype=np.uint64) + 1)).sum(axis=1)
+    ranks = [mixed]
+    for name in ("row", "time", "key"):
+        if name in rows.column_names:
+            column = rows[name]
+            if column.null_count:
+                raise ValueError(f"the {name} of a row is null: leave such rows out, or give them a {name}")
+            ranks.append(np.asarray(pc.rank(column, tiebreaker="dense")))
+    order = np.lexsort(ranks)
+    keys = ranks[-1][order]
+    return order, np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+
+
+def _readings(times: pa.ChunkedArray) -> NDArray[Any]:
+    """Return times as numbers or as UTC dates of NumPy."""
+    if pa.types.is_timestamp(times.type):
+        return np.asarray(times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())).view("M8[us]")
+    if pa.types.is_date(times.type):
+        return np.asarray(times.cast(pa.timestamp("us")))
+    return np.asarray(times)
+
+
+def _values(rows: pa.ChunkedArray) -> NDArray[Any]:
+    """Return row numbers or names so that they compare as in Python."""
+    return np.array(rows.to_pylist(), dtype=None if pa.types.is_integer(rows.type) else object)
+
+
+def _too_late(key: Any, rows: pa.Table, at: int) -> str:
+    found = {name: rows[name][at].as_py() for name in rows.column_names if name != "key"}
+    return (
+        f"a row of key {key!r} with {found} is earlier than the latest of its key; late='mark' leaves such rows out, "
+        "late='now' learns them as if they had come on time"
+    )
