@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast lint build sanitize bench bench-quick bench-real soak clean
+.PHONY: demo test test-fast test-spark lint build sanitize bench bench-quick bench-real soak clean
 
 demo: .venv/demo
 	$(BIN)/dyncrp demo
@@ -14,6 +14,18 @@ test: .venv/ready
 # About a minute on two cores: without what is marked slow, and with fewer generated examples. It runs every module.
 test-fast: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --fast tests
+
+# In an environment of its own, which borrows .venv's packages and has a pandas that Spark can use.
+test-spark: .venv-spark/ready
+	OMP_NUM_THREADS=1 .venv-spark/bin/python -m pytest -p no:xdist tests/spark
+
+.venv-spark/ready: pyproject.toml | .venv/ready
+	@echo "Installing Spark, a Java for it, and Ray: a minute or two"
+	$(PYTHON) -m venv .venv-spark
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+	> $$(.venv-spark/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/borrowed.pth
+	.venv-spark/bin/python -m pip install --quiet 'dyncrp[spark,cluster]'
+	touch $@
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -73,4 +85,4 @@ soak: .venv/bench
 	touch $@
 
 clean:
-	rm -rf .venv build
+	rm -rf .venv .venv-spark build
