@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dyncrp.families import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
     from dyncrp.mixture import DynamicalMixture
     from dyncrp.process import DynamicalCRP
+    from dyncrp.shards import combine
     from dyncrp.tuning import tune
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ __all__ = [
     "Oscillatory",
     "Stationary",
     "VonMisesFisher",
+    "combine",
     "datasets",
     "tune",
 ]
@@ -51,6 +53,7 @@ _MODULES = {
     "families": ["Bernoulli", "Gaussian", "NormalGamma", "VonMisesFisher"],
     "mixture": ["DynamicalMixture"],
     "process": ["DynamicalCRP"],
+    "shards": ["combine"],
     "tuning": ["tune"],
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dyncrp.checks import Seed
 
 Float = NDArray[np.float64]
+Tables = Mapping[str, Float]  # the arrays of a state that have a row for each table, by name: see docs/files.md
 Hyperparameter = Any  # a float, or a read-only (D,) array: see scalar_or_vector
 # What the variance within clusters may be, as a share of the whole variance; and by which factors to scale what a
 # clustering measured, since one that splits clusters too finely measures too little.
@@ -202,6 +203,19 @@ class Family(ABC):
         """Return log ∫ Π_i p(x_i | φ) p(φ) dφ, the log probability that the rows of X share one table."""
         stats = np.sum(self.statistics(X), axis=0, keepdims=True)
         return float(self.log_partition(stats)[0] + np.sum(self.log_base_measure(X)))
+
+    def add(self, first: Tables, second: Tables) -> dict[str, Float]:
+        """Return tables that know what the first (K) and the second (K, or 1) know: the sum of each array."""
+        return {name: first[name] + second[name] for name in first}
+
+    def log_bayes_factor(self, first: Tables, second: Tables) -> Float:
+        """Return log p(data of both | one table) − log p(data of both | two), for K tables and K, or 1: (K,).
+
+        It is log_partition(s₁ + s₂) − log_partition(s₁) − log_partition(s₂). A family may know a form in which no large
+        numbers cancel.
+        """
+        s1, s2 = first["stats"], second["stats"]
+        return self.log_partition(s1 + s2) - self.log_partition(s1) - self.log_partition(s2)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(

@@ -17,6 +17,7 @@ from dyncrp.families.base import (
     Float,
     Hyperparameter,
     Shapes,
+    Tables,
     View,
     check_width,
     matrix,
@@ -328,6 +329,20 @@ class Gaussian(Family):
         """Return Σ_d ½ log(σ²/(σ² + nρ²)) + ρ² s²/(2σ²(σ² + nρ²))."""
         mean, variance = self._posterior(stats)
         return np.sum(0.5 * np.log(variance / self.prior_variance) + mean**2 / (2.0 * variance), axis=1)
+
+    def log_bayes_factor(self, first: Tables, second: Tables) -> Float:
+        """Return log p(mean of the second | first) − log p(mean of the second), in y = z/σ with p = σ²/ρ², q = n + p.
+
+        That is ½ Σ_d n₂p/q₂ ȳ₂² − n₂q₁/(n₂ + q₁) (ȳ₂ − s₁/q₁)² + log q₁q₂/(p (n₂ + q₁)). Its terms do not grow with the
+        distance from the prior mean, and so two tables far out are compared as well as others.
+        """
+        p = np.atleast_1d(self.variance / self.prior_variance)
+        n2, mean2 = self._means(second["stats"])
+        n2 = n2[:, None]
+        q1, q2 = first["stats"][:, :1] + p, n2 + p
+        gap = mean2 - first["stats"][:, 1:] / q1 / np.sqrt(self.variance)
+        constant = np.sum(np.log(q1 / (q1 + n2)) + np.log(q2 / p), axis=1) * (gap.shape[1] / len(p))
+        return 0.5 * (np.sum(n2 * p / q2 * mean2**2, axis=1) - np.sum(n2 * q1 / (n2 + q1) * gap**2, axis=1) + constant)
 
     def log_predictive(self, X: Float, stats: Float) -> Float:
         """Return log N(x; μ, σ² + v)."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
 
 from dyncrp.checks import Seed, positive
-from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperparameter, Shapes
+from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperparameter, Shapes, Tables
 from dyncrp.families.bessel import STIRLING
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
@@ -139,11 +139,40 @@ class NormalGamma(Family):
         Written so that nothing grows with ν, by log Γ(z) = (z − ½) log z − z + ½ log 2π + remainder(z).
         """
         n, _, _, scatter = self._posterior(stats)
+        return self._log_partition(n, scatter)
+
+    def _log_partition(self, n: Float, scatter: Float) -> Float:
         degrees = self.degrees + n
         remainders = _stirling_remainder(degrees / 2.0) - _stirling_remainder(self.degrees / 2.0)
         common = remainders - 0.5 * np.log1p(n / self.degrees) - 0.5 * n
         shrink = -0.5 * np.log1p(n * (self.prior_variance / self.variance))
         return np.sum(common + shrink - 0.5 * degrees * self._log_excess(n, scatter), axis=1)
+
+    def add(self, first: Tables, second: Tables) -> dict[str, Float]:
+        """Return the sums; of ``scatter``, the w − s²/q that an engine keeps, not a sum but what it is of both."""
+        total = super().add(first, second)
+        if "scatter" in total:
+            total["scatter"] = self._joint_scatter(first, second) * self.variance
+        return total
+
+    def log_bayes_factor(self, first: Tables, second: Tables) -> Float:
+        """Return it by way of the scatter, if an engine has kept it: it has more digits than the sums of squares."""
+        n1, n2 = first["stats"][:, :1], second["stats"][:, :1]
+        alone = self._log_partition(n1, self._scatter(first)) + self._log_partition(n2, self._scatter(second))
+        return self._log_partition(n1 + n2, self._joint_scatter(first, second)) - alone
+
+    def _scatter(self, tables: Tables) -> Float:
+        """Return w − s²/q in units of σ₀: (K, D)."""
+        return tables["scatter"] / self.variance if "scatter" in tables else self._posterior(tables["stats"])[3]
+
+    def _joint_scatter(self, first: Tables, second: Tables) -> Float:
+        """Return the scatter of both: that of the first, of the second about its own mean, and of the two means."""
+        _, q1, mean1, _ = self._posterior(first["stats"])
+        stats = second["stats"]
+        n2, p = stats[:, :1], self.variance / self.prior_variance
+        mean2 = stats[:, 1 : 1 + mean1.shape[1]] / n2 / np.sqrt(self.variance)
+        own = np.maximum(self._scatter(second) - n2 * (p / (p + n2)) * mean2**2, 0.0)
+        return self._scatter(first) + own + n2 * (q1 / (q1 + n2)) * (mean2 - mean1) ** 2
 
     def log_predictive(self, X: Float, stats: Float) -> Float:
         """Return Σ_d log t(x_d), Student's t as above."""
