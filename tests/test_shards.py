@@ -249,28 +249,49 @@ def test_many_tables_are_compared_with_near_ones_first_and_joined_all_the_same()
     assert ami(labels, np.concatenate([y[at::6] for at in range(6)])) == 1.0
 
 
-@pytest.mark.parametrize("nearest", [2, 10_000])
-def test_what_is_left_gains_nothing_however_few_neighbours_are_looked_at(nearest, monkeypatch):
-    monkeypatch.setattr("dyncrp.shards.NEAREST", nearest)
+def crowd(n_shards=6, seed=0):
+    """Return small tables of several shards, all on one line, where almost every pair gains: stats, and the shards."""
+    rng = np.random.default_rng(seed)
+    shards = np.repeat(np.arange(n_shards), 10)
+    n = rng.integers(1, 6, len(shards))
+    return np.stack([n, n * rng.normal(0.0, 1.5, len(shards))], axis=1).astype(float), shards
+
+
+def test_greedy_joining_is_that_of_all_pairs_tried_each_time(monkeypatch):
+    monkeypatch.setattr("dyncrp.shards.NEAREST", 10_000)
     monkeypatch.setattr("dyncrp.shards.KEPT", 2)
     monkeypatch.setattr("dyncrp.shards.BLOCK", 50)
-    X, _ = blobs(1500, 2, 25, spread=4.0)
-    family = Gaussian(1.0, 16.0)
-    models = fitted([X[at::5] for at in range(5)], family)
-    stats = [model.engine_.state.stats for model in models]
-    shards = np.repeat(np.arange(5), [len(part) for part in stats])
-    joining = Joining(family, {"stats": np.concatenate(stats), "squares": np.ones((len(shards), 3))}, shards, 1.0)
+    family, (stats, shards) = Gaussian(1.0, 4.0), crowd()
+    joining = Joining(family, {"stats": stats}, shards, 1.0)
     joining.run()
+    tables = [({shard}, {at}, row) for at, (shard, row) in enumerate(zip(shards.tolist(), stats, strict=True))]
+    while True:
+        pairs = [pair for pair in combinations(tables, 2) if pair[0][0].isdisjoint(pair[1][0])]
+        one, other = (np.array([pair[side][2] for pair in pairs]) for side in (0, 1))
+        lp, n1, n2 = family.log_partition, one[:, 0], other[:, 0]
+        gains = lp(one + other) - lp(one) - lp(other) + gammaln(n1 + n2) - gammaln(n1) - gammaln(n2)
+        if np.max(gains) <= 0.0:
+            break
+        best = pairs[np.argmax(gains)]
+        tables = [table for table in tables if all(table is not joined for joined in best)]
+        tables.append((best[0][0] | best[1][0], best[0][1] | best[1][1], best[0][2] + best[1][2]))
     final, _ = joining.result()
-    places = np.flatnonzero(joining.is_open)
-    members = [set(shards[final == table].tolist()) for table in range(len(places))]
-    order = np.argsort([np.flatnonzero(final == table)[0] for table in range(len(places))])
-    at = {tuple(joining.tables["stats"][place]): place for place in places}
-    tables = joining.result()[1]["stats"]
-    for one, other in combinations(order.tolist(), 2):
-        if members[one].isdisjoint(members[other]):
-            gain = joining.gains(at[tuple(tables[one])], np.array([at[tuple(tables[other])]]))
-            assert gain[0] <= 0.0
+    found = {frozenset(np.flatnonzero(final == table).tolist()) for table in np.unique(final)}
+    assert found == {frozenset(table[1]) for table in tables}
+    assert 10 < len(found) < 40
+
+
+def test_what_is_left_gains_nothing_however_few_neighbours_are_looked_at(monkeypatch):
+    monkeypatch.setattr("dyncrp.shards.NEAREST", 2)
+    stats, shards = crowd()
+    joining = Joining(Gaussian(1.0, 4.0), {"stats": stats, "squares": np.ones((len(shards), 1))}, shards, 1.0)
+    joining.run()
+    places = joining.joined_to[: joining.n_made].copy()
+    for place in range(len(places) - 1, -1, -1):
+        places[place] = places[places[place]]
+    for one, other in combinations(np.flatnonzero(joining.is_open).tolist(), 2):
+        if not set(shards[places[:60] == one]) & set(shards[places[:60] == other]):
+            assert joining.gains(one, np.array([other]))[0] <= 0.0
 
 
 def test_a_table_with_less_than_a_customer_is_not_kept_for_that():
@@ -349,6 +370,8 @@ def test_too_many_tables_close_as_they_do_in_a_stream():
     assert [ids.tolist() for ids in id_maps] == [[0, 1, -1], [2, -1, -1, -1], [-1, -1]]
     assert (model.n_opened_, model.n_tables_) == (5, 3)
     assert model.predict([[150.0]]) == [-1]
+    left = DynamicalMixture(family).fit(X[:24])
+    np.testing.assert_allclose(model.score_samples(X), left.score_samples(X), rtol=1e-9)
 
 
 def test_tables_that_the_latest_time_has_emptied_close():
@@ -358,6 +381,19 @@ def test_tables_that_the_latest_time_has_emptied_close():
     model, id_maps = dyncrp.combine(models)
     assert [ids.tolist() for ids in id_maps] == [[-1, -1], [1, -1]]
     np.testing.assert_allclose(model.occupancies_, models[1].occupancies_)
+    # Occupancies are those of the latest row, wherever an engine keeps them: here 10 exp(−4), once 10.
+    models[1] = make().fit(X + 200.0, times=np.linspace(20.0, 60.0, 20))
+    assert dyncrp.combine(models).model.n_tables_ == 2
+    for model in models:
+        model.set_params(prune_below=0.5).fit(
+            X + model.centers_[0].round(), times=model.engine_.time - np.arange(20.0)[::-1]
+        )
+    assert dyncrp.combine(models).model.n_tables_ == 1
+
+
+def test_the_latest_table_of_one_model_stays():
+    model = DynamicalMixture(FAMILY, prune_below=2.0).fit([[0.0], [0.0], [0.0], [500.0]])
+    assert dyncrp.combine([model]).model.n_tables_ == model.n_tables_ == 2
 
 
 @pytest.mark.parametrize(

@@ -299,6 +299,17 @@ def log_marginal_is_a_chain_of_predictives(family: Family, n_features: int) -> N
         _close(family.log_marginal(X[order]), marginal, "log_marginal in two orders", rtol=1e-9, atol=1e-9)
 
 
+def log_bayes_factor_is_a_difference_of_log_partitions(family: Family, n_features: int) -> None:
+    """log p(two tables' data | one table) − log p(… | two) = log_partition(s₁ + s₂) − log_partition(s₁) − …(s₂)."""
+    stats = _tables(family, n_features)[1:]
+    for first, second in ((stats, stats[::-1]), (stats, stats[:1])):
+        total = family.add({"stats": first}, {"stats": second})["stats"]
+        _close(total, first + second, "add, and the sum,", rtol=1e-12, atol=1e-12)
+        expected = family.log_partition(total) - family.log_partition(first) - family.log_partition(second)
+        found = family.log_bayes_factor({"stats": first}, {"stats": second})
+        _close(found, expected, "log_bayes_factor, and the difference,", rtol=1e-9, atol=1e-9)
+
+
 def expected_log_likelihood_is_below_log_predictive(family: Family, n_features: int) -> None:
     """E[log p(x | φ)] ≤ log E[p(x | φ)], by Jensen's inequality."""
     X, stats = _rows(family, n_features), _tables(family, n_features)
@@ -543,6 +554,7 @@ FAMILY_CHECKS: tuple[FamilyCheck, ...] = (
     log_partition_of_an_empty_table_is_zero,
     log_predictive_is_a_difference_of_log_partitions,
     log_marginal_is_a_chain_of_predictives,
+    log_bayes_factor_is_a_difference_of_log_partitions,
     expected_log_likelihood_is_below_log_predictive,
     expected_log_likelihood_is_a_gradient,
     centers_follow_the_data,

@@ -1,0 +1,55 @@
+"""Cluster partitions of a Parquet file with Spark's mapInPandas: spark-submit --py-files shards.py spark_shards.py
+
+Without a cluster, ``python examples/spark_shards.py`` starts Spark here (``pip install pyspark``, and Java 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import shards
+from pyspark.sql import SparkSession
+
+import dyncrp
+
+
+def fit_all(path: str, n_shards: int, parameters: dict[str, Any]) -> Iterator[bytes]:
+    """Fit a model to each partition, as Spark divides the file."""
+    names = shards.features(path)
+
+    def fit(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        model, n = dyncrp.DynamicalMixture(**parameters), 0
+        for frame in frames:
+            n += len(model.partial_fit(frame.to_numpy()).labels_)
+        if n:
+            yield pd.DataFrame({"model": [model.to_bytes()]})
+
+    found = spark().read.parquet(path).select(names).mapInPandas(fit, "model binary")
+    return (bytes(row.model) for row in found.toLocalIterator(prefetchPartitions=True))
+
+
+def relabel_all(path: str, n_shards: int, model: bytes, output: str) -> None:
+    """Write the table of each row under the combined model, and what else is known of it."""
+    names, data = shards.features(path), spark().read.parquet(path)
+    combined = spark().sparkContext.broadcast(model)
+
+    def relabel(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        model = dyncrp.DynamicalMixture.from_bytes(combined.value)
+        for frame in frames:
+            yield frame.drop(columns=names).assign(table=model.predict(frame[names].to_numpy()))
+
+    schema = data.drop(*names).schema.add("table", "long")
+    data.mapInPandas(relabel, schema).write.parquet(output)
+
+
+def spark() -> SparkSession:
+    """Return the session, which is made when it is first asked for."""
+    builder = SparkSession.builder.appName("dyncrp shards")
+    return builder.config("spark.ui.showConsoleProgress", "true").getOrCreate()
+
+
+if __name__ == "__main__":
+    shards.main(__doc__, fit_all, relabel_all)
+    spark().stop()
