@@ -13,7 +13,7 @@ SPREADS = (10.0, 2.0, 1.3)  # standard deviation of the centres; that of a clust
 CLUSTERS, FEATURES, SHARDS, ROWS = 100, 16, 16, 200_000
 SEEDS, FIRST_SEED = 5, 1000  # the rules of combining were chosen on seeds below 10
 FORGETTING_ROWS, FORGETTING_SHARDS = 6000, 6
-TABLES = ((100, "Gaussian"), (1000, "Gaussian"), (100, "NormalGamma"), (100, "Bernoulli"), (100, "VonMisesFisher"))
+TABLES = ((100, "Gaussian"), (1000, "Gaussian"), (100, "NormalGamma"), (100, "VonMisesFisher"))
 SECTIONS = ("overlap", "forgetting", "tables")
 COLUMNS = {
     "ami": ("AMI", lambda v: f"{v:.3f}"),
@@ -93,7 +93,6 @@ def tables(options: Any) -> Iterator[tuple[str, list[Row]]]:
     families = {
         "Gaussian": dyncrp.Gaussian(1.0, 100.0),
         "NormalGamma": dyncrp.NormalGamma(1.0, 100.0, prior_mean=0.0),
-        "Bernoulli": dyncrp.Bernoulli(0.3, 0.3),
         "VonMisesFisher": dyncrp.VonMisesFisher(200.0),
     }
     rows = []

@@ -35,7 +35,7 @@ def features(path: str) -> list[str]:
 def fit(path: str, row_groups: list[int], parameters: dict[str, Any]) -> bytes:
     """Learn a shard, some row groups of the file, and return the model as bytes, which are small and travel well."""
     model, names = dyncrp.DynamicalMixture(**parameters), features(path)
-    for batch in pq.ParquetFile(path).iter_batches(ROWS_PER_GROUP, row_groups, names):
+    for batch in batches(path, row_groups, names):
         model.partial_fit(rows(batch))
     return model.to_bytes()
 
@@ -47,11 +47,18 @@ def relabel(path: str, row_groups: list[int], model: bytes, output: str) -> int:
     schema = pa.schema([*(pq.read_schema(path).field(name) for name in others), ("table", pa.int64())])
     n = 0
     with pq.ParquetWriter(output, schema) as writer:
-        for batch in pq.ParquetFile(path).iter_batches(ROWS_PER_GROUP, row_groups):
+        for batch in batches(path, row_groups):
             labels = combined.predict(rows(batch.select(names)))
             writer.write(pa.table([*(batch[name] for name in others), labels], schema=schema))
             n += len(labels)
     return n
+
+
+def batches(path: str, row_groups: list[int], columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some row groups; pyarrow keeps what it has read until a call ends, hence a call for each."""
+    for at in row_groups:
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(ROWS_PER_GROUP, [at], columns)
 
 
 def rows(batch: pa.RecordBatch) -> np.ndarray:
@@ -60,7 +67,7 @@ def rows(batch: pa.RecordBatch) -> np.ndarray:
 
 
 def by_row_groups(run: Callable[..., Iterator[Any]]) -> tuple[Callable[..., Iterator[bytes]], Callable[..., Any]]:
-    """Return how all shards are fitted and relabelled by ``run(function, calls)``, which yields every function(*call)."""
+    """Return how to fit and relabel all shards by ``run(function, calls)``, which yields every function(*call)."""
 
     def split(path: str, n_shards: int) -> list[list[int]]:
         n_groups = pq.ParquetFile(path).num_row_groups
@@ -96,9 +103,8 @@ def make_file(path: str, gigabytes: float) -> None:
 
 def tune(path: str) -> dict[str, Any]:
     """Learn the hyperparameters from rows of all over the file; the order of rows is taken to mean nothing."""
-    file = pq.ParquetFile(path)
-    groups = np.unique(np.linspace(0, file.num_row_groups - 1, 8).astype(int)).tolist()
-    picked = np.concatenate([rows(file.read_row_group(at, features(path)).to_batches()[0]) for at in groups])
+    groups = np.unique(np.linspace(0, pq.ParquetFile(path).num_row_groups - 1, 8).astype(int)).tolist()
+    picked = np.concatenate([rows(next(batches(path, [at], features(path)))) for at in groups])
     sample = np.random.default_rng(0).permutation(picked)[:SAMPLE]
     model = dyncrp.tune(sample, dynamics=dyncrp.Stationary()).model
     return model.get_params(deep=False)

@@ -1,10 +1,12 @@
-"""Cluster partitions of a Parquet file with Spark's mapInPandas: spark-submit --py-files shards.py spark_shards.py
+"""Cluster partitions of a Parquet file with Spark's mapInPandas: spark-submit examples/spark_shards.py
 
 Without a cluster, ``python examples/spark_shards.py`` starts Spark here (``pip install pyspark``, and Java 17).
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,12 +35,11 @@ def fit_all(path: str, n_shards: int, parameters: dict[str, Any]) -> Iterator[by
 def relabel_all(path: str, n_shards: int, model: bytes, output: str) -> None:
     """Write the table of each row under the combined model, and what else is known of it."""
     names, data = shards.features(path), spark().read.parquet(path)
-    combined = spark().sparkContext.broadcast(model)
 
     def relabel(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        model = dyncrp.DynamicalMixture.from_bytes(combined.value)
+        combined = dyncrp.DynamicalMixture.from_bytes(model)
         for frame in frames:
-            yield frame.drop(columns=names).assign(table=model.predict(frame[names].to_numpy()))
+            yield frame.drop(columns=names).assign(table=combined.predict(frame[names].to_numpy()))
 
     schema = data.drop(*names).schema.add("table", "long")
     data.mapInPandas(relabel, schema).write.parquet(output)
@@ -46,8 +47,8 @@ def relabel_all(path: str, n_shards: int, model: bytes, output: str) -> None:
 
 def spark() -> SparkSession:
     """Return the session, which is made when it is first asked for."""
-    builder = SparkSession.builder.appName("dyncrp shards")
-    return builder.config("spark.ui.showConsoleProgress", "true").getOrCreate()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for workers here
+    return SparkSession.builder.appName("dyncrp shards").getOrCreate()
 
 
 if __name__ == "__main__":

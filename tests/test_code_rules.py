@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("src", "experiments", "benchmarks")
+FOLDERS = ("src", "experiments", "benchmarks", "examples")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 # What named tuples offer under underscore names is public.
 PUBLIC = {"_asdict", "_fields", "_make", "_replace", "_getvalue"}

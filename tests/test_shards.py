@@ -1,8 +1,13 @@
 """dyncrp.combine: what is joined is what the law of the process says, and what comes back is a model like any other."""
 
+import re
+import subprocess
+import sys
+from argparse import Namespace
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -466,3 +471,64 @@ def test_hyperparameters_of_one_model_serve_the_others():
     first = DynamicalMixture(**given).fit(X[::3])
     model = dyncrp.combine([first, *fitted([X[1::3], X[2::3]], **given)]).model
     assert ami(model.predict(X), y) == 1.0
+
+
+def run_example(name, folder, *arguments):
+    """Run an example on a small file, and return what it printed."""
+    command = [sys.executable, str(Path(__file__).parents[1] / "examples" / name), "--folder", str(folder), *arguments]
+    done = subprocess.run(
+        [*command, "--gigabytes", "0.01", "--shards", "2"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_example(printed, folder):
+    """Check the labels that an example wrote: one for each row, and the right ones."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    labels = parquet.read_table(folder / "labels").to_pandas()
+    assert sorted(labels.columns) == ["cluster", "row", "table"]
+    assert sorted(labels["row"]) == list(range(len(labels)))
+    assert ami(labels["cluster"][::10], labels["table"][::10]) > 0.99
+    assert float(re.search(r"true clusters ([\d.]+)", printed)[1]) > 0.99
+    model = DynamicalMixture.load(folder / "model.npz")
+    assert (model.n_observations_, set(labels["table"]) <= {-1, *model.table_ids_}) == (len(labels), True)
+
+
+@pytest.mark.slow
+def test_the_example_of_joblib(tmp_path):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("pandas")
+    check_example(run_example("joblib_shards.py", tmp_path, "--n-jobs", "1"), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_example_of_ray(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install ray, and run this test again")
+    check_example(run_example("ray_shards.py", tmp_path), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_example_of_spark(tmp_path):
+    pytest.importorskip("pyspark", reason="Spark is not installed: make test-spark installs it and runs this test")
+    check_example(run_example("spark_shards.py", tmp_path), tmp_path)
+
+
+def test_the_benchmark_at_toy_size(monkeypatch):
+    shards = pytest.importorskip("benchmarks.shards")
+    options = Namespace(quick=True, first=0)
+    monkeypatch.setattr(shards, "ROWS", 40_000)
+    monkeypatch.setattr(shards, "CLUSTERS", 5)
+    monkeypatch.setattr(shards, "SPREADS", (10.0,))
+    monkeypatch.setattr(shards, "FORGETTING_ROWS", 300)
+    ((_, rows),) = shards.overlap(options)
+    assert [row["system"] for row in rows][1:] == [
+        "single pass, relabelled",
+        "shards, ids mapped",
+        "shards, relabelled",
+    ]
+    assert all(row["ami"] == pytest.approx(1.0) for row in rows)
+    assert [len(rows) for _, rows in shards.forgetting(options)] == [2, 2]
+    monkeypatch.setattr(shards, "TABLES", ((5, "NormalGamma"),))
+    ((_, (row,)),) = shards.tables(options)
+    assert row["clusters"] == 5

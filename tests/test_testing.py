@@ -138,6 +138,14 @@ BROKEN_FAMILIES = {
         of_gaussian(log_marginal=lambda self, X: Gaussian.log_marginal(self, X) + 1e-6 * float(X[0, 0])),
         "log_marginal_is_a_chain_of_predictives",
     ),
+    "tables joined for another reason": (
+        of_gaussian(log_bayes_factor=lambda self, *tables: Gaussian.log_bayes_factor(self, *tables) + 1e-6),
+        "log_bayes_factor_is_a_difference_of_log_partitions",
+    ),
+    "a sum of tables that is none": (
+        of_bernoulli(add=lambda self, first, second: first),
+        "log_bayes_factor_is_a_difference_of_log_partitions",
+    ),
     "an expectation above the predictive": (
         of_gaussian(
             expected_log_likelihood=lambda self, X, stats: Gaussian.expected_log_likelihood(self, X, stats) + 5.0
