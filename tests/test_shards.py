@@ -12,7 +12,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import gammaln
 from sklearn.metrics import adjusted_mutual_info_score as ami
@@ -45,31 +45,20 @@ def log_joint(partition, X, family, alpha):
     return total
 
 
-def greedy(X, labels, shards, family, alpha):
-    """Join tables of several shards by trying every pair each time, with the joint probability of all rows."""
-    tables = [
-        ({shard}, X[(shards == shard) & (labels == label)]) for shard, label in np.unique([shards, labels], axis=1).T
-    ]
-    gained = 0.0
-    while True:
-        best, pair = 0.0, None
-        for one, other in combinations(range(len(tables)), 2):
-            if tables[one][0].isdisjoint(tables[other][0]):
-                rows = [tables[one][1], tables[other][1]]
-                before = log_joint(np.repeat([0, 1], [len(part) for part in rows]), np.concatenate(rows), family, alpha)
-                gain = log_joint(np.zeros(sum(map(len, rows))), np.concatenate(rows), family, alpha) - before
-                if gain > best:
-                    best, pair = gain, (one, other)
-        if pair is None:
-            return sorted(sorted(map(tuple, rows.tolist())) for _, rows in tables), gained
-        one, other = pair
-        new = tables[one][0] | tables[other][0], np.concatenate([tables[one][1], tables[other][1]])
-        tables = [table for at, table in enumerate(tables) if at not in pair] + [new]
-        gained += best
+def every_gain(tables, X, shards, family, alpha):
+    """Return by how much log p(partition, X) grows for each pair of tables, sets of rows, that may be joined."""
+    gains = {}
+    for one, other in combinations(tables, 2):
+        if not set(shards[list(tables[one])]) & set(shards[list(tables[other])]):
+            rows = [*tables[one], *tables[other]]
+            apart = log_joint(np.repeat([0, 1], [len(tables[one]), len(tables[other])]), X[rows], family, alpha)
+            gains[one, other] = log_joint(np.zeros(len(rows)), X[rows], family, alpha) - apart
+    return gains
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 @given(seed=st.integers(0, 1000), alpha=st.sampled_from([0.2, 1.0, 5.0]))
+@example(seed=128, alpha=0.2)  # binary rows, whose gains tie
 def test_joining_is_what_the_joint_probability_of_partition_and_data_says(name, seed, alpha):
     case = FAMILIES[name]
     rng = np.random.default_rng(seed)
@@ -82,9 +71,20 @@ def test_joining_is_what_the_joint_probability_of_partition_and_data_says(name, 
     joining.run()
     final, tables = joining.result()
     partition = final[places]
-    wanted, gained = greedy(X, labels, shards, case.family, alpha)
-    found = sorted(sorted(map(tuple, X[partition == table].tolist())) for table in np.unique(partition))
-    assert found == wanted
+    # Replay what was joined: each time the best pair of all, until none gains. Where gains tie, either will do.
+    left = {at: set(np.flatnonzero(places == at).tolist()) for at in range(len(stats))}
+    gained = 0.0
+    for place in range(len(stats), joining.n_made):
+        one, other = np.flatnonzero(joining.joined_to[:place] == place).tolist()
+        gains = every_gain(left, X, shards, case.family, alpha)
+        gain = gains.get((one, other))
+        assert gain == pytest.approx(max(gains.values()), rel=1e-9, abs=1e-9)
+        assert gain > -1e-9
+        gained += gain
+        left[place] = left.pop(one) | left.pop(other)
+    assert max(every_gain(left, X, shards, case.family, alpha).values(), default=0.0) <= 1e-9
+    found = [set(np.flatnonzero(partition == table).tolist()) for table in np.unique(partition)]
+    assert sorted(map(sorted, found)) == sorted(map(sorted, left.values()))
     difference = log_joint(partition, X, case.family, alpha) - log_joint(places, X, case.family, alpha)
     assert difference == pytest.approx(gained, abs=1e-8)
     for table in np.unique(partition):
