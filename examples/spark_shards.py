@@ -1,12 +1,10 @@
 """Cluster partitions of a Parquet file with Spark's mapInPandas: spark-submit examples/spark_shards.py
 
-Without a cluster, ``python examples/spark_shards.py`` starts Spark here (``pip install pyspark``, and Java 17).
+Without a cluster, ``python examples/spark_shards.py`` starts Spark here (``pip install 'dyncrp[spark]'``).
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +13,7 @@ import shards
 from pyspark.sql import SparkSession
 
 import dyncrp
+from dyncrp.spark import session
 
 
 def fit_all(path: str, n_shards: int, parameters: dict[str, Any]) -> Iterator[bytes]:
@@ -46,9 +45,8 @@ def relabel_all(path: str, n_shards: int, model: bytes, output: str) -> None:
 
 
 def spark() -> SparkSession:
-    """Return the session, which is made when it is first asked for."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for workers here
-    return SparkSession.builder.appName("dyncrp shards").getOrCreate()
+    """Return the session: that of the cluster, or one here."""
+    return SparkSession.getActiveSession() or session()
 
 
 if __name__ == "__main__":

@@ -504,7 +504,7 @@ def test_the_example_of_joblib(tmp_path):
 
 @pytest.mark.slow
 def test_the_example_of_ray(tmp_path):
-    pytest.importorskip("ray", reason="Ray is not installed: pip install ray, and run this test again")
+    pytest.importorskip("ray", reason="Ray is not installed: make test-spark installs it and runs this test")
     check_example(run_example("ray_shards.py", tmp_path), tmp_path)
 
 
