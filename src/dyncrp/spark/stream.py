@@ -21,7 +21,8 @@ from dyncrp.spark.packing import pack
 from dyncrp.spark.worker import Processor
 from dyncrp.spec import ModelSpec
 
-BUCKETS = 64
+BUCKETS_PER_PARTITION = 8
+PARTITIONS = "spark.sql.shuffle.partitions"
 FOUND = ("table", "probability", "novelty")
 KEYS = (T.StringType, T.IntegralType, T.BinaryType, T.DateType)
 ROWS = (T.StringType, T.IntegralType, T.TimestampType, T.TimestampNTZType, T.DateType)
@@ -60,7 +61,8 @@ def cluster(
         ttl: seconds, or a ``timedelta``, of wall-clock time after which a key without rows is forgotten; None: never.
             In a session of your own, set spark.sql.streaming.noDataMicroBatches.enabled to false, or Spark runs
             batches without rows for ever.
-        buckets: how many values of state the keys share, by default 64. It cannot change from one start to the next.
+        buckets: how many values of state the keys share, by default 8 for each partition of a shuffle. It cannot change
+            from one start to the next.
 
     Returns:
         A DataFrame with the columns ``key``, ``row`` and ``time`` as they were, and ``table``, ``probability`` (of that
@@ -70,7 +72,9 @@ def cluster(
         raise ValueError(f"late must be one of {LATE}, got {late!r}")
     if time is None and row is None:
         raise ValueError("pass time=, row= or both: Spark does not keep the order of rows, and models learn in order")
-    n_buckets = BUCKETS if buckets is None else whole("buckets", buckets, 1)
+    if buckets is None:
+        buckets = BUCKETS_PER_PARTITION * int(rows.sparkSession.conf.get(PARTITIONS))
+    n_buckets = whole("buckets", buckets, 1)
     chosen = _columns(rows, key, features, time, row)
     clock = _clock(rows, time)
     bucket = Bucket(*_parameters(model, clock), clock, late, _milliseconds(ttl), n_buckets)
