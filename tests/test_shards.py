@@ -426,6 +426,12 @@ def test_models_that_differ_are_refused(change, message):
     assert [model.to_bytes() for model in models] == before
 
 
+def test_the_same_model_twice_is_refused():
+    model = DynamicalMixture(FAMILY).fit(blobs(90)[0])
+    with pytest.raises(ValueError, match="the same model twice"):
+        dyncrp.combine([model, model])
+
+
 def test_other_features_or_clocks_are_refused():
     pd = pytest.importorskip("pandas")
     X, _ = blobs(90)

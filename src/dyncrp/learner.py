@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import sys
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -150,9 +150,7 @@ class Learner:
         engine, posterior = self.engine, self.alpha_posterior
         alpha = engine.model.alpha if posterior is None else posterior.prior_mean
         told = self.family, self.dynamics, alpha, engine.model.memory, engine.model.rules, posterior is None
-        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-            text = repr((told, engine.n_features, self.clock.value))
-        return hashlib.sha256(text.encode()).digest()[:8]
+        return digest(*told, engine.n_features, self.clock.value)
 
     def to_state(self) -> bytes:
         """Return ``arrays`` without ``config``, as bytes, for another learner of the same model."""
@@ -161,11 +159,15 @@ class Learner:
 
     def set_state(self, content: bytes) -> None:
         """Go on from what ``to_state`` of a learner of the same model returned; anything else is a ``ValueError``."""
-        fingerprint, _, _, alpha = _head(content)
+        if not isinstance(content, bytes):
+            content = _as_bytes(content)
+        fingerprint, clock, n_features, alpha = _head(content)
         if fingerprint != self.fingerprint:
-            raise ValueError(
-                "this state is of a model with other parameters, another number of features or another kind of times"
-            )
+            told = {"features": (n_features, self.engine.n_features), "times": (clock, CLOCKS.index(self.clock))}
+            other = [name for name, (its, mine) in told.items() if its != mine]
+            what = {"features": f"{n_features} features", "times": "another kind of times"}
+            found = " and ".join(what[name] for name in other) or "other parameters"
+            raise ValueError(f"this state is of a model with {found} than this one")
         self.go_on(unpack(content, HEAD.size))
         if self.alpha_posterior is not None:
             self.engine.set_alpha(alpha)
@@ -173,12 +175,49 @@ class Learner:
     @classmethod
     def from_state(cls, spec: ModelSpec, known: Hyperparameters, content: bytes) -> Learner:
         """Return a learner of this model that goes on from what ``to_state`` returned."""
+        if not isinstance(content, bytes):
+            content = _as_bytes(content)
         _, clock, n_features, _ = _head(content)
         if not 0 < n_features <= len(content) or clock >= len(CLOCKS):
             raise ValueError("this is not the state of a model")
         learner = cls(spec, known, CLOCKS[clock], n_features)
         learner.set_state(content)
         return learner
+
+
+def digest(*values: Any) -> bytes:
+    """Return eight bytes of families, dynamics and plain values, the same only if all of them are.
+
+    >>> from dyncrp import Exponential, Gaussian
+    >>> digest(Gaussian(1.0, [2.0, 3.0]), Exponential(5.0)) == digest(Gaussian(1.0, [2.0, 3.0]), Exponential(6.0))
+    False
+    """
+    hashed = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if is_dataclass(value):
+            hashed.update(type(value).__name__.encode())
+            for field in fields(value):
+                hashed.update(field.name.encode())
+                add(getattr(value, field.name))
+        elif isinstance(value, (tuple, list)):
+            hashed.update(f"({len(value)}".encode())
+            for entry in value:
+                add(entry)
+        elif isinstance(value, np.ndarray):
+            hashed.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
+        else:
+            hashed.update(repr(value).encode() + b";")
+
+    add(values)
+    return hashed.digest()[:8]
+
+
+def _as_bytes(content: Any) -> bytes:
+    """Return what a database gives for bytes as such."""
+    if not isinstance(content, (bytearray, memoryview)):
+        raise ValueError(f"a state must be bytes, got {type(content).__name__}")
+    return bytes(content)
 
 
 def _head(content: bytes) -> tuple[bytes, int, int, float]:

@@ -435,7 +435,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return self._learner.to_state()
 
     def set_state(self, content: bytes) -> Self:
-        """Go on from what ``to_state`` of a model with the same parameters returned, and forget all else."""
+        """Go on from what ``to_state`` of a model with the same parameters returned, instead of what was learnt."""
         if self.__sklearn_is_fitted__() and self.learned_:
             self._learner.set_state(content)
         else:

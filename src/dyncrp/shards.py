@@ -297,6 +297,8 @@ def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
     models = list(models)
     if not models:
         raise ValueError("models must be one DynamicalMixture or more, got none")
+    if len({id(model) for model in models}) < len(models):
+        raise ValueError("models has the same model twice, whose rows would count twice")
     for i, model in enumerate(models):
         if not isinstance(model, DynamicalMixture):
             raise ValueError(f"models[{i}] must be a DynamicalMixture, got {model!r}")

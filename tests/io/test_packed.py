@@ -63,7 +63,17 @@ def test_times_are_of_their_kind():
 
 
 @pytest.mark.parametrize(
-    "other", [{"alpha": 2.0}, {"family": Gaussian(1.0, 50.0 + 1e-12)}, {"memory": 9.0}, {"max_tables": 9}], ids=str
+    "other",
+    [
+        {"alpha": 2.0},
+        {"family": Gaussian(1.0, 50.0 + 1e-12)},
+        {"family": Gaussian(1.0, 50.0, directions=[[1.0, 0.0], [0.0, 1.0]])},
+        {"dynamics": Exponential(30.5)},
+        {"memory": 9.0},
+        {"max_tables": 9},
+        {"learn_alpha": True},
+    ],
+    ids=str,
 )
 def test_other_parameters_are_refused(other):
     kept = DynamicalMixture(**PARAMS).fit(rows()).to_state()
@@ -74,7 +84,7 @@ def test_other_parameters_are_refused(other):
     before = model.to_bytes()
     with pytest.raises(ValueError, match="of a model with other parameters"):
         model.set_state(kept)
-    with pytest.raises(ValueError, match="another number of features"):
+    with pytest.raises(ValueError, match="with 2 features than this one"):
         DynamicalMixture(**PARAMS).fit(rows()[:, :1]).set_state(kept)
     assert model.to_bytes() == before
 
@@ -91,6 +101,29 @@ def test_what_is_unknown_is_refused():
         DynamicalMixture(**PARAMS).to_state()
 
 
+def test_every_number_of_a_family_counts():
+    """Also those that its repr leaves out."""
+    means, X = np.arange(20.0), np.random.default_rng(0).normal(size=(10, 20))
+    families = [Gaussian(1.0, 9.0, means), Gaussian(1.0, 9.0, means[::-1])]
+    families += [Gaussian(1.0, 9.0, 0.0, np.linalg.qr(X.T @ X + at * np.diag(means))[0]) for at in (0, 1)]
+    kept = [DynamicalMixture(family).fit(X).to_state() for family in families]
+    for i, family in enumerate(families):
+        for j, state in enumerate(kept):
+            if i != j:
+                with pytest.raises(ValueError, match="of a model with other parameters"):
+                    DynamicalMixture(family).set_state(state)
+
+
+def test_bytes_of_databases():
+    model = DynamicalMixture(**PARAMS).fit(rows())
+    kept = model.to_state()
+    for content in (bytearray(kept), memoryview(kept)):
+        assert DynamicalMixture(**PARAMS).set_state(content).to_state() == kept
+        assert model.set_state(content).to_state() == kept
+    with pytest.raises(ValueError, match="a state must be bytes, got NoneType"):
+        model.set_state(None)
+
+
 def test_other_bytes_are_refused():
     model = DynamicalMixture(**PARAMS).fit(rows())
     kept = model.to_state()
@@ -98,7 +131,7 @@ def test_other_bytes_are_refused():
     for length in [*range(0, 60), *rng.integers(0, len(kept), 100)]:
         with pytest.raises(ValueError, match=r"state|array"):
             DynamicalMixture(**PARAMS).set_state(kept[:length])
-    for _ in range(500):
+    for _ in range(3000):
         forged = bytearray(kept)
         forged[rng.integers(0, len(kept))] ^= 1 << int(rng.integers(0, 8))
         other = DynamicalMixture(**PARAMS)

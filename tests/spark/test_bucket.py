@@ -14,9 +14,9 @@ PARAMS = {"family": Gaussian(1.0, 100.0), "dynamics": Exponential(30.0), "alpha"
 DAY = 86_400_000
 
 
-def make(clock=Clock.NUMBERS, late="mark", ttl=None, buckets=4, **params):
+def make(clock=Clock.NUMBERS, late="mark", ttl=None, **params):
     spec = ModelSpec.resolve(**PARAMS | params)
-    return Bucket(spec, spec.given, clock, late, ttl, buckets)
+    return Bucket(spec, spec.given, clock, late, ttl)
 
 
 def stream(n=400, keys=7, seed=0):
@@ -155,7 +155,7 @@ def test_late_rows_are_learnt_as_if_on_time():
 def test_late_rows_can_be_refused():
     _, first, second = late_rows()
     _, kept = run(make(), [first])
-    with pytest.raises(ValueError, match=r"a row of key 'sensor \d' with .*'row': \d+.*late='mark'"):
+    with pytest.raises(ValueError, match=r"the row with key 'sensor \d', row \d+, time .*late='mark'"):
         make(late="raise").learn(kept, second, 0)
 
 
@@ -172,10 +172,8 @@ def test_idle_keys_are_forgotten():
     assert min(labels["table"].to_pylist()) == 0  # nothing is late: all keys begin anew
 
 
-def test_what_is_kept_belongs_to_the_model_and_the_number_of_buckets():
+def test_what_is_kept_belongs_to_the_model():
     _, kept = run(make(), [stream()])
-    with pytest.raises(ValueError, match=r"4 buckets and cannot go on with 5: pass buckets=4"):
-        make(buckets=5).learn(kept, stream(), 0)
     with pytest.raises(ValueError, match="of a model with other parameters"):
         make(alpha=0.6).learn(kept, stream(), 0)
 
@@ -183,12 +181,13 @@ def test_what_is_kept_belongs_to_the_model_and_the_number_of_buckets():
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("key", ["a", None], "the key of a row is null"),
-        ("time", [1.0, None], "the time of a row is null"),
-        ("row", [None, 1], "the row of a row is null"),
-        ("features", [[0.0, 1.0], [2.0]], "as many numbers in every row"),
-        ("features", [[0.0, 1.0], [2.0, None]], r"a row with \{'key': 'b', 'row': 1.* cannot be learnt"),
-        ("features", [[0.0, 1.0], [2.0, np.inf]], r"a row with \{'key': 'b', 'row': 1.* cannot be learnt"),
+        ("key", ["a", None], "the row with key None, row 1, time 1.0 cannot be learnt: its key is null"),
+        ("time", [1.0, None], "the row with key 'b', row 1, time None cannot be learnt: its time is null"),
+        ("time", [1.0, np.nan], "the row with key 'b', row 1, time nan cannot be learnt: times must be finite"),
+        ("row", [None, 1], "the row with key 'a', row None, time 0.0 cannot be learnt: its row is null"),
+        ("features", [[0.0, 1.0], [2.0]], "the row with key 'b', row 1, .* has 1 features, others have 2"),
+        ("features", [[0.0, 1.0], [2.0, None]], "the row with key 'b', row 1, time 1.0 cannot be learnt"),
+        ("features", [[0.0, 1.0], [2.0, np.inf]], "the row with key 'b', row 1, time 1.0 cannot be learnt"),
     ],
 )
 def test_bad_rows_are_named(column, values, message):

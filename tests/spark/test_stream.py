@@ -24,6 +24,7 @@ from dyncrp.spark.local import PROVIDER, find_java, java_version
 pytestmark = pytest.mark.filterwarnings("default")  # of Spark itself
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_sensors.py"
 MODEL = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(timedelta(minutes=10)), alpha=0.1)
+MODEL_OF_NUMBERS = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(5.0), alpha=1.0)
 FEATURES = ["temperature", "pressure", "humidity"]
 
 
@@ -127,7 +128,7 @@ def test_a_bad_row_stops_the_query_and_is_named(spark, readings, tmp_path):
         "humidity", F.when(F.col("row") == 77, float("nan")).otherwise(F.col("humidity"))
     )
     labels = cluster(rows, MODEL, key="sensor", features=FEATURES, time="time", row="row")
-    with pytest.raises(Exception, match=r"(?s)'row': 77.* cannot be learnt: .*filter such rows out before"):
+    with pytest.raises(Exception, match=r"row 77, .* cannot be learnt: .*filter such rows out before"):
         run(spark, labels, tmp_path)
 
 
@@ -140,6 +141,7 @@ def test_a_bad_row_stops_the_query_and_is_named(spark, readings, tmp_path):
         ({"time": "sensor"}, "the time 'sensor' is string"),
         ({"time": None, "row": None}, "pass time=, row= or both"),
         ({"row": "time"}, "must be different columns"),
+        ({"features": None}, "features must name one column or more, got None"),
         ({"late": "drop"}, "late must be one of"),
         ({"ttl": -1}, "ttl must be a number of seconds"),
         ({"buckets": 0}, "buckets must be"),
@@ -154,6 +156,40 @@ def test_what_is_refused(spark, readings, told, message):
     told = {"model": MODEL, "key": "sensor", "features": FEATURES, "time": "time", "row": "row"} | told
     with pytest.raises(ValueError, match=message):
         cluster(stream(spark, readings), told.pop("model"), **told)
+
+
+def test_columns_keep_their_names(spark):
+    rows = spark.createDataFrame([(7, 1, 1.0, [0.0, 0.0])], "`row` long, id long, key double, `a.b c` array<double>")
+    labels = cluster(rows, MODEL_OF_NUMBERS, key="row", features="a.b c", time="key", row="id")
+    assert labels.columns == ["row", "id", "key", "table", "probability", "novelty"]
+    assert labels.first()[:4] == (7, 1, 1.0, 0)
+    with pytest.raises(ValueError, match="with other names than"):
+        cluster(rows.withColumnRenamed("row", "Table"), MODEL_OF_NUMBERS, key="Table", features="a.b c", time="key")
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"buckets": 64}, "another buckets: 16 then, 64 now"),
+        ({"model": DynamicalMixture(Gaussian(1.0, 100.0), Exponential(5.0), alpha=2.0)}, "another model: .*alpha 1"),
+        ({"key": "name"}, "another key: bigint then, string now"),
+    ],
+    ids=str,
+)
+def test_a_checkpoint_belongs_to_what_it_was_begun_with(spark, tmp_path, other, message):
+    """Also where all rows are of new keys and in new buckets, whose own state cannot tell."""
+
+    def start(rows, **told):
+        told = {"model": MODEL_OF_NUMBERS, "key": "k", "buckets": 16} | told
+        frame = spark.createDataFrame(rows, "k long, name string, t long, v array<double>")
+        frame.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+        labels = cluster(stream(spark, tmp_path / "in", 10), told.pop("model"), features="v", row="t", **told)
+        return run(spark, labels.withColumnRenamed("t", "row"), tmp_path)
+
+    assert len(start([(0, "a", 1, [0.0, 0.0])])) == 1
+    with pytest.raises(Exception, match=message):
+        start([(1, "b", 2, [0.0, 0.0])], **other)
+    assert len(start([(2, "c", 3, [9.0, 0.0])])) == 3  # nothing was lost or spoilt
 
 
 def test_another_state_store_is_refused(spark, readings):

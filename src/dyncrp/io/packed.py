@@ -47,6 +47,6 @@ def unpack(content: bytes, begin: int = 0) -> dict[str, NDArray[Any]]:
             dtype, size = DTYPES[code], math.prod(shape)
             arrays[name] = np.frombuffer(content, dtype, size, begin).reshape(shape)
             begin += size * dtype.itemsize
-    except (LookupError, UnicodeDecodeError, ValueError, struct.error) as error:
-        raise ValueError(f"this is not the state of a model: {error}") from error
+    except (LookupError, OverflowError, ValueError, struct.error) as error:
+        raise ValueError("this is not the state of a model, or it is damaged") from error
     return arrays

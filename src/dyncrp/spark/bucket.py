@@ -37,7 +37,7 @@ class Bucket:
     """What every bucket is told.
 
     late: what becomes of a row that is earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after
-    which a key that had no rows is forgotten, None: never. buckets: how many there are, which must stay so.
+    which a key that had no rows is forgotten, None: never.
     """
 
     spec: ModelSpec
@@ -45,7 +45,6 @@ class Bucket:
     clock: Clock
     late: str
     ttl: int | None
-    buckets: int
 
     def learn(self, kept: bytes | None, rows: pa.Table, now: int) -> tuple[bytes, pa.Table]:
         """Learn rows of some keys; return what to keep, and the labels.
@@ -55,7 +54,7 @@ class Bucket:
         given, and ``table``, ``probability``, ``novelty``.
         """
         models = self._read(kept, now)
-        X = _matrix(rows["features"])
+        X = _matrix(rows)
         order, begins = _order(X, rows)
         rows, X = rows.drop_columns("features").take(order), X[order]
         X, times, sequence = self._check(X, rows)
@@ -71,11 +70,12 @@ class Bucket:
                 learner.set_state(before.state)
                 working, latest = learner, before.last if times is None else learner.engine.time
             first = begin
-            if latest is not None and sequence[begin] < latest:
-                if self.late == "raise":
-                    raise ValueError(_too_late(key, rows, begin))
-                if self.late == "mark":
-                    first += int(np.searchsorted(sequence[begin:end], latest))
+            if latest is not None:
+                own = sequence[begin:end]  # a time may come again, a row may not
+                first += int(np.count_nonzero(own <= latest if times is None else own < latest))
+                if first > begin and self.late == "raise":
+                    raise ValueError(_too_late(rows, begin))
+                first = begin if self.late == "now" else first
             if first < end:
                 done = slice(first, end)
                 t = working.times(None, end - first) if times is None else np.maximum(times[done], working.engine.time)
@@ -94,12 +94,11 @@ class Bucket:
         """Return the rows as the family wants them, their times if they have any, and what says which are late."""
         try:
             X = self.known.family.check(as_observations(X, "features"))
+            if "time" not in rows.column_names:
+                return X, None, _values(rows["row"])
+            times = as_times(_readings(rows["time"]), ordered=False)
         except BadRow as error:
-            at = {name: rows[name][error.row].as_py() for name in rows.column_names}
-            raise ValueError(f"a row with {at} cannot be learnt: {error}; filter such rows out before") from error
-        if "time" not in rows.column_names:
-            return X, None, _values(rows["row"])
-        times = as_times(_readings(rows["time"]), ordered=False)
+            raise _refuse(rows, error.row, error.reason) from error
         return X, times, times
 
     def _read(self, kept: bytes | None, now: int) -> dict[Any, Kept]:
@@ -110,11 +109,6 @@ class Bucket:
         if told[b"version"] != VERSION:
             raise ValueError(
                 f"the checkpoint has states of version {told[b'version'].decode()}, this reads {VERSION!r}"
-            )
-        if int(told[b"buckets"]) != self.buckets:
-            raise ValueError(
-                f"the checkpoint has {int(told[b'buckets'])} buckets and cannot go on with {self.buckets}: "
-                f"pass buckets={int(told[b'buckets'])}, or start anew with another checkpoint"
             )
         columns = (table[name].to_pylist() for name in ("state", "last", "seen"))
         models = dict(zip(table["key"].to_pylist(), map(Kept, *columns), strict=True))
@@ -133,18 +127,20 @@ class Bucket:
                 "seen": pa.array(columns["seen"], pa.int64()),
             }
         )
-        return to_bytes(table.replace_schema_metadata({"version": VERSION, "buckets": str(self.buckets)}))
+        return to_bytes(table.replace_schema_metadata({"version": VERSION}))
 
 
-def _matrix(lists: pa.ChunkedArray) -> Float:
-    """Return lists of numbers as (n, D)."""
-    array = lists.combine_chunks()
-    lengths = np.unique(np.asarray(pc.list_value_length(array).fill_null(0)))
-    values = array.flatten()
-    if len(lengths) > 1 or not lengths[0]:
-        raise ValueError(f"features must be as many numbers in every row, got rows of {lengths.tolist()[:5]}")
-    numbers = values.cast(pa.float64()).fill_null(np.nan)
-    return np.asarray(numbers).reshape(len(array), -1)
+def _matrix(rows: pa.Table) -> Float:
+    """Return the features as (n, D)."""
+    array = rows["features"].combine_chunks()
+    lengths = np.asarray(pc.list_value_length(array).fill_null(0))
+    other = np.flatnonzero(lengths != np.max(lengths))
+    if other.size or not lengths[0]:
+        n = int(np.max(lengths))
+        raise _refuse(
+            rows, other[0] if other.size else 0, f"it has {lengths[other[:1]].sum()} features, others have {n}"
+        )
+    return np.asarray(array.flatten().fill_null(np.nan)).reshape(len(array), -1)
 
 
 def _order(X: Float, rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -159,7 +155,7 @@ def _order(X: Float, rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int6
         if name in rows.column_names:
             column = rows[name]
             if column.null_count:
-                raise ValueError(f"the {name} of a row is null: leave such rows out, or give them a {name}")
+                raise _refuse(rows, int(np.argmax(np.asarray(column.is_null()))), f"its {name} is null")
             ranks.append(np.asarray(pc.rank(column, tiebreaker="dense")))
     order = np.lexsort(ranks)
     keys = ranks[-1][order]
@@ -180,9 +176,18 @@ def _values(rows: pa.ChunkedArray) -> NDArray[Any]:
     return np.array(rows.to_pylist(), dtype=None if pa.types.is_integer(rows.type) else object)
 
 
-def _too_late(key: Any, rows: pa.Table, at: int) -> str:
-    found = {name: rows[name][at].as_py() for name in rows.column_names if name != "key"}
+def _describe(rows: pa.Table, at: int) -> str:
+    """Say which row it is by what is known of it beside its features."""
+    names = [name for name in ("key", "row", "time") if name in rows.column_names]
+    return ", ".join(f"{name} {rows[name][at].as_py()!r}" for name in names)
+
+
+def _refuse(rows: pa.Table, at: int, reason: str) -> ValueError:
+    return ValueError(f"the row with {_describe(rows, at)} cannot be learnt: {reason}; filter such rows out before")
+
+
+def _too_late(rows: pa.Table, at: int) -> str:
     return (
-        f"a row of key {key!r} with {found} is earlier than the latest of its key; late='mark' leaves such rows out, "
+        f"the row with {_describe(rows, at)} is earlier than the latest of its key; late='mark' leaves such rows out, "
         "late='now' learns them as if they had come on time"
     )

@@ -42,7 +42,7 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 appender.console.filter.threshold.type = ThresholdFilter
-appender.console.filter.threshold.level = error
+appender.console.filter.threshold.level = fatal
 """
 # Spark asks Java for a module in preview, for MLlib. Some have none and would not start, others print a warning.
 WITHOUT_MODULE = """#!/bin/sh

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+GUARD = -1  # a bucket that has a part in every batch, and in it no rows; see ``worker.Processor``
+
 
 def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn rows into one value of bytes for each bucket."""
+    """Turn rows into one value of bytes for each bucket, and an empty one for the guard."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -23,7 +25,8 @@ def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found, begins = np.unique(buckets[order], return_index=True)
         ends = [*begins[1:], len(order)]
         parts = [to_bytes(rows.slice(begin, end - begin)) for begin, end in zip(begins, ends, strict=True)]
-        yield pa.record_batch({"bucket": pa.array(found, pa.int32()), "rows": pa.array(parts, pa.binary())})
+        columns = {"bucket": pa.array([*found, GUARD], pa.int32()), "rows": pa.array([*parts, b""], pa.binary())}
+        yield pa.record_batch(columns)
 
 
 def to_bytes(table: pa.Table | pa.RecordBatch) -> bytes:

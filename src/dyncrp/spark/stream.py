@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dyncrp.checks import Clock, whole
+from dyncrp.learner import digest
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.spark.bucket import LATE, Bucket
 from dyncrp.spark.local import PROVIDER, ROCKS_DB
@@ -21,8 +22,7 @@ from dyncrp.spark.packing import pack
 from dyncrp.spark.worker import Processor
 from dyncrp.spec import ModelSpec
 
-BUCKETS_PER_PARTITION = 8
-PARTITIONS = "spark.sql.shuffle.partitions"
+BUCKETS = 32
 FOUND = ("table", "probability", "novelty")
 KEYS = (T.StringType, T.IntegralType, T.BinaryType, T.DateType)
 ROWS = (T.StringType, T.IntegralType, T.TimestampType, T.TimestampNTZType, T.DateType)
@@ -45,9 +45,9 @@ def cluster(
     """Return rows with the table that each joins, by a model of its own for each key.
 
     With no late rows and no ``ttl``, the result is to the bit that of one process that learns the rows of a key in
-    order, exactly once, also when Spark stops in the middle of a batch and goes on from its checkpoint. In one batch,
-    the rows of a key are learnt in order of time and row. Rows of a streaming DataFrame wait in no buffer: those that
-    come in a later batch than a later row are late.
+    order of time, exactly once, also when Spark stops in the middle of a batch and goes on from its checkpoint. Rows of
+    one time are learnt in order of batch and row. No row waits in a buffer: one that comes in a later batch than a
+    later row of its key is late.
 
     Args:
         rows: a DataFrame, streaming or not, in a session with the RocksDB state store, as ``session`` gives.
@@ -55,14 +55,14 @@ def cluster(
         key: the column that says whose row it is: text, whole numbers or dates.
         features: the columns of numbers to cluster by, or one column of arrays of numbers.
         time: a column of times, numbers or dates; None counts the rows of each key.
-        row: a column of numbers or names of rows. It orders rows of the same time, or all rows if there is no time.
+        row: a column of whole numbers, text or dates that tells rows apart. It orders rows of the same time and batch,
+            or all rows if there is no time, and comes out again so that labels can be joined to the rows.
         late: what becomes of a row that is earlier than the latest of its key in an earlier batch. "mark" gives it
             table −1 and does not learn it, "now" learns it as if it had the time of the latest, "raise" stops.
         ttl: seconds, or a ``timedelta``, of wall-clock time after which a key without rows is forgotten; None: never.
             In a session of your own, set spark.sql.streaming.noDataMicroBatches.enabled to false, or Spark runs
             batches without rows for ever.
-        buckets: how many values of state the keys share, by default 8 for each partition of a shuffle. It cannot change
-            from one start to the next.
+        buckets: how many values of state the keys share, by default 32. It cannot change from one start to the next.
 
     Returns:
         A DataFrame with the columns ``key``, ``row`` and ``time`` as they were, and ``table``, ``probability`` (of that
@@ -72,31 +72,33 @@ def cluster(
         raise ValueError(f"late must be one of {LATE}, got {late!r}")
     if time is None and row is None:
         raise ValueError("pass time=, row= or both: Spark does not keep the order of rows, and models learn in order")
-    if buckets is None:
-        buckets = BUCKETS_PER_PARTITION * int(rows.sparkSession.conf.get(PARTITIONS))
-    n_buckets = whole("buckets", buckets, 1)
+    n_buckets = BUCKETS if buckets is None else whole("buckets", buckets, 1)
     chosen = _columns(rows, key, features, time, row)
     clock = _clock(rows, time)
-    bucket = Bucket(*_parameters(model, clock), clock, late, _milliseconds(ttl), n_buckets)
+    spec, known = _parameters(model, clock)
+    bucket = Bucket(spec, known, clock, late, _milliseconds(ttl))
     if rows.isStreaming and rows.sparkSession.conf.get(PROVIDER) != ROCKS_DB:
         raise ValueError(
             f"a model for each key needs Spark's RocksDB state store: set {PROVIDER} to {ROCKS_DB}, or use the session "
             "that dyncrp.spark.session() gives"
         )
-    names = {"key": key, "row": row, "time": time}
-    given = [column for column in names.values() if column is not None]
-    if len({*given, *FOUND}) < len(given) + len(FOUND):
-        raise ValueError(f"key, row and time must be different columns with other names than {FOUND}, got {given}")
-    kept = [T.StructField(name, rows.schema[column].dataType) for name, column in names.items() if column is not None]
+    names = {name: column for name, column in (("key", key), ("row", row), ("time", time)) if column is not None}
+    if len({*map(str.lower, names.values()), *FOUND}) < len(names) + len(FOUND):
+        raise ValueError(f"key, row and time must be different columns with other names than {FOUND}, got {names}")
+    told = {name: rows.schema[column].dataType.simpleString() for name, column in names.items()}
+    told |= {"features": ", ".join([features] if isinstance(features, str) else features), "buckets": str(n_buckets)}
+    mark = digest(known, spec.rules, spec.learn_alpha).hex()
+    told["model"] = f"{known.family!r}, {known.dynamics!r}, alpha {known.alpha:g} ({mark})"
+    kept = [T.StructField(name, rows.schema[column].dataType) for name, column in names.items()]
     bucket_of = F.pmod(F.xxhash64(_quoted(key)), F.lit(n_buckets)).cast("int").alias("bucket")
     packed = rows.select(bucket_of, *chosen).mapInArrow(pack, "bucket int, rows binary")
     labels = packed.groupBy("bucket").transformWithStateInPandas(
-        statefulProcessor=Processor(bucket),
+        statefulProcessor=Processor(bucket, told),
         outputStructType=T.StructType(kept).add("table", "long").add("probability", "double").add("novelty", "double"),
         outputMode="Append",
         timeMode="None" if ttl is None else "ProcessingTime",
     )
-    return labels.withColumnsRenamed({name: column for name, column in names.items() if column is not None})
+    return labels.toDF(*names.values(), *FOUND)
 
 
 def _parameters(model: DynamicalMixture, clock: Clock) -> tuple[ModelSpec, Any]:
@@ -132,17 +134,17 @@ def _columns(rows: DataFrame, key: str, features: str | Sequence[str], time: str
     if row is not None:
         chosen.append(check(row, "row", ROWS).alias("row"))
     if time is not None:
-        chosen.append(check(time, "time", (*DATES, T.NumericType)).alias("time"))
+        chosen.append(check(time, "time", (*DATES, T.IntegralType, T.FloatType, T.DoubleType)).alias("time"))
     if isinstance(features, str) and isinstance(kind(features, "feature"), T.ArrayType):
         if not isinstance(schema[features].dataType.elementType, NUMBERS):
             raise ValueError(
                 f"the feature {features!r} is {schema[features].dataType.simpleString()}, not an array of numbers"
             )
-        chosen.append(F.col(_quoted(features)).alias("features"))
+        chosen.append(F.col(_quoted(features)).cast("array<double>").alias("features"))
         return chosen
-    names = [features] if isinstance(features, str) else list(features)
+    names = [features] if isinstance(features, str) else list(features or ())
     if not names:
-        raise ValueError("features must name one column or more")
+        raise ValueError(f"features must name one column or more, got {features!r}")
     numbers = [check(name, "feature", NUMBERS).cast("double") for name in names]
     chosen.append(F.array(*numbers).alias("features"))
     return chosen
