@@ -1,6 +1,8 @@
 """Rows come out the same in every format and in chunks of every size; what is wrong with an input is named."""
 
+import bz2
 import csv
+import gzip
 import io
 import json
 import re
@@ -477,3 +479,71 @@ def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, hint):
         pytest.raises(FileError, match=re.escape(hint) + "$"),
     ):
         next(reader.chunks())
+
+
+COMPRESS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda content: pa.compress(content, "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("most_rows", [7, 1000])
+def test_a_compressed_file_is_read_as_if_it_were_not(tmp_path, monkeypatch, format, suffix, most_rows):
+    plain = write_rows(tmp_path, format)
+    content = plain.read_bytes()
+    half = content.index(b"\n", len(content) // 2) + 1
+    path = tmp_path / f"rows.{format}{suffix}"
+    path.write_bytes(COMPRESS[suffix](content[:half]) + COMPRESS[suffix](content[half:]))  # as after an append
+    with open_reader(str(plain), format, selection(format), most_rows) as reader:
+        wanted = list(reader.chunks())
+    with open_reader(str(path), format, selection(format), most_rows) as reader:
+        assert (reader.seekable, reader.live) == (False, False)
+        chunks = list(reader.chunks())
+        assert reader.progress(chunks[-1].place) == 1.0
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), [row[2:] for row in ROWS])
+    assert chunks[-1].place == wanted[-1].place  # so that a run may be resumed after the file was compressed
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    with open_reader("-", format, selection(format), most_rows) as reader:
+        assert (reader.seekable, reader.live) == (False, True)
+        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in reader.chunks()]), [row[2:] for row in ROWS])
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_the_first_bytes_tell_what_is_compressed(tmp_path, suffix):
+    (tmp_path / f"rows.csv{suffix}").write_text("x\n1\n")
+    assert read(tmp_path / f"rows.csv{suffix}")[0].X.tolist() == [[1.0]]
+    (tmp_path / "rows.csv").write_bytes(COMPRESS[suffix](b"x\n2\n"))
+    assert read(tmp_path / "rows.csv")[0].X.tolist() == [[2.0]]
+    (tmp_path / "rows.csv").write_bytes(COMPRESS[suffix](b""))
+    with pytest.raises(FileError, match=r"rows\.csv is empty"):
+        read(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_compressed_file_that_is_damaged_is_named(tmp_path, suffix):
+    path = tmp_path / f"rows.csv{suffix}"
+    content = COMPRESS[suffix](b"x\n" + b"".join(b"%d\n" % (i * i) for i in range(10_000)))
+    name = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}[suffix]
+    for damaged in (content[:-9], content[:-40] + b"?" * 40):
+        path.write_bytes(damaged)
+        with pytest.raises(FileError, match=f"rows.csv{suffix} is not a readable {name} file: ") as error:
+            read(path)
+        assert "\n" not in str(error.value)
+
+
+def test_zstd_without_arrow_is_named(tmp_path, monkeypatch):
+    (tmp_path / "rows.csv.zst").write_bytes(COMPRESS[".zst"](b"x\n1\n"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(FileError, match="zstd needs pyarrow"):
+        read(tmp_path / "rows.csv.zst")
+
+
+@pytest.mark.parametrize("format", ["npy", "parquet"])
+def test_a_format_that_is_no_text_is_not_decompressed(tmp_path, format):
+    path = tmp_path / f"rows.{format}.gz"
+    path.write_bytes(gzip.compress(write_rows(tmp_path, format).read_bytes()))
+    with pytest.raises(FileError, match="is compressed, which only CSV and JSON lines may be: decompress it first"):
+        read(path, format)

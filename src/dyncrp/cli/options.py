@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dyncrp.io.readers import Selection
     from dyncrp.mixture import DynamicalMixture
 
-INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input."
+INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli or von_mises_fisher."
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
@@ -76,7 +76,7 @@ class InputOptions:
 
     def resolve_format(self) -> str:
         """Return the format, as given or by the suffix."""
-        from dyncrp.io.readers import READERS, SUFFIXES
+        from dyncrp.io.readers import READERS, SUFFIXES, find_suffix
 
         if self.format is not None:
             if self.format not in READERS:
@@ -84,16 +84,16 @@ class InputOptions:
             return self.format
         if self.input == "-":
             refuse(f"standard input needs --format: one of {', '.join(READERS)}")
-        found = SUFFIXES.get(Path(self.input).suffix.lower())
+        found = SUFFIXES.get(find_suffix(self.input))
         if found is None:
             refuse(f"{self.input} has none of the suffixes {', '.join(SUFFIXES)}: use --format")
         return found
 
     def select(self, keep: str | None) -> Selection:
         """Return which columns to read, and how. keep: names of those to copy, or "all"."""
-        from dyncrp.io.readers import Selection
+        from dyncrp.io.readers import Selection, find_suffix
 
-        default = "\t" if self.input.lower().endswith(".tsv") else ","
+        default = "\t" if find_suffix(self.input) == ".tsv" else ","
         delimiter = default if self.delimiter is None else self.delimiter
         if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
             refuse(f"--delimiter must be one character, not a quote or a line end, got {delimiter!r}")

@@ -124,7 +124,7 @@ class Run:
         least, held = self.n_to_learn_from, list[Chunk]()
         while True:
             try:
-                stop.waiting = not self.reader.seekable
+                stop.waiting = self.reader.live
                 chunk = next(chunks, None)
             finally:
                 stop.waiting = False

@@ -6,20 +6,33 @@ An error names the file, the line and the column.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Chunk, Place, Reader, Selection
 from dyncrp.io.readers.csv import CsvReader
 from dyncrp.io.readers.jsonl import JsonLinesReader
+from dyncrp.io.readers.lines import LinesReader
 from dyncrp.io.readers.npy import NpyReader
 from dyncrp.io.readers.parquet import ParquetReader
+from dyncrp.io.readers.source import COMPRESSIONS, find_compression
 
 READERS: dict[str, type[Reader]] = {"csv": CsvReader, "jsonl": JsonLinesReader}
 READERS |= {"parquet": ParquetReader, "npy": NpyReader}
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 SUFFIXES |= {".parquet": "parquet", ".pq": "parquet", ".npy": "npy"}
 
-__all__ = ["READERS", "SUFFIXES", "Chunk", "Place", "Reader", "Selection", "open_reader"]
+__all__ = ["READERS", "SUFFIXES", "Chunk", "Place", "Reader", "Selection", "find_suffix", "open_reader"]
+
+
+def find_suffix(path: str) -> str:
+    """Return the suffix that tells the format, in lower case, without that of a compression.
+
+    >>> find_suffix("Rooms.CSV.gz"), find_suffix("rooms")
+    ('.csv', '')
+    """
+    name = Path(path.lower())
+    return (name.with_suffix("") if name.suffix in COMPRESSIONS else name).suffix
 
 
 def open_reader(path: str, format: str, selection: Selection, most_rows: int) -> Reader:
@@ -41,6 +54,8 @@ def open_reader(path: str, format: str, selection: Selection, most_rows: int) ->
         return READERS[format](sys.stdin.buffer, "standard input", selection, most_rows)
     file = open(path, "rb")  # noqa: SIM115 - the reader closes it
     try:
+        if not issubclass(READERS[format], LinesReader) and find_compression(file.peek(16)):
+            raise FileError(f"{path} is compressed, which only CSV and JSON lines may be: decompress it first")
         return READERS[format](file, path, selection, most_rows)
     except BaseException:
         file.close()

@@ -17,7 +17,6 @@ from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
 
-BLOCK = 1 << 20  # bytes to read at a time
 MOST_COLUMNS_NAMED = 20  # in a message
 
 Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
@@ -87,6 +86,9 @@ class Rows(NamedTuple):
 class Reader(ABC):
     """Reads rows from a file or a pipe; ``features`` are the names of the features, ``kept`` of what is copied.
 
+    ``live`` tells whether it is a pipe, whose rows may have to be waited for; ``seekable`` whether reading can continue
+    at a place without the rows before it.
+
     ``columns`` are those that hold the features. One of lists, such as embeddings, holds several: e[0], e[1], …
 
     A format resolves the selection with ``_resolve`` when it is made, and gives ``_rows``.
@@ -102,6 +104,7 @@ class Reader(ABC):
         self.last: Any = None  # time
         # Standard input may be a file, but then it need not begin where we do.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
+        self.live = not self.seekable
 
     @abstractmethod
     def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:

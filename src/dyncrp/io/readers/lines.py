@@ -7,9 +7,10 @@ import io
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from dyncrp.io.readers.base import BLOCK, Place, Reader, Rows
+from dyncrp.io.readers.base import Place, Reader, Rows, Selection
+from dyncrp.io.readers.source import Source
 
 LONGEST_LINE = 1 << 26  # bytes in a line, or in a cell of several lines
 TAIL = 4096  # bytes before a place that are compared when reading continues there
@@ -31,15 +32,24 @@ class Piece(NamedTuple):
 
 
 class LinesReader(Reader):
-    """Reads rows that are lines. ``quoted`` tells whether a cell in double quotes may hold line ends."""
+    """Reads rows that are lines. ``quoted`` tells whether a cell in double quotes may hold line ends.
+
+    A place counts the bytes of the text. A compressed file is read again up to a place, as a pipe is.
+    """
 
     quoted = False
 
+    def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
+        super().__init__(file, name, selection, most_rows)
+        self.source = Source(file, name, live=self.live)
+        self.seekable = self.seekable and self.source.plain
+
     def progress(self, place: Place) -> float | None:
         """Bytes read, of all bytes in the file."""
-        if not self.seekable:
+        if self.live:
             return None
-        return place["offset"] / max(os.fstat(self.file.fileno()).st_size, 1)
+        done = place["offset"] if self.seekable else self.file.tell()
+        return done / max(os.fstat(self.file.fileno()).st_size, 1)
 
     def _rows_of(
         self, columns: dict[str, list[Any]], n: int, where: Callable[[int], str], broken: dict[int, str]
@@ -70,7 +80,7 @@ class LinesReader(Reader):
             offset, line = place["offset"] + passed, place["line"] + bool(passed)
         rest = b""
         while True:
-            block = self.file.read1(BLOCK)  # type: ignore[attr-defined]
+            block = self.source.read()
             data = rest + block
             if offset == 0 and data.startswith(UTF_16):
                 raise self.error(" is in UTF-16, and must be in UTF-8: iconv -f UTF-16 -t UTF-8 converts it")

@@ -7,8 +7,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyncrp.io.readers.base import BLOCK, Place, Reader, Rows, Selection
+from dyncrp.io.readers.base import Place, Reader, Rows, Selection
 from dyncrp.io.readers.cells import as_numbers
+from dyncrp.io.readers.source import BLOCK
 
 
 class NpyReader(Reader):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from dyncrp.io.files import FileError
-from dyncrp.io.readers.base import BLOCK, Place, Reader, Rows, Selection
+from dyncrp.io.readers.base import Place, Reader, Rows, Selection
+from dyncrp.io.readers.source import BLOCK
 
 
 class ParquetReader(Reader):
@@ -40,7 +41,7 @@ class ParquetReader(Reader):
             copy = tempfile.TemporaryFile()  # noqa: SIM115 - the reader closes it
             shutil.copyfileobj(self.file, copy)
             self.file = copy
-            self.seekable = True
+            self.seekable, self.live = True, False
         try:
             return parquet.ParquetFile(self.file)
         except Exception as error:  # damaged bytes make the reader raise almost anything
