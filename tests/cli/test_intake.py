@@ -37,3 +37,12 @@ def test_a_compressed_file_that_grows_is_resumed(tmp_path, every):
     assert out.read_text() == wanted
     packed.write_bytes(gzip.compress(b"x,y\n" + b"".join(lines[:30])))
     assert "not the same as before: it ended after 30 rows" in run(packed, *resumable, code=1)[1]
+
+
+def test_a_statement_in_latin_1(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes("größe,ort\n1,Köln\n2,Ulm\n".encode("latin-1"))
+    written, _ = run(path, "--columns", "größe", "--keep", "ort", "--encoding", "latin-1")
+    assert [line.split(",")[1] for line in written.splitlines()] == ["ort", "Köln", "Ulm"]
+    for name in ("klingon", "hex", ""):
+        assert "--encoding must name an encoding of text" in run(path, "--encoding", name, code=2)[1]

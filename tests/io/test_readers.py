@@ -217,13 +217,74 @@ def test_a_long_cell_is_read(tmp_path, monkeypatch, fast):
     assert len(chunk.kept["note"][0]) == 200_000
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
-@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_is_named(tmp_path, format, coding):
+TEXT = {"csv": "größe,x\n1,2\n3,4\n", "jsonl": '{"größe": 1, "x": 2}\n{"größe": 3, "x": 4}\n'}
+
+
+@pytest.mark.parametrize("format", TEXT)
+@pytest.mark.parametrize("most_rows", [1, 100])
+@pytest.mark.parametrize(
+    ("coding", "mark", "encoding"),
+    [
+        ("utf-8", "", None),
+        ("utf-8", "\ufeff", None),
+        ("utf-8", "\ufeff", "utf-8"),
+        ("utf-16-le", "\ufeff", None),
+        ("utf-16-be", "\ufeff", None),
+        ("utf-16-be", "\ufeff", "utf-16"),
+        ("utf-16-le", "", "utf-16-le"),
+        ("latin-1", "", "latin-1"),
+        ("cp1252", "", "cp1252"),
+    ],
+)
+def test_text_in_any_encoding(tmp_path, monkeypatch, format, most_rows, coding, mark, encoding):
     path = tmp_path / "rows"
-    path.write_text("\ufeffx,y\n1,2\n", encoding=coding)
-    with pytest.raises(FileError, match="is in UTF-16, and must be in UTF-8: iconv"):
-        read(path, format)
+    path.write_text(mark + TEXT[format], encoding=coding)
+    for block in (3, 1 << 20):  # characters of several bytes fall apart
+        monkeypatch.setattr("dyncrp.io.readers.source.BLOCK", block)
+        with open_reader(str(path), format, Selection(encoding=encoding), most_rows) as reader:
+            assert reader.columns == ("größe", "x")
+            assert np.concatenate([chunk.X for chunk in reader.chunks()]).tolist() == [[1, 2], [3, 4]]
+
+
+def test_half_of_a_mark(tmp_path, monkeypatch):
+    content = io.BufferedReader(io.BytesIO("\ufeffx\n1\n".encode("utf-16-le")), buffer_size=1)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content))
+    with open_reader("-", "csv", Selection(), 9) as reader:
+        assert next(reader.chunks()).X.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "message"),
+    [
+        (b"x,n\n1,a\n2,b\n3,\xe9\n", "utf-8", "line 4: the bytes e9 are no character of utf-8; --encoding names"),
+        (b"x,n\n1,\x81\n", "cp1252", "line 2: the bytes 81 are no character of cp1252; --encoding names"),
+        (
+            "x,n\n1,a\n".encode("utf-16") + b"\x00\xd8\x20\x00",
+            None,
+            "line 3: the bytes 00 d8 are no character of utf-16",
+        ),
+        ("x,n\n1,a\n".encode("utf-16")[:-1], None, "line 2: the bytes 0a are no character of utf-16"),
+        (b"x,n\n1,a\n", "utf-16", "line 1: "),
+    ],
+)
+def test_bytes_that_do_not_decode_are_named(tmp_path, monkeypatch, content, encoding, message):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    for block in (3, 1 << 20):
+        monkeypatch.setattr("dyncrp.io.readers.source.BLOCK", block)
+        with pytest.raises(FileError, match=re.escape(f"{path}, {message}")) as error:
+            read(path, columns=("x",), encoding=encoding)
+        assert "--encoding" in str(error.value)
+
+
+def test_without_an_encoding_other_bytes_are_copied_and_hinted_at(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes("größe,n\n1,é\n".encode("latin-1"))
+    (chunk,) = read(path, columns=(b"gr\xf6\xdfe".decode("utf-8", "surrogateescape"),), keep=("n",))
+    assert chunk.kept["n"][0].encode("utf-8", "surrogateescape") == b"\xe9"
+    for options in ({"columns": ("größe",)}, {}):
+        with pytest.raises(FileError, match="it is not in UTF-8: --encoding names the encoding, such as latin-1"):
+            read(path, **options)
 
 
 def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):

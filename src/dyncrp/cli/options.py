@@ -71,6 +71,7 @@ class InputOptions:
     time_column: Annotated[str | None, _input(help="Numbers or ISO 8601 dates.", show_default="the row index")] = None
     delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default="a comma, or a tab in .tsv")] = None
     decimal: Annotated[str, _input(help="Decimal mark in CSV: a point, or a comma as in 0,5.")] = "."
+    encoding: Annotated[str | None, _input(help="Of text, such as latin-1.", show_default="UTF-8, or by mark")] = None
     header: Annotated[bool, _input(help="Whether CSV starts with column names; otherwise 0, 1, 2, …")] = True
     skip_bad: Annotated[bool, _input("--skip-bad", help="Skip rows with bad cells instead of stopping.")] = False
 
@@ -101,18 +102,30 @@ class InputOptions:
             refuse(f"--decimal must be . or , but is {self.decimal!r}")
         if self.decimal == delimiter:
             refuse(f"--decimal and --delimiter are both {delimiter!r}: use another --delimiter, such as ';'")
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         names = None if self.columns is None else _split_names(self.columns)
         kept = () if keep is None else None if keep == "all" else _split_names(keep)
         if names is not None and (not names or len(set(names)) < len(names) or self.time_column in names):
             refuse(f"--columns must name each feature once, and not the time column, got {self.columns}")
         if kept is not None and len(set(kept)) < len(kept):
             refuse(f"--keep must name each column once, got {keep}")
-        return Selection(names, self.time_column, kept, self.skip_bad, delimiter, self.header, self.decimal)
+        return Selection(
+            columns=names,
+            time_column=self.time_column,
+            keep=kept,
+            skip_bad=self.skip_bad,
+            delimiter=delimiter,
+            header=self.header,
+            decimal=self.decimal,
+            encoding=self.encoding,
+        )
 
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same."""
         named = {"--format": self.format, "--columns": self.columns, "--time-column": self.time_column}
         named |= {"--delimiter": self.delimiter, "--decimal": None if self.decimal == "." else self.decimal}
+        named |= {"--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return [self.input, *arguments, *["--no-header"] * (not self.header), *["--skip-bad"] * self.skip_bad]
 
@@ -193,3 +206,11 @@ def _split_names(text: str) -> tuple[str, ...]:
         return tuple(name.strip() for name in next(csv.reader([text]), []))
     except csv.Error:
         refuse(f"column names must be on one line, separated by commas, got {text!r}")
+
+
+def _is_encoding(name: str) -> bool:
+    """Tell whether Python knows an encoding of text by this name; it also has codecs that are none, such as hex."""
+    try:
+        return "".encode(name) is not None
+    except (LookupError, ValueError):
+        return False

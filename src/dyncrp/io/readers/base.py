@@ -16,6 +16,7 @@ from dyncrp.checks import LATEST_TIME, microseconds
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
+from dyncrp.io.readers.source import ENCODING_HINT
 
 MOST_COLUMNS_NAMED = 20  # in a message
 
@@ -28,7 +29,7 @@ class Selection:
 
     columns: the features, None for all but the time column. time_column: where the times are, if anywhere. keep: what
     to copy, None for all but the time column. skip_bad: whether to drop rows with bad cells. delimiter, header,
-    decimal: of CSV.
+    decimal: of CSV. encoding: of text, None for UTF-8, or UTF-16 with a byte-order mark.
     """
 
     columns: tuple[str, ...] | None = None
@@ -38,6 +39,7 @@ class Selection:
     delimiter: str = ","
     header: bool = True
     decimal: str = "."
+    encoding: str | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,8 @@ class Reader(ABC):
             if not counts[name]:
                 known = ", ".join(map(repr, names[:MOST_COLUMNS_NAMED]))
                 more = ", …" if len(names) > MOST_COLUMNS_NAMED else ""
-                raise self.error(f" has no column {name!r}; it has {known}{more}")
+                hint = "" if all(map(cells.is_text, names)) else f"; it is not in UTF-8: {ENCODING_HINT}"
+                raise self.error(f" has no column {name!r}; it has {known}{more}{hint}")
             if counts[name] > 1:
                 raise self.error(f" has {counts[name]} columns called {name!r}")
         if not self.columns:
@@ -220,6 +223,8 @@ class Reader(ABC):
 
     def _hint(self, cell: object, row: int) -> str:
         """Say what may be missing, if a cell in this row is no number."""
+        if isinstance(cell, str) and not cells.is_text(cell):
+            return f"; it is not in UTF-8: {ENCODING_HINT}"
         text = isinstance(cell, str) and bool(cell.strip()) and not np.isfinite(cells.as_numbers([cell])[0])
         unselected = row == 0 and self.selection.columns is None
         return "; --columns selects the columns to cluster" if text and unselected else ""

@@ -76,6 +76,11 @@ def is_number(cell: object) -> bool:
     return _number(cell) == _number(cell)
 
 
+def is_text(cell: str) -> bool:
+    """Tell whether a cell was decoded without bytes that are no UTF-8."""
+    return not any("\udc80" <= character <= "\udcff" for character in cell)
+
+
 def _number(cell: object) -> float:
     if isinstance(cell, (str, int, float)) and not isinstance(cell, bool):
         try:

@@ -15,7 +15,6 @@ from dyncrp.io.readers.source import Source
 LONGEST_LINE = 1 << 26  # bytes in a line, or in a cell of several lines
 TAIL = 4096  # bytes before a place that are compared when reading continues there
 BOM = b"\xef\xbb\xbf"
-UTF_16 = b"\xff\xfe", b"\xfe\xff"  # how it begins
 
 
 class Piece(NamedTuple):
@@ -34,14 +33,15 @@ class Piece(NamedTuple):
 class LinesReader(Reader):
     """Reads rows that are lines. ``quoted`` tells whether a cell in double quotes may hold line ends.
 
-    A place counts the bytes of the text. A compressed file is read again up to a place, as a pipe is.
+    A place counts the bytes of the text. A file that is compressed or in another encoding is read
+    again up to a place, as a pipe is.
     """
 
     quoted = False
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
-        self.source = Source(file, name, live=self.live)
+        self.source = Source(file, name, selection.encoding, live=self.live)
         self.seekable = self.seekable and self.source.plain
 
     def progress(self, place: Place) -> float | None:
@@ -82,8 +82,6 @@ class LinesReader(Reader):
         while True:
             block = self.source.read()
             data = rest + block
-            if offset == 0 and data.startswith(UTF_16):
-                raise self.error(" is in UTF-16, and must be in UTF-8: iconv -f UTF-16 -t UTF-8 converts it")
             end = self._end(data) if block else len(data)
             if end == 0:
                 if not block:
