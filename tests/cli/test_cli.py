@@ -170,7 +170,7 @@ def test_info_leaves_groups_out_where_they_take_long_or_are_unknown(tmp_path, mo
         (["run", "rooms.csv", "--delimiter", "::"], "--delimiter must be one character"),
         (["run", "rooms.csv", "--delimiter", ""], "--delimiter must be one character"),
         (["run", "rooms.csv", "--decimal", ";"], "--decimal must be . or ,"),
-        (["run", "rooms.csv", "--decimal", ","], "--decimal and --delimiter are both ','"),
+        (["run", "rooms.csv", "--decimal", ",", "--delimiter", ","], "--decimal and --delimiter are both ','"),
         (["run", "rooms.csv", "--columns", "x,x"], "--columns must name each feature once"),
         (["run", "rooms.csv", "--keep", "x,x"], "--keep must name each column once"),
         (["run", "rooms.csv", "--dynamics", "exponential(2h)"], "without a time column, durations count rows"),

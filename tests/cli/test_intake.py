@@ -46,3 +46,17 @@ def test_a_statement_in_latin_1(tmp_path):
     assert [line.split(",")[1] for line in written.splitlines()] == ["ort", "Köln", "Ulm"]
     for name in ("klingon", "hex", ""):
         assert "--encoding must name an encoding of text" in run(path, "--encoding", name, code=2)[1]
+
+
+def test_a_file_that_grows_is_read_as_it_was(tmp_path):
+    """Its first rows say less when there are few of them."""
+    path, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    resumable = ["-o", out, "--checkpoint", tmp_path / "state", "--resume"]
+    path.write_text("x;y\n12,5;1\n3,5;2\n")
+    assert "x: '12,5' is read as 12.5" in run(path, *resumable)[1]
+    with path.open("a") as file:
+        file.write("".join("12 500,0;1\n" for _ in range(9)))
+    assert "column 'x': '12 500,0' is not a number" in run(path, *resumable, code=1)[1]
+    path.write_text("x;y\n12,5;1\n3,5;2\n1.250,5;3\n")
+    run(path, *resumable)
+    assert len(out.read_text().splitlines()) == 4

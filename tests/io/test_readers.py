@@ -17,7 +17,8 @@ from pyarrow import parquet
 
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import READERS, Selection, open_reader
-from dyncrp.io.readers.csv import CsvReader
+from dyncrp.io.readers.csv import DELIMITER_NAMES, CsvReader
+from dyncrp.io.readers.formats import find_format
 
 ROWS = [["2024-01-01T00:00:00", 'a "b", c', 1.5, -2.0], ["2024-01-01T00:00:07", "x\ny", 1e-300, 3.0]]
 ROWS += [[f"2024-01-01T00:01:{i:02}", f"n{i}", i / 7, 1e300 * i] for i in range(30)]
@@ -521,25 +522,146 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"),
+    ("text", "chosen", "hint"),
     [
-        ("a;b\n1;2\n", "'1;2' is not a number; --delimiter sets the character between cells"),
+        ("a;b\n1;2\n", {"delimiter": ","}, "'1;2' is not a number; --delimiter sets the character between cells"),
         (
             "a;b\n1,5;2,5\n",
+            {"delimiter": ","},
             "3 cells, but the first line has 1; --delimiter sets the character between cells",
         ),
-        ("a,b\none,2\n", "'one' is not a number; --columns selects the columns to cluster"),
-        ("a,b\n1,2\none,2\n", "'one' is not a number"),
-        ('a,b\n1,"-0,614"\n', "'-0,614' is not a number; use --decimal , for decimal commas"),
+        ("a,b\none,2\n", {}, "'one' is not a number; --columns selects the columns to cluster"),
+        ("a,b\n1,2\none,2\n", {}, "'one' is not a number"),
+        ('a,b\n1,"-0,614"\n', {"decimal": "."}, "'-0,614' is not a number; use --decimal , for decimal commas"),
     ],
 )
-def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, hint):
+def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, chosen, hint):
     (tmp_path / "rows.csv").write_text(text)
     with (
-        open_reader(str(tmp_path / "rows.csv"), "csv", Selection(), 100) as reader,
+        open_reader(str(tmp_path / "rows.csv"), "csv", Selection(**chosen), 100) as reader,
         pytest.raises(FileError, match=re.escape(hint) + "$"),
     ):
         next(reader.chunks())
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("x\n1\n2\n", ","),
+        ("x,y\n1,2\n", ","),
+        ("x;y\n1;2\n", ";"),
+        ("x\ty\n1\t2\n", "\t"),
+        ("x|y\n1|2\n", "|"),
+        ("x;y\n1,5;2,5\n", ";"),
+        ('"x";"y"\n"1";"2"\n', ";"),
+        ("x, in m;y\n1,5;2\n", ";"),
+        ("name;alias,x\na;b,1\n", ","),
+        ("x;y", ";"),
+        ("\n\nx;y\n1;2;3\n", ";"),
+    ],
+)
+@pytest.mark.parametrize("most_rows", [1, 100])
+def test_the_delimiter_is_found(tmp_path, monkeypatch, text, delimiter, most_rows):
+    (tmp_path / "rows.csv").write_text(text)
+    with open_reader(str(tmp_path / "rows.csv"), "csv", Selection(), most_rows) as reader:
+        assert reader.delimiter == delimiter
+        assert reader.notes[:1] == ([] if delimiter == "," else [f"the delimiter is {DELIMITER_NAMES[delimiter]}"])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()), buffer_size=1)))
+    with open_reader("-", "csv", Selection(), most_rows) as reader:
+        assert reader.delimiter == delimiter
+
+
+def test_decimals_without_a_header_are_split_by_semicolons(tmp_path):
+    (tmp_path / "rows.csv").write_text("1,5;2,5;3,5\n4,5;5,5;6,5\n")
+    (chunk,) = read(tmp_path / "rows.csv", header=False)
+    assert chunk.X.tolist() == [[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]]
+
+
+NUMBERS = [
+    (["1.234,56 €", "-12,00 €", "5 €"], [1234.56, -12.0, 5.0], "'1.234,56 €' is read as 1234.56"),
+    (["$1,234.50", "-$3.25", "$-0.5"], [1234.5, -3.25, -0.5], "'$1,234.50' is read as 1234.5"),
+    (["12 %", "3%", "0"], [12.0, 3.0, 0.0], "'12 %' is read as 12"),
+    (["1\u202f234,5", "12 345,25"], [1234.5, 12345.25], "'12 345,25' is read as 12345.25"),
+    (["1'234.5", "1’000"], [1234.5, 1000.0], '"1\'234.5" is read as 1234.5'),
+    (["0,5", "−2,25"], [0.5, -2.25], "'−2,25' is read as -2.25"),
+    (["1,234,567", "5"], [1234567.0, 5.0], "'1,234,567' is read as 1234567"),
+    (["12,50", "n/a?", "3,00", "1.000,00"], [12.5, None, 3.0, 1000.0], "'1.000,00' is read as 1000"),
+]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize(("written", "numbers", "note"), NUMBERS)
+def test_numbers_as_people_write_them(tmp_path, monkeypatch, format, arrow, written, numbers, note):
+    if not arrow:
+        monkeypatch.setattr(CsvReader, "_arrow", lambda self, width: None)
+    path = tmp_path / "rows"
+    lines = [f"{cell};{i}" for i, cell in enumerate(written)]
+    if format == "jsonl":
+        lines = [json.dumps({"x": cell, "y": i}) for i, cell in enumerate(written)]
+    path.write_text("\n".join(["x;y"] * (format == "csv") + lines), encoding="utf-8")
+    for most_rows in (1, 100):
+        with open_reader(str(path), format, Selection(skip_bad=True, keep=("x",)), most_rows) as reader:
+            assert reader.notes[-1] == f"x: {note}"
+            chunks = list(reader.chunks())
+        X = np.concatenate([chunk.X for chunk in chunks])
+        assert X.tolist() == [[number, i] for i, number in enumerate(numbers) if number is not None]
+        kept = [cell for chunk in chunks for cell in chunk.kept["x"]]
+        assert kept == [cell for cell, number in zip(written, numbers, strict=True) if number is not None]
+
+
+@pytest.mark.parametrize(
+    ("cell", "point", "comma"), [("1,234", 1234.0, 1.234), ("1.234 €", 1.234, 1234.0), ("$12,500", 12500.0, 12.5)]
+)
+def test_a_number_that_may_be_two_is_refused(tmp_path, cell, point, comma):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"x;y\n{cell};1\n", encoding="utf-8")
+    message = f", column 'x': {cell!r} may be {point:.15g} or {comma:.15g}: --decimal . or --decimal , says which"
+    with pytest.raises(FileError, match=re.escape(message)):
+        read(path)
+    for decimal, number in ((".", point), (",", comma)):
+        assert read(path, decimal=decimal)[0].X.tolist() == [[number, 1.0]]
+    assert read(path, columns=("y",))[0].X.tolist() == [[1.0]]
+
+
+def test_decimal_commas_in_quotes(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('x,y\n"1,234",1\n2,2\n')
+    for decimal, number in ((".", 1234.0), (",", 1.234)):
+        assert np.concatenate([chunk.X for chunk in read(path, decimal=decimal)]).tolist() == [[number, 1], [2, 2]]
+    path.write_text("x,y\n1,2\n")
+    assert read(path, decimal=",")[0].X.tolist() == [[1, 2]]
+
+
+def test_an_address_or_two_currencies_are_no_number(tmp_path):
+    for cells in (["192.168.100.101", "192.168.100.102"], ["5 €", "5 $"], ["5 € 5", "€5€"], ["12/5", "1,23,4"]):
+        assert find_format(cells, None) is None
+
+
+def test_times_with_a_decimal_comma(tmp_path):
+    (tmp_path / "rows.csv").write_text("t;x\n0,5;1\n1,25;2\n")
+    assert read(tmp_path / "rows.csv", time_column="t")[0].times.tolist() == [0.5, 1.25]
+
+
+def test_a_pipe_of_plain_numbers_is_not_kept_waiting(monkeypatch):
+    """Only the first row is looked at, so that rows are labelled as they come."""
+
+    class Slow(io.RawIOBase):
+        def __init__(self):
+            self.lines = [b"x,y\n", b"1,2\n", b"3,4\n"]
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            assert self.lines, "nobody asked for more"
+            line = self.lines.pop(0)
+            buffer[: len(line)] = line
+            return len(line)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Slow())))
+    with open_reader("-", "csv", Selection(), 100) as reader:
+        assert next(reader.chunks()).X.tolist() == [[1.0, 2.0]]
 
 
 COMPRESS = {

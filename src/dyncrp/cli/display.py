@@ -66,6 +66,8 @@ class Display:
 
 
 def show_features(reader: Reader, quiet: bool) -> None:
-    """Say what is clustered if it was not selected: an index or an id may be among it."""
+    """Say what was found in the first rows, and what is clustered if it was not selected: an id may be among it."""
+    for note in reader.notes:
+        say(note, quiet=quiet)
     if reader.selection.columns is None:
         say(f"features: {join_names(reader.features)}", quiet=quiet)

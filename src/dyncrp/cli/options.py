@@ -69,8 +69,8 @@ class InputOptions:
     format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
     columns: Annotated[str | None, _input(help="Columns to cluster: x,y,z.", show_default="all but the times")] = None
     time_column: Annotated[str | None, _input(help="Numbers or ISO 8601 dates.", show_default="the row index")] = None
-    delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default="a comma, or a tab in .tsv")] = None
-    decimal: Annotated[str, _input(help="Decimal mark in CSV: a point, or a comma as in 0,5.")] = "."
+    delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default="by the first rows")] = None
+    decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default="by the first rows")] = None
     encoding: Annotated[str | None, _input(help="Of text, such as latin-1.", show_default="UTF-8, or by mark")] = None
     header: Annotated[bool, _input(help="Whether CSV starts with column names; otherwise 0, 1, 2, …")] = True
     skip_bad: Annotated[bool, _input("--skip-bad", help="Skip rows with bad cells instead of stopping.")] = False
@@ -94,13 +94,12 @@ class InputOptions:
         """Return which columns to read, and how. keep: names of those to copy, or "all"."""
         from dyncrp.io.readers import Selection, find_suffix
 
-        default = "\t" if find_suffix(self.input) == ".tsv" else ","
-        delimiter = default if self.delimiter is None else self.delimiter
-        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+        delimiter = "\t" if self.delimiter is None and find_suffix(self.input) == ".tsv" else self.delimiter
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
             refuse(f"--delimiter must be one character, not a quote or a line end, got {delimiter!r}")
-        if self.decimal not in (".", ","):
+        if self.decimal not in (None, ".", ","):
             refuse(f"--decimal must be . or , but is {self.decimal!r}")
-        if self.decimal == delimiter:
+        if self.decimal is not None and self.decimal == delimiter:
             refuse(f"--decimal and --delimiter are both {delimiter!r}: use another --delimiter, such as ';'")
         if self.encoding is not None and not _is_encoding(self.encoding):
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
@@ -124,8 +123,7 @@ class InputOptions:
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same."""
         named = {"--format": self.format, "--columns": self.columns, "--time-column": self.time_column}
-        named |= {"--delimiter": self.delimiter, "--decimal": None if self.decimal == "." else self.decimal}
-        named |= {"--encoding": self.encoding}
+        named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return [self.input, *arguments, *["--no-header"] * (not self.header), *["--skip-bad"] * self.skip_bad]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -65,6 +66,8 @@ def run_file(
         replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
         if join is None and replaces and not is_pipe(target.output):
             groups_file = writer.groups_file(target.output)  # of the output that is replaced: it goes, too
+        if before is not None and before.n_rows:
+            selection = replace(selection, findings=before.place["findings"])
         stop.waiting = source.input == "-"
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False
@@ -107,7 +110,7 @@ def _options_to_compare(
     values |= {"family": model_options.family, "dynamics": model_options.dynamics or [], "alpha": model_options.alpha}
     values |= {"memory": model_options.memory, "set": sorted(model_options.settings or [])}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"--" + name.replace("_", "-"): value for name, value in plain.items()}
+    return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name != "findings"}
 
 
 def _find_checkpoint(

@@ -16,9 +16,18 @@ from dyncrp.checks import LATEST_TIME, microseconds
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
+from dyncrp.io.readers.formats import (
+    AmbiguousError,
+    Format,
+    NumberFormat,
+    describe_format,
+    find_format,
+    restore_format,
+)
 from dyncrp.io.readers.source import ENCODING_HINT
 
 MOST_COLUMNS_NAMED = 20  # in a message
+MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE = 1000, 200_000  # what is looked at before anything is read
 
 Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
 
@@ -28,18 +37,21 @@ class Selection:
     """Which columns to read, by name, and how.
 
     columns: the features, None for all but the time column. time_column: where the times are, if anywhere. keep: what
-    to copy, None for all but the time column. skip_bad: whether to drop rows with bad cells. delimiter, header,
-    decimal: of CSV. encoding: of text, None for UTF-8, or UTF-16 with a byte-order mark.
+    to copy, None for all but the time column. skip_bad: whether to drop rows with bad cells. header: whether CSV has
+    one. delimiter, decimal: of CSV, None to find them from the first rows. encoding: of text, None for UTF-8, or UTF-16
+    with a byte-order mark. findings: what a reader of the same input found before, as its places say, so that an input
+    that has grown is read as it was.
     """
 
     columns: tuple[str, ...] | None = None
     time_column: str | None = None
     keep: tuple[str, ...] | None = ()
     skip_bad: bool = False
-    delimiter: str = ","
+    delimiter: str | None = None
     header: bool = True
-    decimal: str = "."
+    decimal: str | None = None
     encoding: str | None = None
+    findings: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,8 +104,11 @@ class Reader(ABC):
     at a place without the rows before it.
 
     ``columns`` are those that hold the features. One of lists, such as embeddings, holds several: e[0], e[1], …
+    ``formats`` says how numbers are written in columns where they are not plain, and ``notes`` are sentences about what
+    was found in the first rows. ``findings`` is the same as plain values.
 
-    A format resolves the selection with ``_resolve`` when it is made, and gives ``_rows``.
+    A format resolves the selection with ``_resolve`` when it is made, shows its first rows to ``_look``, and gives
+    ``_rows``.
     """
 
     columns: tuple[str, ...]
@@ -104,6 +119,9 @@ class Reader(ABC):
         self.file, self.name, self.selection, self.most_rows = file, name, selection, most_rows
         self.time_format: TimeFormat | None = None
         self.last: Any = None  # time
+        self.formats: dict[str, Format] = {}
+        self.notes: list[str] = []
+        self.findings: dict[str, Any] = {}
         # Standard input may be a file, but then it need not begin where we do.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
         self.live = not self.seekable
@@ -128,6 +146,7 @@ class Reader(ABC):
             chunk = self._chunk(rows, row)
             row += rows.n
             chunk.place.update(after | {"row": row, "times": self.time_format, "last": self.last})
+            chunk.place["findings"] = self.findings
             yield chunk
 
     def error(self, message: str) -> FileError:
@@ -170,6 +189,40 @@ class Reader(ABC):
         self.features = tuple(name if self.widths[name] is None else f"{name}[{at}]" for name, at in places)
         self._sources = [name for name, _ in places]  # the column of each feature
 
+    def _look(self, sample: Callable[[int], dict[str, list[Any]]]) -> None:
+        """Find out how numbers are written in the columns to cluster.
+
+        sample: returns the first cells of each column, from so many rows. A pipe is not kept waiting for rows if the
+        first one has plain numbers only.
+        """
+        before = self.selection.findings
+        if before is not None:
+            self.findings = before
+            self.formats = {name: restore_format(format) for name, format in before["formats"].items()}
+            return
+        plain = NumberFormat(self.selection.decimal or ".")
+        names = [name for name in self.columns if self.widths[name] is None]
+        counts = [1] * self.live + [max(1, min(MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
+        for n in counts:
+            first = sample(n)
+            found = {name: self._find_format(name, first[name]) for name in names}
+            if all(format == plain for format in found.values()):
+                break
+        time = self.selection.time_column
+        if time in first:
+            found[time] = self._find_format(time, first[time])
+        for name, format in found.items():
+            if format is not None and format != plain:
+                self.formats[name] = format
+                self.notes.append(f"{name}: {describe_format(format, first[name])}")
+        self.findings["formats"] = {name: vars(format) for name, format in self.formats.items()}
+
+    def _find_format(self, name: str, column: list[Any]) -> Format | None:
+        try:
+            return find_format([cell for cell in column if not cells.is_missing(cell)], self.selection.decimal)
+        except AmbiguousError as error:
+            raise self.error(f", column {name!r}: {error}") from None
+
     @property
     def _columns_read(self) -> tuple[str, ...]:
         """Every column that is read, once."""
@@ -182,7 +235,8 @@ class Reader(ABC):
         X = np.empty((rows.n, len(self.features)))
         at = 0
         for name, width in self.widths.items():
-            part = cells.as_vectors(rows.features[name], width)
+            column = rows.features[name]
+            part = cells.as_vectors(self.formats[name].read(column) if name in self.formats else column, width)
             X[:, at : at + part.shape[1]] = part
             at += part.shape[1]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -190,7 +244,8 @@ class Reader(ABC):
                 bad |= ~np.all(np.isfinite(X), axis=1)
         times = None
         if rows.times is not None:
-            times, untimely = self._times(rows.times, bad)
+            format = self.formats.get(str(self.selection.time_column))
+            times, untimely = self._times(rows.times if format is None else format.read(rows.times), bad)
             bad |= untimely
 
         def where(row: int) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Column = Any  # a list of cells, or an array of NumPy or Arrow
 LONGEST_QUOTE = 60  # characters of a cell in a message
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))  # what stands for nothing, in lower case
 
 
 class TimeFormat(StrEnum):
@@ -74,6 +75,11 @@ def as_vectors(column: Column, width: int | None) -> NDArray[np.float64]:
 def is_number(cell: object) -> bool:
     """Tell whether a cell holds a number, perhaps an infinite one."""
     return _number(cell) == _number(cell)
+
+
+def is_missing(cell: object) -> bool:
+    """Tell whether a cell is empty, or says that it is."""
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING) or cell != cell
 
 
 def is_text(cell: str) -> bool:

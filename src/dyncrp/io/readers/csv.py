@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from itertools import chain
+from contextlib import suppress
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,6 +16,7 @@ from dyncrp.io.readers.cells import is_number
 from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
 
 MOST_COLUMNS_FOR_ARROW = 1000  # each costs it some time
+DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar |"}
 DELIMITER_HINT = "; --delimiter sets the character between cells"
 
 
@@ -30,42 +32,83 @@ class CsvReader(LinesReader):
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
         csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST_LINE))  # or a cell of 128 KiB were too long for it
-        pieces = self._pieces()
-        piece = next(pieces, None)
-        while piece is not None and not piece.content.strip():
-            piece = next(pieces, None)
-        if piece is None:
+        self.pieces, self._held, self._n_held = self._pieces(), list[Piece](), 0
+        self._hold(2)
+        if not self._held:
             raise self.error(" is empty")
+        found = (selection.findings or {}).get("delimiter")
+        self.delimiter: str = selection.delimiter or found or self._find_delimiter()
+        piece = self._held[0]
         lines = io.StringIO(piece.text, newline="\n")
         line, header = next(self._read(lines, piece.line))
         if selection.header:
             names = [cell.strip() for cell in header]
-            if all(is_number(cell.replace(selection.decimal, ".")) for cell in names):
+            if all(is_number(cell.replace(selection.decimal or ".", ".")) for cell in names):
                 raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
             rest = lines.read().encode("utf-8", "surrogateescape")
-            piece = Piece(rest, piece.line + piece.content.count(b"\n") - rest.count(b"\n"), piece.place)
+            n_lines = piece.content.count(b"\n") - rest.count(b"\n")
+            self._held[0] = Piece(rest, piece.line + n_lines, piece.place)
+            self._n_held -= 1
         else:
             names = [str(at) for at in range(len(header))]
         self.width = len(names)
         self._resolve(names)
         places = {name: at for at, name in enumerate(names)}
         self._at = {name: places[name] for name in self._columns_read}
-        self._first = chain([piece], pieces)
+        self._look(self._sample)
+        self.findings["delimiter"] = self.delimiter
         self._fast: Any = self._arrow(len(names))
 
+    def _hold(self, n: int) -> None:
+        """Read pieces until they have n rows, if there are so many; blank ones in front are skipped."""
+        while self._n_held < n:
+            piece = next(self.pieces, None)
+            if piece is None:
+                return
+            if self._held or piece.content.strip():
+                self._held.append(piece)
+                with suppress(csv.Error):  # which is for whoever reads the cells
+                    rows = csv.reader(io.StringIO(piece.text, newline="\n"), delimiter="\x1f")
+                    self._n_held += sum(1 for row in islice(filter(None, rows), n))
+
+    def _sample(self, n: int) -> dict[str, list[Any]]:
+        """Return the first cells of the columns that are read, from n rows."""
+        self._hold(n)
+        rows = chain.from_iterable(
+            self._read(io.StringIO(piece.text, newline="\n"), piece.line) for piece in self._held
+        )
+        whole = [cells for _, cells in islice(rows, n) if len(cells) == self.width]
+        return {name: [cells[at] for cells in whole] for name, at in self._at.items()}
+
+    def _find_delimiter(self) -> str:
+        """Return what splits the first two rows into equally many cells, most of them numbers, or into the most."""
+        lines = list(chain.from_iterable(io.StringIO(piece.text, newline="\n") for piece in self._held))
+        scores = {}
+        for delimiter in DELIMITER_NAMES:
+            with suppress(csv.Error):
+                first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter, strict=True)), 2)
+                row = others[0] if others else first
+                n_numbers = sum(is_number(cell if delimiter == "," else cell.replace(",", ".")) for cell in row)
+                if len(first) > 1:
+                    scores[delimiter] = len(row) == len(first), n_numbers / len(row), len(row)
+        found = max(scores, key=scores.__getitem__, default=",")
+        if found != ",":
+            self.notes.append(f"the delimiter is {DELIMITER_NAMES[found]}")
+        return found
+
     def _beginning(self) -> Iterator[Piece]:
-        return (piece for piece in self._first if piece.content)
+        return (piece for piece in chain(self._held, self.pieces) if piece.content)
 
     def _parse(self, piece: Piece) -> Rows:
         rows = (self._fast and self._arrow_rows(piece)) or self._plain_rows(piece)
-        return rows if self.selection.decimal == "." else self._replace_commas(rows)
+        return self._replace_commas(rows) if self.selection.decimal == "," else rows
 
     def _replace_commas(self, rows: Rows) -> Rows:
         """Return the rows with a decimal point in place of each decimal comma; a point in the file is a fault."""
         broken = dict(rows.broken)
 
         def replace(name: str, column: Any) -> Any:
-            if not isinstance(column, list):  # of numbers
+            if not isinstance(column, list) or name in self.formats:  # of numbers
                 return column
             column = list(column)
             for i, cell in enumerate(column):
@@ -88,7 +131,7 @@ class CsvReader(LinesReader):
 
     def _read(self, lines: Iterator[str], line: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows that are not blank, and the line that each begins on."""
-        reader = csv.reader(lines, delimiter=self.selection.delimiter, strict=True)
+        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
         first = line
         try:
             for cells in reader:
@@ -116,9 +159,9 @@ class CsvReader(LinesReader):
 
     def _arrow(self, width: int) -> Any:
         """Return what Arrow reads a piece with, None without Arrow."""
-        if width > MOST_COLUMNS_FOR_ARROW:
+        if width > MOST_COLUMNS_FOR_ARROW or self.delimiter == self.selection.decimal:
             return None
-        if self.selection.decimal != "." and not set(self.columns).isdisjoint(self.kept):
+        if self.selection.decimal == "," and not set(self.columns).isdisjoint(self.kept):
             return None  # it would read them as text, and text with a decimal point
         try:
             import pyarrow as pa
@@ -126,16 +169,16 @@ class CsvReader(LinesReader):
         except ModuleNotFoundError:
             return None
         types = {str(self._at[name]): pa.float64() for name in self.columns}
-        types |= {str(self._at[name]): pa.string() for name in self.kept}
+        types |= {str(self._at[name]): pa.string() for name in (*self.kept, *self.formats)}
         names = [str(at) for at in range(width)]
         options = {
-            "parse_options": reader.ParseOptions(delimiter=self.selection.delimiter, quote_char=False),
+            "parse_options": reader.ParseOptions(delimiter=self.delimiter, quote_char=False),
             "convert_options": reader.ConvertOptions(
                 column_types=types,
                 include_columns=list(types),
                 null_values=[],
                 strings_can_be_null=False,
-                decimal_point=self.selection.decimal,
+                decimal_point=self.selection.decimal or ".",
             ),
         }
 
@@ -154,11 +197,14 @@ class CsvReader(LinesReader):
             return None
         try:
             cells = self._fast(piece.content)
-            features = {name: cells.column(str(self._at[name])).cast("double").to_numpy() for name in self.columns}
+            columns = {name: cells.column(str(at)) for name, at in self._at.items()}
+            numbers = {
+                name: columns[name].cast("double").to_numpy() for name in self.columns if name not in self.formats
+            }
         except ValueError:
             return None
-        if not all(np.all(np.isfinite(column)) for column in features.values()):
+        if not all(np.all(np.isfinite(column)) for column in numbers.values()):
             return None
-        kept = {name: cells.column(str(self._at[name])).to_pylist() for name in self.kept}
-        rows = self._rows_of(kept, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
-        return rows._replace(features=features)
+        texts = {name: columns[name].to_pylist() for name in {*self.kept, *self.formats}}
+        rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
+        return rows._replace(features={name: numbers.get(name, texts.get(name)) for name in self.columns})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, count, islice
 from typing import Any, BinaryIO
 
 from dyncrp.io.readers.base import Rows, Selection
@@ -35,10 +35,22 @@ class JsonLinesReader(LinesReader):
             raise self.error(f", line {line}: {fault}")
         lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
         self._resolve(list(first), lists.get)
-        self._first = chain(held, pieces)
+        self.pieces, self._held = pieces, held
+        self._look(self._sample)
+
+    def _sample(self, n: int) -> dict[str, list[Any]]:
+        """Return the first cells of the columns that are read, from n rows."""
+        rows: list[dict[str, Any]] = []
+        for at in count():
+            if at == len(self._held):
+                self._held += islice(self.pieces, 1)
+            if at == len(self._held) or len(rows) >= n:
+                break
+            rows += [row for _, row in islice(_read(self._held[at]), n - len(rows)) if isinstance(row, dict)]
+        return {name: [row.get(name) for row in rows] for name in self._columns_read}
 
     def _beginning(self) -> Iterator[Piece]:
-        return iter(self._first)
+        return chain(self._held, self.pieces)
 
     def _parse(self, piece: Piece) -> Rows:
         lines, broken = [], {}

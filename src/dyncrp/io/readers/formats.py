@@ -1,0 +1,166 @@
+"""How the numbers of a column are written, found from its first cells: 1.234,56 €, 12 %, 1 000, yes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dyncrp.io.readers import cells
+from dyncrp.io.readers.cells import Column
+
+UNIT = "[€$£¥₹₽₩%‰]|EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|kr|zł"
+SIGN = r"[+\-−]?"
+NUMBER = re.compile(
+    rf"(?P<sign>{SIGN})\s*(?P<before>{UNIT})?\s*(?P<inner>{SIGN})\s*"
+    rf"(?P<digits>(?:[0-9][0-9.,'’\s]*|[.,])?[0-9])(?P<power>e[+-]?[0-9]+)?\s*(?P<after>{UNIT})?",
+    re.IGNORECASE,
+)
+ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")  # of a computer: no number with thousands
+PAIRS = (("yes", "no"), ("true", "false"), ("y", "n"), ("t", "f"), ("on", "off"))
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """Numbers with a decimal mark, a mark between thousands (a space stands for any) and a unit, before or behind.
+
+    >>> NumberFormat(",", ".", "€").read(["1.234,56 €", "-€ 5", "n/a"])
+    [1234.56, -5.0, 'n/a']
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    unit: str = ""
+
+    def read(self, column: Column) -> list[Any]:
+        """Return the numbers in a column; what is none stays as it is."""
+        return [cell if (number := self.number(cell)) is None else number for cell in column]
+
+    def number(self, cell: object) -> float | None:
+        """Return the number in a cell, None if there is none."""
+        if not isinstance(cell, str):
+            return cell if cells.is_number(cell) else None  # type: ignore[return-value]
+        parts = _split(cell)
+        if parts is None or parts[2] not in ("", self.unit):
+            return None
+        negative, digits, _, power = parts
+        grouped = rf"[1-9][0-9]{{0,2}}(?:{re.escape(self.thousands)}[0-9]{{3}})+|" if self.thousands else ""
+        if not re.fullmatch(rf"(?:{grouped}[0-9]*)(?:{re.escape(self.decimal)}[0-9]+)?", digits):
+            return None
+        if self.thousands:
+            digits = digits.replace(self.thousands, "")
+        value = float(digits.replace(self.decimal, ".") + power)
+        return -value if negative else value
+
+
+@dataclass(frozen=True)
+class YesNo:
+    """Two words, one for 1 and one for 0; "true" and "false" are those of JSON, too.
+
+    >>> YesNo("true", "false").read(["True", "false", True, "?"])
+    [1.0, 0.0, 1.0, '?']
+    """
+
+    yes: str
+    no: str
+
+    def read(self, column: Column) -> list[Any]:
+        """Return 1 and 0 for the words in a column; what is neither stays as it is."""
+        values = {self.yes: 1.0, self.no: 0.0}
+        return [values.get(str(cell).strip().lower(), cell) for cell in column]
+
+
+Format = NumberFormat | YesNo
+MARKS = [(decimal, thousands) for decimal in ".," for thousands in ("", ",", ".", " ", "'") if decimal != thousands]
+
+
+def restore_format(values: dict[str, str]) -> Format:
+    """Return a format from its fields."""
+    return YesNo(**values) if "yes" in values else NumberFormat(**values)
+
+
+def describe_format(format: Format, column: Sequence[object]) -> str:
+    """Say how the cells of a column are read, by the longest that is a number.
+
+    >>> describe_format(NumberFormat(",", "."), ["5", "1.234,56"])
+    "'1.234,56' is read as 1234.56"
+    """
+    if isinstance(format, YesNo):
+        return f"{format.yes} is read as 1, {format.no} as 0"
+    longest = max((cell for cell in column if format.number(cell) is not None), key=lambda cell: len(str(cell)))
+    return f"{cells.quote(longest)} is read as {format.number(longest):.15g}"
+
+
+class AmbiguousError(ValueError):
+    """The numbers of a column may be read in two ways."""
+
+
+def find_format(column: Sequence[object], decimal: str | None) -> Format | None:
+    """Return how the cells of a column are written, none of which is missing; None if they are no numbers.
+
+    At least half of the cells must be numbers. decimal: the mark, if known. Numbers that are no more than digits and
+    this mark, or a point, have a ``NumberFormat`` of the mark alone.
+
+    >>> find_format(["12.5", "1,250.0"], None)
+    NumberFormat(decimal='.', thousands=',', unit='')
+    >>> find_format(["$1,250", "$980"], None)
+    Traceback (most recent call last):
+        ...
+    dyncrp.io.readers.formats.AmbiguousError: '$1,250' may be 1250 or 1.25: --decimal . or --decimal , says which
+    """
+    if not column:
+        return None
+    plain = NumberFormat(decimal or ".")
+    simple = [cell.replace(",", ".") if decimal == "," and isinstance(cell, str) else cell for cell in column]
+    n_plain = int(np.isfinite(cells.as_numbers(simple)).sum())
+    if n_plain == len(column):  # a point where commas are decimal is refused then, rather than taken for thousands
+        return plain
+    words = {str(cell).strip().lower() for cell in column}
+    for pair in PAIRS:
+        if words <= set(pair):
+            return YesNo(*pair)
+    found = _find_marks(column, decimal)
+    if found is not None and _count(found, column) > n_plain:
+        return found
+    return plain if 2 * n_plain >= len(column) else None
+
+
+def _find_marks(column: Sequence[object], decimal: str | None) -> NumberFormat | None:
+    """Return the marks and the unit by which most cells are numbers, at least half of them."""
+    texts = [cell.strip() for cell in column if isinstance(cell, str)]
+    parts = [split for cell in texts if (split := _split(cell))]
+    units = {unit for _, _, unit, _ in parts} - {""}
+    if 2 * len(parts) < len(column) or len(units) > 1 or all(map(ADDRESS.fullmatch, texts)):
+        return None
+    unit = min(units, default="")
+    choices = [NumberFormat(*marks, unit) for marks in MARKS if decimal in (None, marks[0])]
+    counts = [_count(choice, column) for choice in choices]
+    if 2 * max(counts) < len(column):
+        return None
+    best = [choice for choice, n in zip(choices, counts, strict=True) if n == max(counts)]
+    for cell in column:
+        first, *others = (choice.number(cell) for choice in best)
+        other = next((value for value in others if value != first), None)
+        if first is not None and other is not None:
+            readings = f"{cells.quote(cell)} may be {first:.15g} or {other:.15g}"
+            raise AmbiguousError(f"{readings}: --decimal . or --decimal , says which")
+    # Where only the decimal mark is seen, the other mark may still come between thousands.
+    seen = {choice.decimal for choice in best} == {best[0].decimal}
+    return best[1] if seen and len(best) > 1 and best[1].thousands in (",", ".") else best[0]
+
+
+def _count(format: NumberFormat, column: Sequence[object]) -> int:
+    return sum(format.number(cell) is not None for cell in column)
+
+
+def _split(cell: str) -> tuple[bool, str, str, str] | None:
+    """Return whether a number is negative, its digits with their marks, its unit and its power of ten."""
+    found = NUMBER.fullmatch(cell.strip())
+    if found is None or (found["before"] and found["after"]) or (found["sign"] and found["inner"]):
+        return None
+    negative = (found["sign"] or found["inner"]) in ("-", "−")
+    digits = re.sub(r"\s", " ", found["digits"]).replace("’", "'")
+    return negative, digits, found["before"] or found["after"] or "", found["power"] or ""
