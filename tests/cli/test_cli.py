@@ -209,7 +209,10 @@ def test_a_number_of_groups_is_checked_before_anything_is_done(rooms, monkeypatc
     [
         (["run", "none.csv"], "dyncrp: none.csv: No such file or directory"),
         (["run", "rooms.csv", "--columns", "z"], "dyncrp: rooms.csv has no column 'z'; it has 'when', 'x', 'y'"),
-        (["run", "rooms.csv"], "dyncrp: rooms.csv, line 2, column 'when': '2024-01-01T00:00:00' is not a number"),
+        (
+            ["run", "rooms.csv", "--columns", "when,x"],
+            "dyncrp: rooms.csv, line 2, column 'when': '2024-01-01T00:00:00' is not a number",
+        ),
         (["run", "rooms.csv", "--columns", "x", "--set", "variance=1,2"], "dyncrp: rooms.csv: variance has 2 entries"),
     ],
 )

@@ -57,6 +57,8 @@ def test_arguments_read_the_same_again():
     assert options.as_arguments() == (
         ["in.csv", "--columns", "x,y", "--time-column", "t", "--delimiter", ";", "--decimal", ",", "--no-header"]
     )
+    options = InputOptions("in.csv", exclude="id,x*", missing="?", encoding="latin-1")
+    assert options.as_arguments() == ["in.csv", "--exclude", "id,x*", "--missing", "?", "--encoding", "latin-1"]
     assert InputOptions("in.tsv", skip_bad=True).as_arguments() == ["in.tsv", "--skip-bad"]
 
 

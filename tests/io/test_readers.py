@@ -283,7 +283,7 @@ def test_without_an_encoding_other_bytes_are_copied_and_hinted_at(tmp_path):
     path.write_bytes("größe,n\n1,é\n".encode("latin-1"))
     (chunk,) = read(path, columns=(b"gr\xf6\xdfe".decode("utf-8", "surrogateescape"),), keep=("n",))
     assert chunk.kept["n"][0].encode("utf-8", "surrogateescape") == b"\xe9"
-    for options in ({"columns": ("größe",)}, {}):
+    for options in ({"columns": ("größe",)}, {"columns": ("n",)}):
         with pytest.raises(FileError, match="it is not in UTF-8: --encoding names the encoding, such as latin-1"):
             read(path, **options)
 
@@ -349,6 +349,8 @@ def test_npy_that_is_truncated(tmp_path, order):
 def test_parquet_columns_of_text_are_no_features(tmp_path):
     parquet.write_table(pa.table({"x": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(FileError, match="column 'x': it holds string, not numbers"):
+        read(tmp_path / "a.parquet", "parquet", columns=("x",))
+    with pytest.raises(FileError, match=r"has no columns to cluster: categories: x$"):
         read(tmp_path / "a.parquet", "parquet")
 
 
@@ -416,7 +418,7 @@ def test_a_list_that_is_not_like_the_first_is_named(tmp_path, format, bad, messa
 def test_parquet_lists_of_text_are_no_features(tmp_path):
     write_lists(tmp_path / "rows", "parquet", [["a"]], pa.list_(pa.string()))
     with pytest.raises(FileError, match="column 'e': it holds list<element: string>, not numbers"):
-        open_reader(str(tmp_path / "rows"), "parquet", Selection(), 100)
+        open_reader(str(tmp_path / "rows"), "parquet", Selection(columns=("e",)), 100)
 
 
 def test_reading_continues_only_after_the_same_rows(tmp_path):
@@ -524,15 +526,22 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
 @pytest.mark.parametrize(
     ("text", "chosen", "hint"),
     [
-        ("a;b\n1;2\n", {"delimiter": ","}, "'1;2' is not a number; --delimiter sets the character between cells"),
+        (
+            "a;b\n1;2\n",
+            {"delimiter": ",", "columns": ("a;b",)},
+            "'1;2' is not a number; --delimiter sets the character between cells",
+        ),
         (
             "a;b\n1,5;2,5\n",
-            {"delimiter": ","},
+            {"delimiter": ",", "columns": ("a;b",)},
             "3 cells, but the first line has 1; --delimiter sets the character between cells",
         ),
-        ("a,b\none,2\n", {}, "'one' is not a number; --columns selects the columns to cluster"),
         ("a,b\n1,2\none,2\n", {}, "'one' is not a number"),
-        ('a,b\n1,"-0,614"\n', {"decimal": "."}, "'-0,614' is not a number; use --decimal , for decimal commas"),
+        (
+            'a,b\n1,"-0,614"\n',
+            {"decimal": ".", "columns": ("a", "b")},
+            "'-0,614' is not a number; use --decimal , for decimal commas",
+        ),
     ],
 )
 def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, chosen, hint):
@@ -555,7 +564,7 @@ def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, chosen, hin
         ("x;y\n1,5;2,5\n", ";"),
         ('"x";"y"\n"1";"2"\n', ";"),
         ("x, in m;y\n1,5;2\n", ";"),
-        ("name;alias,x\na;b,1\n", ","),
+        ("name;alias,x\n1;b,1\n", ","),
         ("x;y", ";"),
         ("\n\nx;y\n1;2;3\n", ";"),
     ],
@@ -565,7 +574,8 @@ def test_the_delimiter_is_found(tmp_path, monkeypatch, text, delimiter, most_row
     (tmp_path / "rows.csv").write_text(text)
     with open_reader(str(tmp_path / "rows.csv"), "csv", Selection(), most_rows) as reader:
         assert reader.delimiter == delimiter
-        assert reader.notes[:1] == ([] if delimiter == "," else [f"the delimiter is {DELIMITER_NAMES[delimiter]}"])
+        said = [note for note in reader.notes if note.startswith("the delimiter")]
+        assert said == ([] if delimiter == "," else [f"the delimiter is {DELIMITER_NAMES[delimiter]}"])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()), buffer_size=1)))
     with open_reader("-", "csv", Selection(), most_rows) as reader:
         assert reader.delimiter == delimiter
@@ -662,6 +672,155 @@ def test_a_pipe_of_plain_numbers_is_not_kept_waiting(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Slow())))
     with open_reader("-", "csv", Selection(), 100) as reader:
         assert next(reader.chunks()).X.tolist() == [[1.0, 2.0]]
+
+
+CHOICES = [
+    (("a", "x2"), ["a", "x2"]),
+    (("x2", "a"), ["x2", "a"]),
+    (("x1-x3",), ["x1", "x2", "x3"]),
+    (("x*", "a"), ["x1", "x2", "x3", "x-y", "a"]),
+    (("x?",), ["x1", "x2", "x3"]),
+    (("x[13]",), ["x1", "x3"]),
+    (("#2", "#4-#5"), ["x1", "x3", "x-y"]),
+    (("x-y",), ["x-y"]),
+    (("x3-x-y", "x3"), ["x3", "x-y"]),
+    (("*",), ["a", "x1", "x2", "x3", "x-y"]),
+]
+
+
+@pytest.mark.parametrize(("wanted", "found"), CHOICES, ids=lambda value: ",".join(value))
+def test_columns_are_chosen_and_excluded(tmp_path, wanted, found):
+    (tmp_path / "rows.csv").write_text("a,x1,x2,x3,x-y,t\n1,2,3,4,5,6\n")
+    (chunk,) = read(tmp_path / "rows.csv", columns=wanted, time_column="t")
+    numbers = dict(zip(("a", "x1", "x2", "x3", "x-y"), range(1, 6), strict=True))
+    assert chunk.X.tolist() == [[numbers[name] for name in found]]
+    rest = [name for name in numbers if name not in found]
+    if rest:
+        (chunk,) = read(tmp_path / "rows.csv", exclude=wanted, time_column="t")
+        assert chunk.X.tolist() == [[numbers[name] for name in rest]]
+
+
+@pytest.mark.parametrize("wanted", ["z", "z*", "#0", "#7", "x3-x1", "x1-", "-", "x1-z"])
+def test_a_choice_that_fits_nothing_is_named(tmp_path, wanted):
+    (tmp_path / "rows.csv").write_text("a,x1,x2,x3,x-y,t\n1,2,3,4,5,6\n")
+    for options in ({"columns": (wanted,)}, {"columns": ("a",), "exclude": (wanted,)}):
+        with pytest.raises(FileError, match=re.escape(f" has no column {wanted!r}; it has 'a', 'x1', 'x2'")):
+            read(tmp_path / "rows.csv", **options)
+    with pytest.raises(FileError, match=r"has no columns to cluster$"):
+        read(tmp_path / "rows.csv", exclude=("*",))
+
+
+def test_columns_of_one_name_are_called_by_position(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y,x\n1,2,3\n")
+    with open_reader(str(path), "csv", Selection(), 10) as reader:
+        assert reader.features == ("#1", "y", "#3")
+    assert read(path, columns=("#3", "#2"))[0].X.tolist() == [[3.0, 2.0]]
+    with pytest.raises(FileError, match="has 2 columns called 'x': choose them by position, such as #1 and #3"):
+        read(path, columns=("x",))
+
+
+KINDS = """id,when,protocol,flag,bytes,up,outbound,share,note,host
+"""
+KINDS += "".join(
+    f"{i},2024-01-01T00:00:{i:02},{'tcp' if i % 3 else 'udp'},{i % 2},{i * i},"
+    f"{'yes' if i % 4 else 'No'},0,{3 * i}%,n{i},\n"
+    for i in range(30)
+)
+LINE_OF_KINDS = "numbers: 3; categories: protocol; yes/no: 1; left out: id (counts the rows), when (times), "
+LINE_OF_KINDS += "outbound (constant), note (every row differs), host (empty)"
+
+
+@pytest.mark.parametrize("most_rows", [1, 7, 1000])
+def test_what_columns_hold_is_found_and_said(tmp_path, monkeypatch, most_rows):
+    path = tmp_path / "rows.csv"
+    path.write_text(KINDS)
+    with open_reader(str(path), "csv", Selection(keep=None), most_rows) as reader:
+        assert reader.features == ("flag", "bytes", "up", "share")
+        assert reader.notes == [
+            LINE_OF_KINDS,
+            "categories are left out: the model takes numbers only",
+            "--time-column when takes it for the times",
+            "--columns chooses the columns, such as id, if it should be clustered",
+            "up: yes is read as 1, no as 0",
+            "share: '12%' is read as 12",
+        ]
+        chunks = list(reader.chunks())
+    X = np.concatenate([chunk.X for chunk in chunks])
+    assert X.tolist() == [[i % 2, i * i, i % 4 > 0, 3 * i] for i in range(30)]
+    assert [cell for chunk in chunks for cell in chunk.kept["protocol"]][:2] == ["udp", "tcp"]
+    for features in (("id",), ("outbound", "id")):  # what is chosen is never left out
+        with open_reader(str(path), "csv", Selection(features), most_rows) as reader:
+            assert reader.features == features
+            assert reader.notes == []
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(KINDS.encode()), buffer_size=1)))
+    with open_reader("-", "csv", Selection(), most_rows) as reader:
+        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in reader.chunks()]), X)
+
+
+def test_what_columns_of_json_and_parquet_hold(tmp_path):
+    rows = [{"x": i / 2, "ok": i % 2 == 0, "name": f"{i % 5}a", "e": [1, i]} for i in range(30)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    for format in ("jsonl", "parquet"):
+        with open_reader(str(tmp_path / f"rows.{format}"), format, Selection(), 100) as reader:
+            assert reader.features == ("x", "ok", "e[0]", "e[1]")
+            assert "categories: name" in reader.notes[0]
+            X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        assert X.tolist() == [[i / 2, i % 2 == 0, 1, i] for i in range(30)]
+
+
+def test_a_file_of_plain_numbers_is_taken_as_it_is(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,x,zero\n" + "".join(f"{i},{i % 7},0\n" for i in range(50)))
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        assert reader.features == ("id", "x", "zero")
+        assert reader.notes == ["id counts the rows: --exclude id leaves it out"]
+    path.write_text("id,x\n" + "".join(f"{i},{'NA' if i % 3 else i}\n" for i in range(50)))
+    with open_reader(str(path), "csv", Selection(skip_bad=True), 100) as reader:
+        assert reader.features == ("id", "x")
+        assert sum(len(chunk.X) for chunk in reader.chunks()) == 17
+
+
+MISSING_HINT = "; --skip-bad skips such rows, --exclude y leaves the column out"
+
+
+@pytest.mark.parametrize(
+    ("cell", "missing", "fault"),
+    [
+        ("", (), "the cell is empty"),
+        ("NA", (), "'NA' stands for a missing cell"),
+        ("n/a", (), "'n/a' stands for a missing cell"),
+        ("NaN", (), "'NaN' is not a finite number"),
+        ("null", (), "'null' stands for a missing cell"),
+        ("None", (), "'None' stands for a missing cell"),
+        ("-", (), "'-' stands for a missing cell"),
+        ("?", ("?", "unknown"), "'?' stands for a missing cell"),
+        ("-999", ("-999",), "stands for a missing cell"),
+        ("-999.0", ("-999",), "stands for a missing cell"),
+    ],
+)
+@pytest.mark.parametrize("chosen", [None, ("x", "y")])
+def test_a_missing_cell_is_a_bad_row_and_the_remedy_is_named(tmp_path, cell, missing, fault, chosen):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"x,y\n1,2\n3,{cell}\n5,6\n")
+    with pytest.raises(
+        FileError, match=re.escape("line 3, column 'y': ") + ".*" + re.escape(fault + MISSING_HINT) + "$"
+    ):
+        read(path, missing=missing, columns=chosen)
+    chunks = read(path, missing=missing, skip_bad=True)
+    assert [row for chunk in chunks for row in chunk.X.tolist()] == [[1, 2], [5, 6]]
+    assert chunks[0].bad[0].endswith(fault)
+    assert np.concatenate([chunk.X for chunk in read(path, exclude=("y",))]).tolist() == [[1], [3], [5]]
+
+
+def test_missing_numbers_of_every_format(tmp_path):
+    for format in ("npy", "parquet", "jsonl"):
+        path = write_rows(tmp_path, format)
+        chosen = selection(format, skip_bad=True, missing=("1.5", "0"))
+        with open_reader(str(path), format, chosen, 100) as reader:
+            X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        np.testing.assert_array_equal(X, [row[2:] for row in ROWS if 1.5 not in row and 0.0 not in row])
 
 
 COMPRESS = {

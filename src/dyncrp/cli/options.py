@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dyncrp.mixture import DynamicalMixture
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
+COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli or von_mises_fisher."
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
@@ -67,12 +68,14 @@ class InputOptions:
 
     input: Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
     format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
-    columns: Annotated[str | None, _input(help="Columns to cluster: x,y,z.", show_default="all but the times")] = None
+    columns: Annotated[str | None, _input(help=COLUMNS_HELP, show_default="all numbers but the times")] = None
+    exclude: Annotated[str | None, _input(help="Columns not to cluster, in the same way.")] = None
     time_column: Annotated[str | None, _input(help="Numbers or ISO 8601 dates.", show_default="the row index")] = None
     delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default="by the first rows")] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default="by the first rows")] = None
     encoding: Annotated[str | None, _input(help="Of text, such as latin-1.", show_default="UTF-8, or by mark")] = None
     header: Annotated[bool, _input(help="Whether CSV starts with column names; otherwise 0, 1, 2, …")] = True
+    missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
     skip_bad: Annotated[bool, _input("--skip-bad", help="Skip rows with bad cells instead of stopping.")] = False
 
     def resolve_format(self) -> str:
@@ -118,11 +121,14 @@ class InputOptions:
             header=self.header,
             decimal=self.decimal,
             encoding=self.encoding,
+            exclude=() if self.exclude is None else _split_names(self.exclude),
+            missing=() if self.missing is None else _split_names(self.missing),
         )
 
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same."""
-        named = {"--format": self.format, "--columns": self.columns, "--time-column": self.time_column}
+        named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
+        named |= {"--time-column": self.time_column, "--missing": self.missing}
         named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return [self.input, *arguments, *["--no-header"] * (not self.header), *["--skip-bad"] * self.skip_bad]

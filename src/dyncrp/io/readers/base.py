@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -16,6 +17,15 @@ from dyncrp.checks import LATEST_TIME, microseconds
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
+from dyncrp.io.readers.columns import (
+    CATEGORY,
+    COUNTER,
+    TIMES,
+    choose_columns,
+    describe_columns,
+    join_columns,
+    judge_column,
+)
 from dyncrp.io.readers.formats import (
     AmbiguousError,
     Format,
@@ -26,8 +36,12 @@ from dyncrp.io.readers.formats import (
 )
 from dyncrp.io.readers.source import ENCODING_HINT
 
-MOST_COLUMNS_NAMED = 20  # in a message
 MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE = 1000, 200_000  # what is looked at before anything is read
+NOTES = {
+    CATEGORY: "categories are left out: the model takes numbers only",
+    TIMES: "--time-column {} takes it for the times",
+    COUNTER: "--columns chooses the columns, such as {}, if it should be clustered",
+}
 
 Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
 
@@ -36,11 +50,12 @@ Place = dict[str, Any]  # where to continue reading: plain values, "row" among t
 class Selection:
     """Which columns to read, by name, and how.
 
-    columns: the features, None for all but the time column. time_column: where the times are, if anywhere. keep: what
-    to copy, None for all but the time column. skip_bad: whether to drop rows with bad cells. header: whether CSV has
-    one. delimiter, decimal: of CSV, None to find them from the first rows. encoding: of text, None for UTF-8, or UTF-16
-    with a byte-order mark. findings: what a reader of the same input found before, as its places say, so that an input
-    that has grown is read as it was.
+    columns: the features, as ``choose_columns`` takes them, None for all that hold numbers but the time column.
+    time_column: where the times are, if anywhere. keep: what to copy, None for all but the time column. skip_bad:
+    whether to drop rows with bad cells. header: whether CSV has one. delimiter, decimal: of CSV, None to find them from
+    the first rows. encoding: of text, None for UTF-8, or UTF-16 with a byte-order mark. exclude: what is no feature, as
+    in columns. missing: what stands for a missing cell, beside "NA" and the like. findings: what a reader of the same
+    input found before, as its places say, so that an input that has grown is read as it was.
     """
 
     columns: tuple[str, ...] | None = None
@@ -51,6 +66,8 @@ class Selection:
     header: bool = True
     decimal: str | None = None
     encoding: str | None = None
+    exclude: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     findings: dict[str, Any] | None = None
 
 
@@ -122,6 +139,7 @@ class Reader(ABC):
         self.formats: dict[str, Format] = {}
         self.notes: list[str] = []
         self.findings: dict[str, Any] = {}
+        self._missing_numbers = [float(text) for text in selection.missing if cells.is_number(text)]
         # Standard input may be a file, but then it need not begin where we do.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
         self.live = not self.seekable
@@ -170,27 +188,42 @@ class Reader(ABC):
         """
         wanted = self.selection
         rest = [name for name in names if name != wanted.time_column]
-        self.columns = tuple(rest) if wanted.columns is None else wanted.columns
+        try:
+            columns = rest if wanted.columns is None else choose_columns(names, wanted.columns)
+            left_out = {wanted.time_column, *choose_columns(names, wanted.exclude)}
+        except LookupError as error:
+            raise self._no_column(error.args[0], names) from None
         kept = rest if wanted.keep is None else [name for name in wanted.keep if name != wanted.time_column]
         self.kept = (() if wanted.time_column is None else (wanted.time_column,)) + tuple(kept)
+        self.columns = tuple(name for name in columns if name not in left_out)
         counts = Counter(names)
         for name in self._columns_read:
             if not counts[name]:
-                known = ", ".join(map(repr, names[:MOST_COLUMNS_NAMED]))
-                more = ", …" if len(names) > MOST_COLUMNS_NAMED else ""
-                hint = "" if all(map(cells.is_text, names)) else f"; it is not in UTF-8: {ENCODING_HINT}"
-                raise self.error(f" has no column {name!r}; it has {known}{more}{hint}")
+                raise self._no_column(name, names)
             if counts[name] > 1:
                 raise self.error(f" has {counts[name]} columns called {name!r}")
-        if not self.columns:
-            raise self.error(" has no columns to cluster")
-        self.widths = {name: width(name) for name in self.columns}
+        self._width = width
+        self._set_columns(self.columns)
+
+    def _no_column(self, name: str, names: Sequence[str]) -> FileError:
+        """Return the error for a column that there is not."""
+        hint = "" if all(map(cells.is_text, names)) else f"; it is not in UTF-8: {ENCODING_HINT}"
+        return self.error(f" has no column {name!r}; it has {join_columns(list(map(repr, names)))}{hint}")
+
+    def _set_columns(self, columns: Sequence[str], why: str = "") -> None:
+        """Take these columns for the features. why: says why there may be none."""
+        if not columns:
+            raise self.error(f" has no columns to cluster{why}")
+        self.columns = tuple(columns)
+        self.widths = {name: self._width(name) for name in self.columns}
         places = [(name, at) for name in self.columns for at in range(self.widths[name] or 1)]
         self.features = tuple(name if self.widths[name] is None else f"{name}[{at}]" for name, at in places)
         self._sources = [name for name, _ in places]  # the column of each feature
 
     def _look(self, sample: Callable[[int], dict[str, list[Any]]]) -> None:
-        """Find out how numbers are written in the columns to cluster.
+        """Find out how numbers are written in the columns to cluster, and which hold numbers if none were chosen.
+
+        A file of plain numbers is taken as it is: none of its columns are left out.
 
         sample: returns the first cells of each column, from so many rows. A pipe is not kept waiting for rows if the
         first one has plain numbers only.
@@ -199,27 +232,54 @@ class Reader(ABC):
         if before is not None:
             self.findings = before
             self.formats = {name: restore_format(format) for name, format in before["formats"].items()}
+            self._set_columns(before.get("columns", self.columns))
             return
         plain = NumberFormat(self.selection.decimal or ".")
         names = [name for name in self.columns if self.widths[name] is None]
         counts = [1] * self.live + [max(1, min(MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
         for n in counts:
-            first = sample(n)
+            first = {name: [cell for cell in cells if not self._is_missing(cell)] for name, cells in sample(n).items()}
             found = {name: self._find_format(name, first[name]) for name in names}
             if all(format == plain for format in found.values()):
                 break
+        if not any(first.values()):  # there is nothing to look at
+            found = {}
+        if self.selection.columns is None:
+            self._leave_out(found, {name: judge_column(format, first[name]) for name, format in found.items()})
         time = self.selection.time_column
         if time in first:
             found[time] = self._find_format(time, first[time])
         for name, format in found.items():
-            if format is not None and format != plain:
+            if format is not None and format != plain and name in (*self.columns, time):
                 self.formats[name] = format
                 self.notes.append(f"{name}: {describe_format(format, first[name])}")
         self.findings["formats"] = {name: vars(format) for name, format in self.formats.items()}
 
+    def _leave_out(self, found: dict[str, Format | None], reasons: dict[str, str | None]) -> None:
+        """Leave out columns for which there is a reason, unless all hold plain numbers, and say so."""
+        plain = NumberFormat(self.selection.decimal or ".")
+        counters = [name for name, reason in reasons.items() if reason == COUNTER]
+        if all(format == plain for format in found.values()):
+            if counters:
+                self.notes.append(f"{counters[0]} counts the rows: --exclude {shlex.quote(counters[0])} leaves it out")
+            return
+        line = describe_columns(found, reasons)
+        self._set_columns([name for name in self.columns if reasons.get(name) is None], f": {line}")
+        self.findings["columns"] = list(self.columns)
+        self.notes.append(line)
+        for reason, note in NOTES.items():
+            names = [name for name, found in reasons.items() if found == reason]
+            if names:
+                self.notes.append(note.format(shlex.quote(names[0])))
+
+    def _is_missing(self, cell: object) -> bool:
+        if cells.is_missing(cell) or (isinstance(cell, str) and cell.strip() in self.selection.missing):
+            return True
+        return bool(self._missing_numbers) and cells.as_numbers([cell])[0] in self._missing_numbers
+
     def _find_format(self, name: str, column: list[Any]) -> Format | None:
         try:
-            return find_format([cell for cell in column if not cells.is_missing(cell)], self.selection.decimal)
+            return find_format(column, self.selection.decimal)
         except AmbiguousError as error:
             raise self.error(f", column {name!r}: {error}") from None
 
@@ -239,6 +299,8 @@ class Reader(ABC):
             part = cells.as_vectors(self.formats[name].read(column) if name in self.formats else column, width)
             X[:, at : at + part.shape[1]] = part
             at += part.shape[1]
+        if self._missing_numbers:
+            X[np.isin(X, self._missing_numbers)] = np.nan
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(np.sum(X)):
                 bad |= ~np.all(np.isfinite(X), axis=1)
@@ -271,18 +333,21 @@ class Reader(ABC):
             name = self._sources[bad[0]]
             cell = rows.features[name][i]
             fault = cells.describe_fault(cell, self.widths[name])
-            return f"{where}, column {name!r}: {fault}{self._hint(cell, first + i)}"
+            if self.widths[name] is None and (
+                self._is_missing(cell) or cells.as_numbers([cell])[0] in self._missing_numbers
+            ):
+                fault = f"{cells.quote(cell)} stands for a missing cell" if cells.is_word(cell) else fault
+                remedy = f"; --skip-bad skips such rows, --exclude {shlex.quote(name)} leaves the column out"
+                return f"{where}, column {name!r}: {fault}{'' if self.selection.skip_bad else remedy}"
+            return f"{where}, column {name!r}: {fault}{self._hint(cell)}"
         wanted = self.time_format.description if self.time_format else "numbers or ISO 8601 dates"
         cell = "" if rows.times is None else cells.quote(rows.times[i])
         return f"{where}, column {self.selection.time_column!r}: {cell} is not a time; the times are {wanted}"
 
-    def _hint(self, cell: object, row: int) -> str:
-        """Say what may be missing, if a cell in this row is no number."""
-        if isinstance(cell, str) and not cells.is_text(cell):
-            return f"; it is not in UTF-8: {ENCODING_HINT}"
-        text = isinstance(cell, str) and bool(cell.strip()) and not np.isfinite(cells.as_numbers([cell])[0])
-        unselected = row == 0 and self.selection.columns is None
-        return "; --columns selects the columns to cluster" if text and unselected else ""
+    def _hint(self, cell: object) -> str:
+        """Say which option may be missing, if a cell is no number."""
+        unknown = isinstance(cell, str) and not cells.is_text(cell)
+        return f"; it is not in UTF-8: {ENCODING_HINT}" if unknown else ""
 
     def _times(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return a column as times (n,), and which of them are bad. The first time decides the format."""

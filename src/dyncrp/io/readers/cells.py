@@ -82,6 +82,11 @@ def is_missing(cell: object) -> bool:
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING) or cell != cell
 
 
+def is_word(cell: object) -> bool:
+    """Tell whether a cell holds something, and not NaN."""
+    return cell is not None and cell == cell and str(cell).strip().lower() not in ("", "nan")
+
+
 def is_text(cell: str) -> bool:
     """Tell whether a cell was decoded without bytes that are no UTF-8."""
     return not any("\udc80" <= character <= "\udcff" for character in cell)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Rows, Selection
 from dyncrp.io.readers.cells import is_number
+from dyncrp.io.readers.columns import name_repeated
 from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
 
 MOST_COLUMNS_FOR_ARROW = 1000  # each costs it some time
@@ -32,6 +35,7 @@ class CsvReader(LinesReader):
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
         csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST_LINE))  # or a cell of 128 KiB were too long for it
+        self._counts = Counter[str]()  # of names in the header
         self.pieces, self._held, self._n_held = self._pieces(), list[Piece](), 0
         self._hold(2)
         if not self._held:
@@ -42,8 +46,9 @@ class CsvReader(LinesReader):
         lines = io.StringIO(piece.text, newline="\n")
         line, header = next(self._read(lines, piece.line))
         if selection.header:
-            names = [cell.strip() for cell in header]
-            if all(is_number(cell.replace(selection.decimal or ".", ".")) for cell in names):
+            given = [cell.strip() for cell in header]
+            self._counts, names = Counter(given), name_repeated(given)
+            if all(is_number(cell.replace(selection.decimal or ".", ".")) for cell in given):
                 raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
             rest = lines.read().encode("utf-8", "surrogateescape")
             n_lines = piece.content.count(b"\n") - rest.count(b"\n")
@@ -56,6 +61,7 @@ class CsvReader(LinesReader):
         places = {name: at for at, name in enumerate(names)}
         self._at = {name: places[name] for name in self._columns_read}
         self._look(self._sample)
+        self._at = {name: places[name] for name in self._columns_read}
         self.findings["delimiter"] = self.delimiter
         self._fast: Any = self._arrow(len(names))
 
@@ -122,12 +128,19 @@ class CsvReader(LinesReader):
         times = None if rows.times is None else replace(str(self.selection.time_column), rows.times)
         return rows._replace(features=features, times=times, broken=broken)
 
-    def _hint(self, cell: object, row: int) -> str:
+    def _no_column(self, name: str, names: Sequence[str]) -> FileError:
+        n = self._counts[name]
+        if n > 1:
+            places = " and ".join(at for at in names if at.startswith("#"))
+            return self.error(f" has {n} columns called {name!r}: choose them by position, such as {places}")
+        return super()._no_column(name, names)
+
+    def _hint(self, cell: object) -> str:
         if isinstance(cell, str) and "," in cell and is_number(cell.replace(",", ".")):
             return "; use --decimal , for decimal commas"
         if isinstance(cell, str) and self.width == 1 and not set(";|\t,").isdisjoint(cell):
             return DELIMITER_HINT
-        return super()._hint(cell, row)
+        return super()._hint(cell)
 
     def _read(self, lines: Iterator[str], line: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows that are not blank, and the line that each begins on."""

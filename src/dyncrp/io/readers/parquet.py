@@ -9,6 +9,8 @@ from typing import Any, BinaryIO
 
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Place, Reader, Rows, Selection
+from dyncrp.io.readers.columns import CATEGORY, TIMES
+from dyncrp.io.readers.formats import Format, NumberFormat
 from dyncrp.io.readers.source import BLOCK
 
 
@@ -19,18 +21,30 @@ class ParquetReader(Reader):
         super().__init__(file, name, selection, most_rows)
         self.parquet = self._open()
         schema = self.parquet.schema_arrow
-        self._resolve(schema.names, self._width)
-        self.types = {column: _value_type(schema.field(column).type) for column in self._columns_read}
+        self._resolve(schema.names, self._list_width)
+        types = {column: _value_type(schema.field(column).type) for column in self._columns_read}
+        reasons = {column: self._judge(types[column]) for column in self.columns}
+        if selection.columns is None and any(reasons.values()):
+            found: dict[str, Format | None] = {
+                column: None if reason else NumberFormat() for column, reason in reasons.items()
+            }
+            self._leave_out(found, reasons)
+        for column in self.columns:
+            if reasons[column]:
+                raise self.error(f", column {column!r}: it holds {types[column]}, not numbers")
+        self.types = {column: types[column] for column in self._columns_read}
+
+    def _judge(self, kind: Any) -> str | None:
+        """Return why a column of a type is no feature, None if it holds numbers."""
         from pyarrow import types
 
-        for column in self.columns:
-            kind = self.types[column]
-            if self.widths[column] is not None:
-                kind = kind.value_type
-            if not (
-                types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
-            ):
-                raise self.error(f", column {column!r}: it holds {self.types[column]}, not numbers")
+        if types.is_timestamp(kind) or types.is_date(kind):
+            return TIMES
+        if types.is_string(kind) or types.is_large_string(kind):
+            return CATEGORY
+        inner = kind.value_type if hasattr(kind, "value_field") and hasattr(kind, "value_type") else kind
+        numeric = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
+        return None if any(test(inner) for test in numeric) else f"it holds {kind}"
 
     def _open(self) -> Any:
         try:
@@ -47,7 +61,7 @@ class ParquetReader(Reader):
         except Exception as error:  # damaged bytes make the reader raise almost anything
             raise self._read_error(error) from error
 
-    def _width(self, name: str) -> int | None:
+    def _list_width(self, name: str) -> int | None:
         """Return how long the lists of a column are, by its type or by the first of them."""
         kind = _value_type(self.parquet.schema_arrow.field(name).type)
         if not hasattr(kind, "value_type") or not hasattr(kind, "value_field"):
