@@ -60,3 +60,122 @@ def test_a_file_that_grows_is_read_as_it_was(tmp_path):
     path.write_text("x;y\n12,5;1\n3,5;2\n1.250,5;3\n")
     run(path, *resumable)
     assert len(out.read_text().splitlines()) == 4
+
+
+# Files as people write them, each with what is said about it and the numbers that are clustered.
+STATEMENT = """\ufeffBuchungstag;Empfänger;Betrag;Währung;Saldo
+02.01.2025;"Müller; Söhne";-1.234,56 €;EUR;10.000,00
+03.01.2025;Miete;-850,00 €;EUR;9.150,00
+14.01.2025;Gehalt;3.200,00 €;EUR;12.350,00
+"""
+SENSORS = """timestamp\tsensor_temp\tsensor_hum\tdoor\tstatus
+12/30/2025 23:59:58\t21.5\t40%\toff\tok
+12/30/2025 23:59:59\t21.7\t41%\ton\tok
+12/31/2025 00:00:00\t21.6\t40%\toff\tfault
+"""
+WEB_LOG = """ip|time|method|status|bytes|ms
+192.168.100.101|16/Nov/2026:10:00:00 +0000|GET|200|1043|12.5
+192.168.100.102|16/Nov/2026:10:00:01 +0000|POST|404|512|3.25
+192.168.100.101|16/Nov/2026:10:00:01 +0000|GET|200|2048|7
+"""
+SURVEY = """Name,Age,Consent,"Income, yearly",Q1,Q1
+Ann,34,Yes,"$41,250.00",5,4
+Bob,51,No,"$38,000.50",3,2
+Eve,29,Yes,"$1,250.00",1,5
+"""
+CLINIC = """patient,sex,bp_sys,bp_dia,chol,smoker
+P001,f,120,80,-999,n
+P002,m,140,95,212,y
+P003,f,118,76,N/A,n
+P004,m,131,85,190,y
+"""
+SHOP = """order_id,sku,qty,price,discount,paid
+1001,A-1,2,"1,299.99 USD",5%,true
+1002,B-7,10,12.50 USD,0%,false
+1003,A-1,1,"1,299.99 USD",12.5%,true
+"""
+FILES = {
+    "statement": (
+        STATEMENT.encode("utf-16"),
+        ["--time-column", "Buchungstag"],
+        "numbers: 2; categories: Empfänger, Währung",
+        "Betrag: '-1.234,56 €' is read as -1234.56",
+        "Betrag, Saldo",
+    ),
+    "sensors": (
+        SENSORS,
+        ["--columns", "sensor_*,door", "--time-column", "timestamp"],
+        "the delimiter is a tab",
+        "timestamp: '12/30/2025 23:59:58' is read as 2025-12-30T23:59:58",
+        None,
+    ),
+    "web log": (
+        WEB_LOG,
+        ["--time-column", "time"],
+        "numbers: 3; categories: ip, method",
+        "time: '16/Nov/2026:10:00:00 +0000' is read as 2026-11-16T10:00:00",
+        "status, bytes, ms",
+    ),
+    "survey": (
+        SURVEY,
+        [],
+        "numbers: 4; categories: Name; yes/no: 1",
+        "Income, yearly: '$41,250.00' is read as 41250",
+        "Age, Consent, Income, yearly, #5, #6",
+    ),
+    "clinic": (
+        CLINIC,
+        ["--missing", "-999", "--skip-bad"],
+        "numbers: 3; categories: patient, sex; yes/no: 1",
+        "2 bad rows skipped: line 2, column 'chol': '-999' stands for a missing cell; line 4, column 'chol': 'N/A'",
+        "bp_sys, bp_dia, chol, smoker",
+    ),
+    "shop": (
+        SHOP,
+        ["--exclude", "order_id"],
+        "numbers: 3; categories: sku; yes/no: 1",
+        "price: '1,299.99 USD' is read as 1299.99",
+        "qty, price, discount, paid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("packed", [True, False])
+def test_an_ordinary_file_works_the_first_time(tmp_path, name, packed):
+    text, options, line, note, features = FILES[name]
+    content = text if isinstance(text, bytes) else text.encode()
+    path = tmp_path / ("rows.csv.gz" if packed else "rows.csv")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    written, said = run(path, *options)
+    assert f"dyncrp: {line}" in said
+    assert note in said
+    assert features is None or f"dyncrp: features: {features}\n" in said
+    n_rows = len(content.splitlines()) - 1 if name != "statement" else 3
+    assert len(written.splitlines()) - 1 == n_rows - 2 * (name == "clinic")
+    assert run(path, *options, "--quiet")[1] == ""
+
+
+def test_a_run_of_mixed_columns_is_resumed_as_it_began(tmp_path):
+    lines = [f"{i % 3 * 9},{'yes' if i % 2 else 'no'},{'ab'[i % 2]},0\n" for i in range(60)]
+    path, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    resumable = ["-o", out, "--checkpoint", tmp_path / "state", "--resume"]
+    path.write_text("x,open,kind,zero\n" + "".join(lines[:15]))  # too few to tell that a column is constant
+    run(path, *resumable)
+    path.write_text("x,open,kind,zero\n" + "".join(lines))
+    run(path, *resumable)
+    assert out.read_text() == run(path, "--columns", "x,open,zero")[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--time-format", "%Y"], "--time-format needs --time-column, got '%Y'"),
+        (["--time-column", "t", "--time-format", "%Q"], "--time-format must be as of strptime, or s, ms, us or ns"),
+        (["--time-column", "t", "--time-format", "min"], "--time-format must be as of strptime"),
+        (["--decimal", "x"], "--decimal must be . or , but is 'x'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(tmp_path, options, message):
+    (tmp_path / "rows.csv").write_text("t,x\n1,2\n")
+    assert message in run(tmp_path / "rows.csv", *options, code=2)[1]

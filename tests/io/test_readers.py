@@ -823,6 +823,81 @@ def test_missing_numbers_of_every_format(tmp_path):
         np.testing.assert_array_equal(X, [row[2:] for row in ROWS if 1.5 not in row and 0.0 not in row])
 
 
+DATES = [
+    ("31/12/2025 14:05", "2025-12-31T14:05:00", "%d/%m/%Y %H:%M"),
+    ("12/31/2025", "2025-12-31", "%m/%d/%Y"),
+    ("31.12.2025", "2025-12-31", "%d.%m.%Y"),
+    ("03.04.25 09:30:15", "2025-04-03T09:30:15", "%d.%m.%y %H:%M:%S"),
+    ("Nov 16 2026 10:00:00", "2026-11-16T10:00:00", "%b %d %Y %H:%M:%S"),
+    ("November 16, 2026", "2026-11-16", "%B %d, %Y"),
+    ("12/31/2025 02:05 PM", "2025-12-31T14:05:00", "%m/%d/%Y %I:%M %p"),
+    ("31-Dec-2025 14:05", "2025-12-31T14:05:00", "%d-%b-%Y %H:%M"),
+    ("2025/12/31 14:05:06.25", "2025-12-31T14:05:06.25", "%Y/%m/%d %H:%M:%S.%f"),
+    ("16/Nov/2026:10:00:00 +0200", "2026-11-16T08:00:00", "%d/%b/%Y:%H:%M:%S %z"),
+]
+
+
+@pytest.mark.parametrize(("written", "date", "pattern"), DATES, ids=[date[0] for date in DATES])
+def test_dates_as_people_write_them(tmp_path, monkeypatch, written, date, pattern):
+    path = tmp_path / "rows.csv"
+    content = f't;x\n"{written}";1\n"{written}";2\n'
+    path.write_text(content)
+    with open_reader(str(path), "csv", Selection(time_column="t"), 1) as reader:
+        assert reader.notes[-1] == f"t: {written!r} is read as {np.datetime64(date, 's')}"
+        chunks = list(reader.chunks())
+        assert [chunk.times[0] for chunk in chunks] == [np.datetime64(date, "us")] * 2
+        assert chunks[0].kept["t"] == [written]
+        (rest,) = reader.chunks(dict(chunks[0].place))
+        assert rest.times[0] == np.datetime64(date, "us")
+    (chunk,) = read(path, time_column="t", time_format=pattern)
+    assert chunk.times.tolist() == [np.datetime64(date, "us").item()] * 2
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content.encode()), buffer_size=1)))
+    with open_reader("-", "csv", Selection(time_column="t"), 9) as reader:
+        assert next(reader.chunks()).times[0] == np.datetime64(date, "us")
+    with path.open("a") as file:
+        file.write("later;3\n")
+    message = f"line 4, column 't': 'later' is not a time; the times are dates as {pattern}"
+    with pytest.raises(FileError, match=re.escape(message)):
+        read(path, time_column="t")
+
+
+def test_a_day_that_may_be_a_month_is_refused_unless_another_row_tells(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("t,x\n03/04/2025 10:00,1\n05/04/2025 11:00,2\n")
+    message = (
+        ", column 't': '03/04/2025 10:00' may be 2025-04-03 or 2025-03-04: "
+        "--time-format '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M' says which"
+    )
+    with pytest.raises(FileError, match=re.escape(message)):
+        read(path, time_column="t")
+    (chunk,) = read(path, time_column="t", time_format="%m/%d/%Y %H:%M")
+    assert chunk.times[0] == np.datetime64("2025-03-04T10:00")
+    with path.open("a") as file:
+        file.write("13/04/2025 09:00,3\n")
+    assert read(path, time_column="t")[0].times[0] == np.datetime64("2025-04-03T10:00")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_time_since_1970_is_numbers_unless_it_is_named(tmp_path, unit):
+    moment = np.datetime64("2025-11-16T10:00:00.000000", unit)
+    path = tmp_path / "rows.csv"
+    path.write_text(f"t,x\n{moment.astype(np.int64)},1\n")
+    with open_reader(str(path), "csv", Selection(time_column="t"), 9) as reader:
+        assert f"--time-format {unit} takes them for dates" in reader.notes[0]
+        assert next(reader.chunks()).times.tolist() == [float(moment.astype(np.int64))]
+    array = np.array([[moment.astype(np.int64), 1]])
+    np.save(tmp_path / "rows.npy", array)
+    parquet.write_table(pa.table({"t": array[:, 0], "x": array[:, 1]}), tmp_path / "rows.parquet")
+    for format in ("csv", "npy", "parquet"):
+        name = "0" if format == "npy" else "t"
+        chunk = read(tmp_path / f"rows.{format}", format, time_column=name, time_format=unit)[0]
+        assert chunk.times.dtype == "M8[us]"
+        assert abs(chunk.times[0] - moment) <= np.timedelta64(1, "ms")  # Parquet and npy pass through float64
+    path.write_text("t,x\n9e30,1\n")
+    with pytest.raises(FileError, match=r"'9e30' is not a time; the times are .*seconds since 1970"):
+        read(path, time_column="t", time_format=unit)
+
+
 COMPRESS = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
+TIME_HELP = "How dates are written, as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli or von_mises_fisher."
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
@@ -70,7 +71,8 @@ class InputOptions:
     format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
     columns: Annotated[str | None, _input(help=COLUMNS_HELP, show_default="all numbers but the times")] = None
     exclude: Annotated[str | None, _input(help="Columns not to cluster, in the same way.")] = None
-    time_column: Annotated[str | None, _input(help="Numbers or ISO 8601 dates.", show_default="the row index")] = None
+    time_column: Annotated[str | None, _input(help="Numbers or dates.", show_default="the row index")] = None
+    time_format: Annotated[str | None, _input(help=TIME_HELP, show_default="by the first rows")] = None
     delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default="by the first rows")] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default="by the first rows")] = None
     encoding: Annotated[str | None, _input(help="Of text, such as latin-1.", show_default="UTF-8, or by mark")] = None
@@ -95,7 +97,7 @@ class InputOptions:
 
     def select(self, keep: str | None) -> Selection:
         """Return which columns to read, and how. keep: names of those to copy, or "all"."""
-        from dyncrp.io.readers import Selection, find_suffix
+        from dyncrp.io.readers import Selection, find_suffix, is_pattern
 
         delimiter = "\t" if self.delimiter is None and find_suffix(self.input) == ".tsv" else self.delimiter
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
@@ -104,6 +106,9 @@ class InputOptions:
             refuse(f"--decimal must be . or , but is {self.decimal!r}")
         if self.decimal is not None and self.decimal == delimiter:
             refuse(f"--decimal and --delimiter are both {delimiter!r}: use another --delimiter, such as ';'")
+        if self.time_format is not None and (self.time_column is None or not is_pattern(self.time_format)):
+            wanted = "needs --time-column" if self.time_column is None else "must be as of strptime, or s, ms, us or ns"
+            refuse(f"--time-format {wanted}, got {self.time_format!r}")
         if self.encoding is not None and not _is_encoding(self.encoding):
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         names = None if self.columns is None else _split_names(self.columns)
@@ -122,13 +127,14 @@ class InputOptions:
             decimal=self.decimal,
             encoding=self.encoding,
             exclude=() if self.exclude is None else _split_names(self.exclude),
+            time_format=self.time_format,
             missing=() if self.missing is None else _split_names(self.missing),
         )
 
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same."""
         named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
-        named |= {"--time-column": self.time_column, "--missing": self.missing}
+        named |= {"--time-column": self.time_column, "--time-format": self.time_format, "--missing": self.missing}
         named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return [self.input, *arguments, *["--no-header"] * (not self.header), *["--skip-bad"] * self.skip_bad]

@@ -11,6 +11,7 @@ from pathlib import Path
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Chunk, Place, Reader, Selection
 from dyncrp.io.readers.csv import CsvReader
+from dyncrp.io.readers.dates import is_pattern
 from dyncrp.io.readers.jsonl import JsonLinesReader
 from dyncrp.io.readers.lines import LinesReader
 from dyncrp.io.readers.npy import NpyReader
@@ -22,7 +23,7 @@ READERS |= {"parquet": ParquetReader, "npy": NpyReader}
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 SUFFIXES |= {".parquet": "parquet", ".pq": "parquet", ".npy": "npy"}
 
-__all__ = ["READERS", "SUFFIXES", "Chunk", "Place", "Reader", "Selection", "find_suffix", "open_reader"]
+__all__ = ["READERS", "SUFFIXES", "Chunk", "Place", "Reader", "Selection", "find_suffix", "is_pattern", "open_reader"]
 
 
 def find_suffix(path: str) -> str:

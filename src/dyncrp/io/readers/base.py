@@ -26,6 +26,7 @@ from dyncrp.io.readers.columns import (
     join_columns,
     judge_column,
 )
+from dyncrp.io.readers.dates import UNIT_NAMES, AmbiguousDateError, DateFormat, find_dates, find_epoch
 from dyncrp.io.readers.formats import (
     AmbiguousError,
     Format,
@@ -54,8 +55,9 @@ class Selection:
     time_column: where the times are, if anywhere. keep: what to copy, None for all but the time column. skip_bad:
     whether to drop rows with bad cells. header: whether CSV has one. delimiter, decimal: of CSV, None to find them from
     the first rows. encoding: of text, None for UTF-8, or UTF-16 with a byte-order mark. exclude: what is no feature, as
-    in columns. missing: what stands for a missing cell, beside "NA" and the like. findings: what a reader of the same
-    input found before, as its places say, so that an input that has grown is read as it was.
+    in columns. missing: what stands for a missing cell, beside "NA" and the like. time_format: of the times, as
+    ``DateFormat`` takes it, None to find it from the first rows. findings: what a reader of the same input found
+    before, as its places say, so that an input that has grown is read as it was.
     """
 
     columns: tuple[str, ...] | None = None
@@ -68,6 +70,7 @@ class Selection:
     encoding: str | None = None
     exclude: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    time_format: str | None = None
     findings: dict[str, Any] | None = None
 
 
@@ -204,6 +207,8 @@ class Reader(ABC):
                 raise self.error(f" has {counts[name]} columns called {name!r}")
         self._width = width
         self._set_columns(self.columns)
+        if wanted.time_column is not None and wanted.time_format is not None:
+            self.formats[wanted.time_column] = DateFormat(wanted.time_format)
 
     def _no_column(self, name: str, names: Sequence[str]) -> FileError:
         """Return the error for a column that there is not."""
@@ -236,24 +241,35 @@ class Reader(ABC):
             return
         plain = NumberFormat(self.selection.decimal or ".")
         names = [name for name in self.columns if self.widths[name] is None]
+        time = self.selection.time_column
         counts = [1] * self.live + [max(1, min(MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
         for n in counts:
             first = {name: [cell for cell in cells if not self._is_missing(cell)] for name, cells in sample(n).items()}
             found = {name: self._find_format(name, first[name]) for name in names}
-            if all(format == plain for format in found.values()):
+            known = time is None or time in self.formats or any(map(cells.is_time, first[time][:1]))
+            if known and all(format == plain for format in found.values()):
                 break
         if not any(first.values()):  # there is nothing to look at
             found = {}
         if self.selection.columns is None:
             self._leave_out(found, {name: judge_column(format, first[name]) for name, format in found.items()})
-        time = self.selection.time_column
-        if time in first:
-            found[time] = self._find_format(time, first[time])
+        if time is not None and time not in self.formats:
+            found[time] = self._find_format(time, first[time]) or self._find_dates(time, first[time])
         for name, format in found.items():
             if format is not None and format != plain and name in (*self.columns, time):
                 self.formats[name] = format
                 self.notes.append(f"{name}: {describe_format(format, first[name])}")
+        unit = find_epoch(first[time]) if time is not None and time not in self.formats else None
+        if unit is not None:
+            kind = f"{UNIT_NAMES[unit]} since 1970"
+            self.notes.append(f"{time}: numbers, perhaps {kind}; --time-format {unit} takes them for dates")
         self.findings["formats"] = {name: vars(format) for name, format in self.formats.items()}
+
+    def _find_dates(self, name: str, column: list[Any]) -> Format | None:
+        try:
+            return find_dates(column)
+        except AmbiguousDateError as error:
+            raise self.error(f", column {name!r}: {error}") from None
 
     def _leave_out(self, found: dict[str, Format | None], reasons: dict[str, str | None]) -> None:
         """Leave out columns for which there is a reason, unless all hold plain numbers, and say so."""
@@ -340,7 +356,11 @@ class Reader(ABC):
                 remedy = f"; --skip-bad skips such rows, --exclude {shlex.quote(name)} leaves the column out"
                 return f"{where}, column {name!r}: {fault}{'' if self.selection.skip_bad else remedy}"
             return f"{where}, column {name!r}: {fault}{self._hint(cell)}"
-        wanted = self.time_format.description if self.time_format else "numbers or ISO 8601 dates"
+        format = self.formats.get(str(self.selection.time_column))
+        wanted = (
+            self.time_format.description if self.time_format else "numbers or ISO 8601 dates; --time-format says which"
+        )
+        wanted = format.description if isinstance(format, DateFormat) else wanted
         cell = "" if rows.times is None else cells.quote(rows.times[i])
         return f"{where}, column {self.selection.time_column!r}: {cell} is not a time; the times are {wanted}"
 

@@ -111,6 +111,11 @@ def parse_date(cell: object) -> datetime | None:
         return None
 
 
+def is_time(cell: object) -> bool:
+    """Tell whether a cell holds a time whose format needs no more cells to be known: a number or an ISO 8601 date."""
+    return is_number(cell) or parse_date(cell) is not None
+
+
 def describe_fault(cell: object, width: int | None = None) -> str:
     """Say why a cell is no finite number, or, given a width, no list of so many."""
     if width is not None:

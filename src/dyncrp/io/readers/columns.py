@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from dyncrp.io.readers import cells
-from dyncrp.io.readers.cells import TimeFormat
+from dyncrp.io.readers.cells import parse_date
+from dyncrp.io.readers.dates import PATTERNS, parse
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
 
 FEW_ROWS = 20  # too few to tell from them that a column is constant, or counts the rows
@@ -55,7 +56,7 @@ def judge_column(format: Format | None, column: Sequence[object]) -> str | None:
         return "empty"
     different = {str(cell) for cell in column}
     if format is None:
-        if TimeFormat.of_date(column[0]):
+        if any(parse_date(column[0]) or parse(str(column[0]), pattern) for pattern in PATTERNS):
             return TIMES
         return "every row differs" if len(different) == len(column) >= FEW_ROWS else CATEGORY
     if len(column) < FEW_ROWS:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
+from dyncrp.io.readers.dates import DateFormat
 
 UNIT = "[€$£¥₹₽₩%‰]|EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|kr|zł"
 SIGN = r"[+\-−]?"
@@ -73,13 +74,14 @@ class YesNo:
         return [values.get(str(cell).strip().lower(), cell) for cell in column]
 
 
-Format = NumberFormat | YesNo
+Format = NumberFormat | YesNo | DateFormat
 MARKS = [(decimal, thousands) for decimal in ".," for thousands in ("", ",", ".", " ", "'") if decimal != thousands]
 
 
 def restore_format(values: dict[str, str]) -> Format:
     """Return a format from its fields."""
-    return YesNo(**values) if "yes" in values else NumberFormat(**values)
+    kind = YesNo if "yes" in values else DateFormat if "pattern" in values else NumberFormat
+    return kind(**values)
 
 
 def describe_format(format: Format, column: Sequence[object]) -> str:
@@ -90,6 +92,9 @@ def describe_format(format: Format, column: Sequence[object]) -> str:
     """
     if isinstance(format, YesNo):
         return f"{format.yes} is read as 1, {format.no} as 0"
+    if isinstance(format, DateFormat):
+        date = next(cell for cell in column if not np.isnat(format.read([cell])[0]))
+        return f"{cells.quote(date)} is read as {format.read([date])[0].astype('M8[s]')}"
     longest = max((cell for cell in column if format.number(cell) is not None), key=lambda cell: len(str(cell)))
     return f"{cells.quote(longest)} is read as {format.number(longest):.15g}"
 
@@ -98,7 +103,7 @@ class AmbiguousError(ValueError):
     """The numbers of a column may be read in two ways."""
 
 
-def find_format(column: Sequence[object], decimal: str | None) -> Format | None:
+def find_format(column: Sequence[object], decimal: str | None) -> NumberFormat | YesNo | None:
     """Return how the cells of a column are written, none of which is missing; None if they are no numbers.
 
     At least half of the cells must be numbers. decimal: the mark, if known. Numbers that are no more than digits and
