@@ -18,7 +18,7 @@ from pyarrow import parquet
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import READERS, Selection, open_reader
 from dyncrp.io.readers.csv import DELIMITER_NAMES, CsvReader
-from dyncrp.io.readers.formats import find_format
+from dyncrp.io.readers.formats import NumberFormat, find_format
 
 ROWS = [["2024-01-01T00:00:00", 'a "b", c', 1.5, -2.0], ["2024-01-01T00:00:07", "x\ny", 1e-300, 3.0]]
 ROWS += [[f"2024-01-01T00:01:{i:02}", f"n{i}", i / 7, 1e300 * i] for i in range(30)]
@@ -567,6 +567,7 @@ def test_a_fault_hints_at_the_option_that_is_missing(tmp_path, text, chosen, hin
         ("name;alias,x\n1;b,1\n", ","),
         ("x;y", ";"),
         ("\n\nx;y\n1;2;3\n", ";"),
+        ("x;y\n1\n", ","),
     ],
 )
 @pytest.mark.parametrize("most_rows", [1, 100])
@@ -646,6 +647,20 @@ def test_decimal_commas_in_quotes(tmp_path):
 def test_an_address_or_two_currencies_are_no_number(tmp_path):
     for cells in (["192.168.100.101", "192.168.100.102"], ["5 €", "5 $"], ["5 € 5", "€5€"], ["12/5", "1,23,4"]):
         assert find_format(cells, None) is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "format"),
+    [
+        (["1.234", "5", "abc", "7"], NumberFormat()),  # thousands would explain no more
+        (["5", "7", "12%", "3"], NumberFormat()),
+        (["950", "80", "1,250.00"], NumberFormat(".", ",")),
+        (["950", "1.250", "1.234,5"], NumberFormat(",", ".")),
+        (["950", "80", "1,250.00", "abc"], NumberFormat()),
+    ],
+)
+def test_what_is_mostly_plain_stays_so_unless_all_is_explained(cells, format):
+    assert find_format(cells, None) == format
 
 
 def test_times_with_a_decimal_comma(tmp_path):

@@ -68,7 +68,8 @@ def counts_rows(format: Format | None, column: Sequence[object]) -> bool:
     """Tell whether each number of a column is the one before plus 1, as those of an id or an index are."""
     if not isinstance(format, NumberFormat) or len(column) < FEW_ROWS:
         return False
-    return bool(np.all(np.diff(cells.as_numbers(format.read(column))) == 1.0))
+    with np.errstate(invalid="ignore"):
+        return bool(np.all(np.diff(cells.as_numbers(format.read(column))) == 1.0))
 
 
 def describe_columns(formats: dict[str, Format | None], reasons: dict[str, str | None]) -> str:

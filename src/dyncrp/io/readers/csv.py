@@ -87,7 +87,10 @@ class CsvReader(LinesReader):
         return {name: [cells[at] for cells in whole] for name, at in self._at.items()}
 
     def _find_delimiter(self) -> str:
-        """Return what splits the first two rows into equally many cells, most of them numbers, or into the most."""
+        """Return what splits the first two rows into equally many cells, some of them numbers; or just into most cells.
+
+        A comma need not split anything: there may be one column.
+        """
         lines = list(chain.from_iterable(io.StringIO(piece.text, newline="\n") for piece in self._held))
         scores = {}
         for delimiter in DELIMITER_NAMES:
@@ -95,8 +98,9 @@ class CsvReader(LinesReader):
                 first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter, strict=True)), 2)
                 row = others[0] if others else first
                 n_numbers = sum(is_number(cell if delimiter == "," else cell.replace(",", ".")) for cell in row)
-                if len(first) > 1:
-                    scores[delimiter] = len(row) == len(first), n_numbers / len(row), len(row)
+                alike, several = len(row) == len(first), len(first) > 1
+                if several or delimiter == ",":
+                    scores[delimiter] = alike and n_numbers > 0, several, alike, n_numbers / len(row), len(row)
         found = max(scores, key=scores.__getitem__, default=",")
         if found != ",":
             self.notes.append(f"the delimiter is {DELIMITER_NAMES[found]}")

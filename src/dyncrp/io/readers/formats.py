@@ -127,23 +127,23 @@ def find_format(column: Sequence[object], decimal: str | None) -> NumberFormat |
     for pair in PAIRS:
         if words <= set(pair):
             return YesNo(*pair)
-    found = _find_marks(column, decimal)
-    if found is not None and _count(found, column) > n_plain:
-        return found
-    return plain if 2 * n_plain >= len(column) else None
+    # Numbers that are mostly plain are something else only if that explains every cell.
+    mostly_plain = 2 * n_plain >= len(column)
+    found = _find_marks(column, decimal, n_least=len(column) if mostly_plain else len(column) / 2)
+    return plain if mostly_plain and (found is None or found.unit) else found
 
 
-def _find_marks(column: Sequence[object], decimal: str | None) -> NumberFormat | None:
-    """Return the marks and the unit by which most cells are numbers, at least half of them."""
+def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -> NumberFormat | None:
+    """Return the marks and the unit by which most cells are numbers, if they are so many."""
     texts = [cell.strip() for cell in column if isinstance(cell, str)]
     parts = [split for cell in texts if (split := _split(cell))]
     units = {unit for _, _, unit, _ in parts} - {""}
-    if 2 * len(parts) < len(column) or len(units) > 1 or all(map(ADDRESS.fullmatch, texts)):
+    if len(parts) < n_least or len(units) > 1 or all(map(ADDRESS.fullmatch, texts)):
         return None
     unit = min(units, default="")
     choices = [NumberFormat(*marks, unit) for marks in MARKS if decimal in (None, marks[0])]
     counts = [_count(choice, column) for choice in choices]
-    if 2 * max(counts) < len(column):
+    if max(counts) < n_least:
         return None
     best = [choice for choice, n in zip(choices, counts, strict=True) if n == max(counts)]
     for cell in column:
