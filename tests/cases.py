@@ -15,6 +15,7 @@ from dyncrp import (
     LinearODE,
     NormalGamma,
     Oscillatory,
+    Poisson,
     Stationary,
     VonMisesFisher,
 )
@@ -46,6 +47,9 @@ FAMILIES: dict[str, FamilyCase] = {
     "bernoulli": FamilyCase(Bernoulli(0.5, 0.7), 3),
     "bernoulli-of-one-feature": FamilyCase(Bernoulli(0.5, 2.0), 1),
     "bernoulli-by-feature": FamilyCase(Bernoulli([0.6, 1.0, 3.0], 1.5), 3),
+    "poisson": FamilyCase(Poisson(2.0, 0.4), 3),
+    "poisson-of-one-feature": FamilyCase(Poisson(0.8, 0.3), 1),
+    "poisson-by-feature": FamilyCase(Poisson([0.6, 2.0, 3.0], [0.5, 0.2, 1.5]), 3),
     "circle": FamilyCase(VonMisesFisher(3.0), 2),
     "sphere": FamilyCase(VonMisesFisher(1.0), 3),
     "sphere-of-five-features": FamilyCase(VonMisesFisher(8.0), 5),
@@ -59,6 +63,7 @@ SEPARATED: dict[str, FamilyCase] = {
     "gaussian": FamilyCase(Gaussian(1.0, 100.0), 8),
     "normal-gamma": FamilyCase(NormalGamma(1.0, 100.0), 8),
     "bernoulli": FamilyCase(Bernoulli(0.1, 0.1), 8),
+    "poisson": FamilyCase(Poisson(0.5, 0.01), 8),
     "sphere": FamilyCase(VonMisesFisher(200.0), 8),
 }
 
@@ -74,6 +79,9 @@ UNKNOWN_FAMILIES: dict[str, Family] = {
     "bernoulli": Bernoulli(),
     "bernoulli-of-known-a": Bernoulli(a=0.5),
     "bernoulli-of-known-b": Bernoulli(b=[1.0, 2.0, 3.0]),
+    "poisson": Poisson(),
+    "poisson-of-known-shape": Poisson(shape=0.5),
+    "poisson-of-known-rate": Poisson(rate=[1.0, 2.0, 3.0]),
     "sphere": VonMisesFisher(),
 }
 

@@ -9,7 +9,17 @@ import pytest
 from sklearn.base import clone
 
 import dyncrp
-from dyncrp import BadRow, Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary, VonMisesFisher
+from dyncrp import (
+    BadRow,
+    Bernoulli,
+    DynamicalMixture,
+    Exponential,
+    Gaussian,
+    NormalGamma,
+    Poisson,
+    Stationary,
+    VonMisesFisher,
+)
 from dyncrp.io import model_file
 from dyncrp.learning import Search, search
 
@@ -19,6 +29,7 @@ FAMILIES = {
     "a list": {"family": Gaussian(1.0, 100.0), "dynamics": [Stationary(), Exponential()]},
     "NormalGamma": {"family": NormalGamma()},
     "Bernoulli": {"family": Bernoulli(), "dynamics": Stationary()},
+    "Poisson": {"family": Poisson(), "dynamics": Stationary()},
     "VonMisesFisher": {"family": VonMisesFisher(), "resolution": 2.0},
     "alpha that learns": {"learn_alpha": True, "dynamics": Stationary()},
     "few tables": {"max_tables": 2},
@@ -35,6 +46,8 @@ def blobs(n, D=2, K=5, seed=3):
 def rows_for(family, n):
     if isinstance(family, Bernoulli):
         return (blobs(n) > 0.0).astype(float)
+    if isinstance(family, Poisson):
+        return np.floor(np.abs(blobs(n)))
     X = blobs(n)
     return X / np.linalg.norm(X, axis=1)[:, None] if isinstance(family, VonMisesFisher) else X
 

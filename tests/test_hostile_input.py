@@ -20,6 +20,7 @@ from dyncrp import (
     LinearODE,
     NormalGamma,
     Oscillatory,
+    Poisson,
     Stationary,
     VonMisesFisher,
     plots,
@@ -40,6 +41,9 @@ KNOWN = {
     "tiny unknown variance": NormalGamma(1e-100, 1e100),
     "bernoulli": Bernoulli(1.0, 1.0),
     "extreme bernoulli": Bernoulli(1e-100, 1e100),
+    "poisson": Poisson(1.0, 0.1),
+    "extreme poisson": Poisson(1e-100, 1e100),
+    "huge poisson": Poisson(1e100, 1e-100),
     "sphere": VonMisesFisher(10.0),
     "sharp sphere": VonMisesFisher(1e9),
 }
@@ -49,6 +53,7 @@ UNKNOWN = {
     "gaussian of unknown variance": Gaussian(prior_variance=1.0),
     "unknown variance": NormalGamma(),
     "bernoulli": Bernoulli(),
+    "poisson": Poisson(),
     "sphere": VonMisesFisher(),
 }
 TABLES = {
@@ -160,7 +165,9 @@ entries = st.builds(lambda size, sign: size * sign, extreme, st.sampled_from([-1
 @pytest.mark.slow
 @given(
     rows=st.lists(st.tuples(entries, entries), min_size=6, max_size=12),
-    family=st.sampled_from([family for family in KNOWN.values() if not isinstance(family, Bernoulli | VonMisesFisher)]),
+    family=st.sampled_from(
+        [family for family in KNOWN.values() if not isinstance(family, Bernoulli | Poisson | VonMisesFisher)]
+    ),
     assignment=st.sampled_from(["predictive", "variational"]),
 )
 @settings(max_examples=200)

@@ -15,7 +15,7 @@ pytest.importorskip("river")
 from river import checks, compose, evaluate, metrics, preprocessing, stream
 from river.checks import common
 
-from dyncrp import BadRow, Bernoulli, Exponential, Gaussian, NormalGamma, Stationary, VonMisesFisher
+from dyncrp import BadRow, Bernoulli, Exponential, Gaussian, NormalGamma, Poisson, Stationary, VonMisesFisher
 from dyncrp import DynamicalMixture as Mixture
 from dyncrp.engine import LawEngine
 from dyncrp.learning import search
@@ -222,6 +222,8 @@ def far_apart(family, n, seed=0):
     truth = np.append([0, 1, 2, 3, 4], rng.integers(5, size=n - 5))
     if isinstance(family, Bernoulli):
         return np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]], dtype=float)[truth], 1.0
+    if isinstance(family, Poisson):
+        return np.array([[0, 0, 0], [0, 0, 900], [0, 900, 0], [900, 0, 0], [900, 900, 900]], dtype=float)[truth], 0.0
     if isinstance(family, VonMisesFisher):
         return np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0]], dtype=float)[truth], 0.0
     return 1000.0 * rng.standard_normal((5, 3))[truth] + rng.standard_normal((n, 3)), 2.0
@@ -233,6 +235,7 @@ FAMILIES = {
     "NormalGamma": NormalGamma(1.0, 1e6),
     "NormalGamma about 3": NormalGamma(4.0, 1e6, prior_mean=3.0),
     "Bernoulli": Bernoulli(1e-30, 1e-30),
+    "Poisson": Poisson(1.0, 0.001),
     "VonMisesFisher": VonMisesFisher(1e5),
 }
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dyncrp import datasets
     from dyncrp.checks import BadRow
     from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-    from dyncrp.families import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
+    from dyncrp.families import Bernoulli, Gaussian, NormalGamma, Poisson, VonMisesFisher
     from dyncrp.mixture import DynamicalMixture
     from dyncrp.process import DynamicalCRP
     from dyncrp.shards import combine
@@ -39,6 +39,7 @@ __all__ = [
     "LinearODE",
     "NormalGamma",
     "Oscillatory",
+    "Poisson",
     "Stationary",
     "VonMisesFisher",
     "combine",
@@ -50,7 +51,7 @@ __all__ = [
 _MODULES = {
     "checks": ["BadRow"],
     "dynamics": ["Exponential", "Hyperbolic", "LinearODE", "Oscillatory", "Stationary"],
-    "families": ["Bernoulli", "Gaussian", "NormalGamma", "VonMisesFisher"],
+    "families": ["Bernoulli", "Gaussian", "NormalGamma", "Poisson", "VonMisesFisher"],
     "mixture": ["DynamicalMixture"],
     "process": ["DynamicalCRP"],
     "shards": ["combine"],

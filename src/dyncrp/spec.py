@@ -113,7 +113,7 @@ class ModelSpec:
             None if n_jobs is None else int(n_jobs),
             OTHER_FAMILIES if family is None else (),
         )
-        if resolved.known:
+        if resolved.known or type(resolved).sharpen is Family.sharpen:  # no need to learn it first to refuse
             spec.sharpen(resolved)
         return spec
 

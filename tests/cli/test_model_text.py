@@ -17,6 +17,7 @@ families = [
     Gaussian([1.0], [2.0], [0.5, 0.25], [[1.0, 0.3]], 0.1),
     NormalGamma(1.0, 9.0),
     dyncrp.Bernoulli(0.5, 2.0),
+    dyncrp.Poisson(0.5, 2.0),
     dyncrp.VonMisesFisher(50.0),
 ]
 

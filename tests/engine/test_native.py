@@ -27,6 +27,7 @@ from dyncrp import (
     LinearODE,
     NormalGamma,
     Oscillatory,
+    Poisson,
     Stationary,
     VonMisesFisher,
 )
@@ -58,6 +59,8 @@ FAMILIES = {
     ),
     "bernoulli": (Bernoulli(0.3, 0.45), 12, loop.Bernoulli),
     "bernoulli-by-dimension": (Bernoulli(np.linspace(0.2, 0.9, 12), np.linspace(1.1, 0.3, 12)), 12, loop.Bernoulli),
+    "poisson": (Poisson(0.5, 0.02), 4, loop.Poisson),
+    "poisson-by-dimension": (Poisson(np.geomspace(0.2, 9.0, 9), np.geomspace(0.001, 4.0, 9)), 9, loop.Poisson),
     "von-mises-fisher": (VonMisesFisher(40.0), 4, loop.VonMisesFisher),
 }
 DYNAMICS = {
@@ -195,13 +198,14 @@ def test_directions_of_any_dimension_and_concentration(D, kappa, assignment, mem
 @memories
 @assignments
 @pytest.mark.parametrize("D", [1, 7, 8, 9, 33])
-@pytest.mark.parametrize("name", ["gaussian", "gaussian-diagonal", "unknown-variance", "bernoulli"])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-diagonal", "unknown-variance", "bernoulli", "poisson"])
 def test_any_number_of_features(name, D, assignment, memory):
     family = {
         "gaussian": Gaussian(1.3, 40.0),
         "gaussian-diagonal": Gaussian(1.3, np.linspace(10.0, 60.0, D) if D > 1 else 40.0),
         "unknown-variance": NormalGamma(1.3, 40.0, 4.0),
         "bernoulli": Bernoulli(0.3, 0.4),
+        "poisson": Poisson(0.7, 0.05),
     }[name]
     X, times = make_stream(family, D, 120, seed=D)
     assert_obeys_the_law(make_model(family, Exponential(50.0), memory=memory, assignment=assignment), X, times)
@@ -245,6 +249,8 @@ def distinct_rows(name, D, n, seed):
         return rng.uniform(-2000.0, 2000.0, (n, D))
     if name.startswith("bernoulli"):
         return rng.integers(0, 2, (n, D)).astype(float)
+    if name.startswith("poisson"):
+        return np.floor(10.0 ** rng.uniform(0.0, 4.0, (n, D)))
     return directions(n, D, rng)
 
 
@@ -254,6 +260,7 @@ MANY = {
     "gaussian-directions": (Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 3), 5.0, DIRECTIONS[:3, :5], 1e6), 5),
     "unknown-variance": (NormalGamma(1.0, 1e6, 30.0), 5),
     "bernoulli": (Bernoulli(0.01, 0.01), 40),
+    "poisson": (Poisson(0.3, 0.001), 5),
     "von-mises-fisher": (VonMisesFisher(2000.0), 8),
 }
 
@@ -847,6 +854,7 @@ MIRRORED = {
     "gaussian-diagonal": (Gaussian(1.0, np.geomspace(1e4, 2e4, 6)), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
     "unknown-variance": (NormalGamma(1.0, 1e4, 4e3), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
     "bernoulli": (Bernoulli(1e-9, 1e-9), np.zeros(40), np.ones(40), np.tile([[0.0, 1.0], [1.0, 0.0]], 20)),
+    "poisson": (Poisson(1.0, 0.01), 1500.0 * NORTH, 1500.0 * EAST, [700.0 * (NORTH + EAST)] * 2),
     "von-mises-fisher": (VonMisesFisher(900.0), NORTH, -NORTH, [EAST, EAST]),
 }
 
@@ -888,7 +896,7 @@ SILENCES = [400.0, 680.0, 700.0, 740.0, 1e4, 1e200]
 @pytest.mark.slow
 @pytest.mark.parametrize("silence", SILENCES)
 @pytest.mark.parametrize("dynamics", [Exponential(1.0), Exponential(1.0) * Oscillatory(7.3)], ids=["plain", "waves"])
-@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "von-mises-fisher"])
+@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "poisson", "von-mises-fisher"])
 def test_long_silences(name, dynamics, silence):
     family, D, _ = FAMILIES[name]
     X, times = make_stream(family, D, 60, seed=10)
@@ -1136,7 +1144,7 @@ def test_the_arrays_have_the_laws_names_and_meaning(name, memory):
 @assignments
 @pytest.mark.parametrize(
     "family",
-    [Gaussian(1.3, 40.0, 0.5), NormalGamma(1.3, 40.0, 6.0, 0.5), Bernoulli(0.3, 0.45)],
+    [Gaussian(1.3, 40.0, 0.5), NormalGamma(1.3, 40.0, 6.0, 0.5), Bernoulli(0.3, 0.45), Poisson(0.5, 0.1)],
     ids=lambda f: type(f).__name__,
 )
 def test_more_features_are_as_the_law_has_them(family, assignment, memory):
@@ -1368,3 +1376,40 @@ def test_screening_bounds_tables_far_from_the_reference_point(name, far):
     screened, scores, slack = engine._compare(rng.normal(size=(60, D)) + centers[rng.integers(8, size=60)])
     assert engine.n_tables > 20
     assert np.all(screened + slack[:, None] >= scores)
+
+
+# --- counts ---------------------------------------------------------------------------------------------------------
+
+
+@assignments
+@pytest.mark.parametrize("mean", [0.05, 3.0, 200.0, 1e6])
+@pytest.mark.parametrize("D", [1, 5, 40])
+def test_counts_of_any_size(D, mean, assignment):
+    family = Poisson(0.4, 0.4 / mean)
+    X, times = make_stream(family, D, 150, seed=D)
+    assert_obeys_the_law(make_model(family, Exponential(60.0), assignment=assignment), X, times)
+
+
+@assignments
+@pytest.mark.parametrize("rate", [0.01, np.geomspace(0.001, 1.0, 6)], ids=["alike", "by-dimension"])
+@pytest.mark.parametrize("mean", [0.3, 20.0, 1e5])
+def test_no_table_of_counts_is_screened_out_that_scores_higher(mean, rate, assignment):
+    rng = np.random.default_rng(0)
+    family = Poisson(0.4, rate)
+    centers = rng.gamma(0.4, mean / 0.4, (30, 6))
+    engine = NativeEngine(make_model(family, assignment=assignment), 6)
+    engine.run(rng.poisson(centers[rng.integers(30, size=400)]).astype(float), np.arange(400.0))
+    queries = rng.poisson(centers[rng.integers(30, size=200)] * rng.choice([0.1, 1.0, 10.0], (200, 1))).astype(float)
+    screened, scores, slack = engine._compare(queries)
+    np.testing.assert_array_less(scores, screened + slack[:, None])
+    assert np.median(slack) < 0.01 or mean > 1e3
+    if mean < 1.0 and assignment == "predictive":  # counts up to 3 are bounded exactly
+        small = np.max(queries, axis=1) <= 3
+        assert np.sum(small) > 50
+        np.testing.assert_allclose(scores[small], screened[small], rtol=0, atol=1e-3)
+
+
+def test_counts_too_large_to_screen():
+    X = np.array([[2.0**53, 0.0], [0.0, 2.0**52], [2.0**53, 3.0], [5.0, 2.0**52], [1.0, 1.0]])
+    _, engine = assert_obeys_the_law(make_model(Poisson(0.5, 1e-15), alpha=1e-9), X, np.arange(5.0))
+    assert engine.n_tables == 3

@@ -5,9 +5,18 @@ import numpy as np
 import pytest
 import scipy.special
 
-from dyncrp.engine.loop import BesselSettings, bessel_excess, bessel_ratio, digamma, log_gamma_half
+from dyncrp.engine.loop import (
+    BesselSettings,
+    bessel_excess,
+    bessel_ratio,
+    digamma,
+    log_factorial,
+    log_gamma_half,
+    log_negative_binomial,
+    stirling_remainder,
+)
 from dyncrp.engine.special import bessel_constants
-from dyncrp.families import normal_gamma
+from dyncrp.families import gamma
 from dyncrp.families.bessel import DEBYE_ORDER, SMALL_Z, excess_and_ratio
 
 KAPPAS = [0.0, 1e-300, 1e-9, 1e-3, 0.1, 1.0, 5.0, 14.9, 15.1, 50.0, 500.0, 1e4, 1e6, 1e9]
@@ -32,8 +41,31 @@ def test_digamma_near_its_root():
 
 def test_log_gamma_half_against_its_twin():
     z = np.concatenate([np.geomspace(0.05, 1e100, 300), np.arange(0.5, 20.0, 0.5)])
-    expected = normal_gamma.log_gamma_half(z)
+    expected = gamma.log_gamma_half(z)
     np.testing.assert_allclose([log_gamma_half(value) for value in z], expected, rtol=0, atol=4e-15)
+
+
+def test_stirling_remainder_against_its_twin():
+    z = np.concatenate([np.geomspace(1e-100, 1e100, 300), np.arange(0.5, 20.0, 0.5)])
+    np.testing.assert_allclose([stirling_remainder(value) for value in z], gamma.stirling_remainder(z), 1e-15, 1e-14)
+
+
+def test_log_factorial_against_scipy():
+    x = np.concatenate([np.arange(300.0), np.floor(np.geomspace(300.0, 2.0**53, 200))])
+    np.testing.assert_allclose([log_factorial(value) for value in x], scipy.special.gammaln(x + 1.0), 4e-15, 1e-15)
+
+
+def test_log_negative_binomial_against_mpmath():
+    """Far from its mean the density is small, and has as many digits; the mean A/B itself is known to 16."""
+    rng = np.random.default_rng(0)
+    with mpmath.workdps(60):
+        for _ in range(300):
+            x, A, B = np.ceil(10.0 ** rng.uniform(0, 12)), *10.0 ** rng.uniform([-3, -8], [14, 8])
+            a, b = mpmath.mpf(float(A)), mpmath.mpf(float(B))
+            exact = mpmath.loggamma(a + x) - mpmath.loggamma(a) - mpmath.loggamma(x + mpmath.mpf(1))
+            exact = float(exact + a * mpmath.log(b / (b + 1)) - x * mpmath.log(b + 1))
+            error = 1e-14 + 4e-16 * (abs(exact) + abs(x - A / B))
+            assert abs(log_negative_binomial(x, A, B) - exact) < 10 * error
 
 
 @pytest.mark.parametrize("D", [2, 3, 8, 59, 60, 61, 62, 63, 384, 4096])

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from dyncrp.families import Gaussian, NormalGamma
-from dyncrp.families.normal_gamma import log_gamma_half
+from dyncrp.families.gamma import log_gamma_half
 
 ONE_DIMENSIONAL = [
     NormalGamma(1.0, 1.0),

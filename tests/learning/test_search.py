@@ -13,6 +13,7 @@ from dyncrp import (
     Gaussian,
     NormalGamma,
     Oscillatory,
+    Poisson,
     Stationary,
     VonMisesFisher,
 )
@@ -211,8 +212,9 @@ def test_many_features_are_learnt_in_principal_directions():
         (Gaussian(1.0, 60.0), NormalGamma(), 3),
         (VonMisesFisher(80.0), VonMisesFisher(), 6),
         (Bernoulli(0.3, 0.3), Bernoulli(), 40),
+        (Poisson(1.0, 0.1), Poisson(), 6),
     ],
-    ids=["unknown-variance", "directions", "binary"],
+    ids=["unknown-variance", "directions", "binary", "counts"],
 )
 def test_every_family_learns(truth, unknown, D):
     stream = sample_mixture(DynamicalCRP(1.0, Stationary()), truth, range(500), seed=2, n_features=D)

@@ -18,7 +18,7 @@ import numpy as np
 from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
 from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids
-from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, VonMisesFisher
+from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 from dyncrp.families.gaussian import LOG_2PI
 
@@ -26,7 +26,9 @@ LARGEST_COUNT = 1 << 62  # that the loop's integers hold
 NONE = np.zeros(0)
 EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the law's
 
-FamilySettings = loop.Gaussian | loop.GaussianDiagonal | loop.NormalGamma | loop.Bernoulli | loop.VonMisesFisher
+FamilySettings = (
+    loop.Gaussian | loop.GaussianDiagonal | loop.NormalGamma | loop.Bernoulli | loop.Poisson | loop.VonMisesFisher
+)
 Settings = tuple[FamilySettings, loop.Coordinates]
 
 
@@ -235,6 +237,11 @@ def _bernoulli(family: Bernoulli, n_features: int) -> Settings:
     return settings, _coordinates(n_features)
 
 
+def _poisson(family: Poisson, n_features: int) -> Settings:
+    settings = loop.Poisson(shape=_vector(family.shape, n_features), rate=_vector(family.rate, n_features))
+    return settings, _coordinates(n_features)
+
+
 def _von_mises_fisher(family: VonMisesFisher, n_features: int) -> Settings:
     settings = loop.VonMisesFisher(
         width=n_features,
@@ -250,5 +257,6 @@ _SETTINGS: dict[type[Family], Callable[[Any, int], Settings]] = {
     Gaussian: _gaussian,
     NormalGamma: _normal_gamma,
     Bernoulli: _bernoulli,
+    Poisson: _poisson,
     VonMisesFisher: _von_mises_fisher,
 }

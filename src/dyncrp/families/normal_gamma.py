@@ -7,20 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, gammaln
+from numpy.typing import NDArray
+from scipy.special import digamma
 
 from dyncrp.checks import Seed, positive
 from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperparameter, Shapes, Tables
-from dyncrp.families.bessel import STIRLING
+from dyncrp.families.gamma import log_gamma_half, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
 # With less than this, draws of the variance leave the range of floats.
 FEWEST_DEGREES = 0.1
-# log Γ(z + ½) − log Γ(z) − ½ log z ~ −Σ_k (1 − 4⁻ᵏ) B_2k / (k (2k − 1)) z^(1 − 2k), B_2k the Bernoulli numbers; at
-# z ≥ SHIFT the first term left out is below 2e-15.
-HALF_STEP = np.array([-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432, 691 / 180224])
-SHIFT = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +139,7 @@ class NormalGamma(Family):
 
     def _log_partition(self, n: Float, scatter: Float) -> Float:
         degrees = self.degrees + n
-        remainders = _stirling_remainder(degrees / 2.0) - _stirling_remainder(self.degrees / 2.0)
+        remainders = stirling_remainder(degrees / 2.0) - stirling_remainder(self.degrees / 2.0)
         common = remainders - 0.5 * np.log1p(n / self.degrees) - 0.5 * n
         shrink = -0.5 * np.log1p(n * (self.prior_variance / self.variance))
         return np.sum(common + shrink - 0.5 * degrees * self._log_excess(n, scatter), axis=1)
@@ -238,29 +234,3 @@ class NormalGamma(Family):
         self.require_known()
         means, variances = np.split(np.asarray(parameters), 2, axis=1)
         return means + np.sqrt(variances) * np.random.default_rng(seed).standard_normal(means.shape)
-
-
-def log_gamma_half(z: ArrayLike) -> Float:
-    """Return log Γ(z + ½) − log Γ(z) − ½ log z for z > 0, to 1e-14, also where the two log Γ are huge.
-
-    Up to z + 10 by Γ(z + 1) = z Γ(z), then the asymptotic series.
-
-    >>> log_gamma_half([0.5, 1e5]).round(12)  # ½ log 2/π, and −1/(8z) for large z
-    array([-2.25791353e-01, -1.25000000e-06])
-    """
-    z = np.asarray(z, dtype=np.float64)
-    rise = np.ones_like(z)
-    for j in range(SHIFT):
-        rise = rise * (1.0 + 0.5 / (z + j))
-    top = z + SHIFT
-    series = np.polynomial.polynomial.polyval(1.0 / (top * top), HALF_STEP) / top
-    return series + 0.5 * np.log1p(SHIFT / z) - np.log(rise)
-
-
-def _stirling_remainder(z: ArrayLike) -> Float:
-    """Return log Γ(z) − (z − ½) log z + z − ½ log 2π for z > 0."""
-    z = np.asarray(z, dtype=np.float64)
-    top = np.maximum(z, SHIFT)
-    series = np.polynomial.polynomial.polyval(1.0 / (top * top), STIRLING) / top
-    low = np.minimum(z, SHIFT)
-    return np.where(z < SHIFT, gammaln(low) - (low - 0.5) * np.log(low) + low - 0.5 * LOG_2PI, series)

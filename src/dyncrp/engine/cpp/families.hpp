@@ -5,6 +5,7 @@
 #include "gaussian.hpp"
 #include "gaussian_diagonal.hpp"
 #include "normal_gamma.hpp"
+#include "poisson.hpp"
 #include "stream.hpp"
 #include "von_mises_fisher.hpp"
 
@@ -16,6 +17,7 @@ StreamPointer make_stream(const Gaussian::Settings&, Coordinates::Settings, std:
 StreamPointer make_stream(const GaussianDiagonal::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const NormalGamma::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const Bernoulli::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const Poisson::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const VonMisesFisher::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 
 }  // namespace dyncrp

@@ -31,12 +31,12 @@ struct Block {
     std::vector<float> gram;         // (b, b) of the rows with themselves
     std::vector<float> opened;       // (b, b) of the rows with the tables that were opened in the block
     std::vector<float> part;         // scratch of a family
-    std::vector<double> norm;        // (b,) the rows' squared distances from the reference point
-    std::vector<double> prior;       // (b,) of the rows with an empty table, once a Gaussian needs them
-    std::vector<float> screened;     // (capacity,) of one row: a bound of the log likelihood under each table
-    std::vector<float> best;         // the best of each CHUNK of them
-    std::vector<Index> touched;      // tables that the block has touched, in order
-    std::vector<char> is_touched;    // (capacity,)
+    std::vector<double> norm;        // (b,) the rows' squared distances from the reference point; sizes of counts
+    std::vector<double> prior;    // (b,) of the rows with an empty table, once a Gaussian needs them; of counts, log x!
+    std::vector<float> screened;  // (capacity,) of one row: a bound of the log likelihood under each table
+    std::vector<float> best;      // the best of each CHUNK of them
+    std::vector<Index> touched;   // tables that the block has touched, in order
+    std::vector<char> is_touched;  // (capacity,)
 
     void fit(Index rows_at_most, Index capacity, Index width) {
         const auto b = static_cast<std::size_t>(rows_at_most), k = static_cast<std::size_t>(capacity);

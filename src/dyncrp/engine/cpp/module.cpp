@@ -30,7 +30,7 @@ using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu
 using OutIntegers = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
-                               Bernoulli::Settings, VonMisesFisher::Settings>;
+                               Bernoulli::Settings, Poisson::Settings, VonMisesFisher::Settings>;
 
 /// Return a NumPy array that owns what was in the vector.
 template <class T>
@@ -491,6 +491,13 @@ NB_MODULE(loop, module) {
                 new (settings) Bernoulli::Settings{as_vector(a), as_vector(b)};
             },
             nb::kw_only(), "a"_a, "b"_a);
+    nb::class_<Poisson::Settings>(module, "Poisson")
+        .def(
+            "__init__",
+            [](Poisson::Settings* settings, const Vector& shape, const Vector& rate) {
+                new (settings) Poisson::Settings{as_vector(shape), as_vector(rate)};
+            },
+            nb::kw_only(), "shape"_a, "rate"_a);
     nb::class_<VonMisesFisher::Settings>(module, "VonMisesFisher")
         .def(
             "__init__",
@@ -525,6 +532,9 @@ NB_MODULE(loop, module) {
 
     module.def("digamma", &digamma, "x"_a);
     module.def("log_gamma_half", &log_gamma_half, "z"_a);
+    module.def("stirling_remainder", &stirling_remainder, "z"_a);
+    module.def("log_factorial", &log_factorial, "x"_a);
+    module.def("log_negative_binomial", &log_negative_binomial, "x"_a, "A"_a, "B"_a);
     module.def(
         "bessel_excess", [](const Bessel::Settings& at, double kappa) { return Bessel(at).excess(kappa); },
         "settings"_a, "kappa"_a);

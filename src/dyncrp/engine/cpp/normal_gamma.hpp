@@ -244,25 +244,6 @@ class NormalGamma {
     static constexpr float LARGEST_LONE_SUM = 1e32F;  // and of one that is alone
     static constexpr double LARGEST_POWER = 1e30;
 
-    /// The logarithm of a product of positive numbers, taken before another factor can make it overflow. Four products
-    /// go on side by side, so that none waits for the one before.
-    class LogProduct {
-      public:
-        void take(Index d, double factor) {
-            double& product = products_[d % 4];
-            product *= factor;
-            if (product > 1e20 || product < 1e-20) {
-                logs_ += std::log(product);
-                product = 1.0;
-            }
-        }
-        double log() const { return logs_ + std::log((products_[0] * products_[1]) * (products_[2] * products_[3])); }
-
-      private:
-        double products_[4] = {1.0, 1.0, 1.0, 1.0};
-        double logs_ = 0.0;
-    };
-
     /// Call each(first direction, size, first column) for every group; a group has 1 + 2 size columns.
     template <class Each>
     void for_each_group(Each each) const {

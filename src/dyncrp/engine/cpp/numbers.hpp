@@ -83,6 +83,25 @@ inline Index next_at_least(const float* values, Index begin, Index end, float ba
 /// A float that is not above x, and hardly below.
 inline float rounded_down(double x) { return static_cast<float>(x - 1e-7 * std::abs(x)); }
 
+/// The logarithm of a product of positive numbers, taken before another factor can make it overflow. Four products
+/// go on side by side, so that none waits for the one before.
+class LogProduct {
+  public:
+    void take(Index d, double factor) {
+        double& product = products_[d % 4];
+        product *= factor;
+        if (product > 1e20 || product < 1e-20) {
+            logs_ += std::log(product);
+            product = 1.0;
+        }
+    }
+    double log() const { return logs_ + std::log((products_[0] * products_[1]) * (products_[2] * products_[3])); }
+
+  private:
+    double products_[4] = {1.0, 1.0, 1.0, 1.0};
+    double logs_ = 0.0;
+};
+
 /// One row of `width` numbers for each table. A column of single numbers has width 1.
 template <class T>
 class PerTable {

@@ -1,4 +1,4 @@
-// Special functions one number at a time: the algorithms of dyncrp/families/bessel.py and normal_gamma.py.
+// Special functions one number at a time: the algorithms of dyncrp/families/bessel.py, gamma.py and poisson.py.
 #pragma once
 
 #include "numbers.hpp"
@@ -29,6 +29,49 @@ inline double log_gamma_half(double z) {
     double series = 0.0;
     for (int k = 5; k >= 0; --k) series = series / (top * top) + SERIES[k];
     return series / top + 0.5 * std::log1p(SHIFT / z) - std::log(rise);
+}
+
+inline constexpr double LOG_2PI = 1.8378770664093454836;
+
+/// Return log Γ(z) − (z − ½) log z + z − ½ log 2π for z > 0: from z + 10 down, or the asymptotic series.
+inline double stirling_remainder(double z) {
+    constexpr int SHIFT = 10;
+    constexpr double SERIES[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360};
+    const double top = z < SHIFT ? z + SHIFT : z;
+    double series = 0.0;
+    for (int k = 5; k >= 0; --k) series = series / (top * top) + SERIES[k];
+    series /= top;
+    if (!(z < SHIFT)) return series;
+    double rise = z;
+    for (int j = 1; j < SHIFT; ++j) rise *= z + j;
+    return series + (top - 0.5) * std::log(top) - SHIFT - std::log(rise) - (z - 0.5) * std::log(z);
+}
+
+/// Return log x! for x ≥ 0, from a list while x is a small whole number.
+inline double log_factorial(double x) {
+    constexpr int LISTED = 256;
+    static const std::vector<double> list = [] {
+        std::vector<double> logs{0.0};
+        for (int i = 1; i < LISTED; ++i) {
+            const double z = i;
+            logs.push_back((z + 0.5) * std::log(z) - z + 0.5 * LOG_2PI + stirling_remainder(z));
+        }
+        return logs;
+    }();
+    if (x < LISTED) return list[static_cast<std::size_t>(x)];
+    return (x + 0.5) * std::log(x) - x + 0.5 * LOG_2PI + stirling_remainder(x);
+}
+
+/// Return log ratio, where ratio = 1 + excess and both are known to all their digits.
+inline double log_ratio(double excess, double ratio) { return excess > -0.5 ? std::log1p(excess) : std::log(ratio); }
+
+/// Return log Γ(A + x)/(Γ(A) x!) (B/(B + 1))^A (1/(B + 1))^x for x > 0, as a sum of deviances.
+inline double log_negative_binomial(double x, double A, double B) {
+    const double gap = x * B - A, N = A + x;
+    return x * log_ratio(-gap / (x * (B + 1.0)), N / (x * (B + 1.0))) +
+           A * log_ratio(gap / (A * (B + 1.0)), N / A * (B / (B + 1.0))) -
+           0.5 * (std::log1p(x / A) + std::log(x) + LOG_2PI) + stirling_remainder(N) - stirling_remainder(A) -
+           stirling_remainder(x);
 }
 
 /// The Bessel function I_ν of one order ν = D/2 − 1, scaled to F_ν(κ) = Γ(ν+1) (2/κ)^ν I_ν(κ), and its ratio.
