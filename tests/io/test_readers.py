@@ -17,8 +17,9 @@ from pyarrow import parquet
 
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import READERS, Selection, open_reader
+from dyncrp.io.readers.columns import judge_column
 from dyncrp.io.readers.csv import DELIMITER_NAMES, CsvReader
-from dyncrp.io.readers.formats import NumberFormat, find_format
+from dyncrp.io.readers.formats import NumberFormat, YesNo, find_format
 
 ROWS = [["2024-01-01T00:00:00", 'a "b", c', 1.5, -2.0], ["2024-01-01T00:00:07", "x\ny", 1e-300, 3.0]]
 ROWS += [[f"2024-01-01T00:01:{i:02}", f"n{i}", i / 7, 1e300 * i] for i in range(30)]
@@ -755,8 +756,8 @@ def test_what_columns_hold_is_found_and_said(tmp_path, monkeypatch, most_rows):
         assert reader.notes == [
             LINE_OF_KINDS,
             "categories are left out: the model takes numbers only",
-            "--time-column when takes it for the times",
-            "--columns chooses the columns, such as id, if it should be clustered",
+            "when holds times: --time-column when uses them",
+            "to cluster id all the same, name the columns with --columns",
             "up: yes is read as 1, no as 0",
             "share: '12%' is read as 12",
         ]
@@ -827,6 +828,18 @@ def test_a_missing_cell_is_a_bad_row_and_the_remedy_is_named(tmp_path, cell, mis
     assert [row for chunk in chunks for row in chunk.X.tolist()] == [[1, 2], [5, 6]]
     assert chunks[0].bad[0].endswith(fault)
     assert np.concatenate([chunk.X for chunk in read(path, exclude=("y",))]).tolist() == [[1], [3], [5]]
+
+
+def test_one_word_of_two_is_no_yes_or_no():
+    assert find_format(["f"] * 30, None) is None  # the sex of 30 people, perhaps
+    assert judge_column(None, ["f"] * 30) == "constant"
+    assert find_format([True, True], None) == YesNo("true", "false")
+
+
+def test_a_missing_integer_is_named(tmp_path):
+    np.save(tmp_path / "rows.npy", np.array([[1, 2], [3, -999]]))
+    with pytest.raises(FileError, match="row 1, column '1': -999 stands for a missing cell; --skip-bad skips"):
+        read(tmp_path / "rows.npy", "npy", missing=("-999",))
 
 
 def test_missing_numbers_of_every_format(tmp_path):

@@ -67,7 +67,7 @@ def run_file(
         if join is None and replaces and not is_pipe(target.output):
             groups_file = writer.groups_file(target.output)  # of the output that is replaced: it goes, too
         if before is not None and before.n_rows:
-            selection = replace(selection, findings=before.place["findings"])
+            selection = replace(selection, findings=before.place.get("findings"))
         stop.waiting = source.input == "-"
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False

@@ -40,8 +40,8 @@ from dyncrp.io.readers.source import ENCODING_HINT
 MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE = 1000, 200_000  # what is looked at before anything is read
 NOTES = {
     CATEGORY: "categories are left out: the model takes numbers only",
-    TIMES: "--time-column {} takes it for the times",
-    COUNTER: "--columns chooses the columns, such as {}, if it should be clustered",
+    TIMES: "{0} holds times: --time-column {0} uses them",
+    COUNTER: "to cluster {0} all the same, name the columns with --columns",
 }
 
 Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
@@ -244,7 +244,7 @@ class Reader(ABC):
         time = self.selection.time_column
         counts = [1] * self.live + [max(1, min(MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
         for n in counts:
-            first = {name: [cell for cell in cells if not self._is_missing(cell)] for name, cells in sample(n).items()}
+            first = {name: [cell for cell in some if not self._is_missing(cell)] for name, some in sample(n).items()}
             found = {name: self._find_format(name, first[name]) for name in names}
             known = time is None or time in self.formats or any(map(cells.is_time, first[time][:1]))
             if known and all(format == plain for format in found.values()):
@@ -289,9 +289,11 @@ class Reader(ABC):
                 self.notes.append(note.format(shlex.quote(names[0])))
 
     def _is_missing(self, cell: object) -> bool:
-        if cells.is_missing(cell) or (isinstance(cell, str) and cell.strip() in self.selection.missing):
+        """Tell whether a cell is missing, by itself or because the selection says so."""
+        plain = cell.item() if isinstance(cell, np.generic) else cell
+        if cells.is_missing(plain) or (isinstance(plain, str) and plain.strip() in self.selection.missing):
             return True
-        return bool(self._missing_numbers) and cells.as_numbers([cell])[0] in self._missing_numbers
+        return bool(self._missing_numbers) and cells.as_numbers([plain])[0] in self._missing_numbers
 
     def _find_format(self, name: str, column: list[Any]) -> Format | None:
         try:

@@ -55,13 +55,13 @@ def judge_column(format: Format | None, column: Sequence[object]) -> str | None:
     if not column:
         return "empty"
     different = {str(cell) for cell in column}
+    if format is None and any(parse_date(column[0]) or parse(str(column[0]), pattern) for pattern in PATTERNS):
+        return TIMES
+    if len(column) >= FEW_ROWS and len(different) == 1:
+        return "constant"
     if format is None:
-        if any(parse_date(column[0]) or parse(str(column[0]), pattern) for pattern in PATTERNS):
-            return TIMES
         return "every row differs" if len(different) == len(column) >= FEW_ROWS else CATEGORY
-    if len(column) < FEW_ROWS:
-        return None
-    return "constant" if len(different) == 1 else COUNTER if counts_rows(format, column) else None
+    return COUNTER if counts_rows(format, column) else None
 
 
 def counts_rows(format: Format | None, column: Sequence[object]) -> bool:

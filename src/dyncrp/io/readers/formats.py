@@ -123,9 +123,11 @@ def find_format(column: Sequence[object], decimal: str | None) -> NumberFormat |
     n_plain = int(np.isfinite(cells.as_numbers(simple)).sum())
     if n_plain == len(column):  # a point where commas are decimal is refused then, rather than taken for thousands
         return plain
+    if all(isinstance(cell, bool) for cell in column):
+        return YesNo("true", "false")
     words = {str(cell).strip().lower() for cell in column}
     for pair in PAIRS:
-        if words <= set(pair):
+        if words == set(pair):  # one of them alone may be anything
             return YesNo(*pair)
     # Numbers that are mostly plain are something else only if that explains every cell.
     mostly_plain = 2 * n_plain >= len(column)
