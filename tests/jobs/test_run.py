@@ -390,7 +390,7 @@ def test_nothing_is_replaced_without_being_told(source, tmp_path):
     output.unlink()
     done = label(source, output, "--checkpoint", tmp_path / "state", code=2)
     assert "state exists: use --resume to continue it, or --force to replace it" in done.stderr
-    source.write_text("t,x,y\n0,1,\n")
+    source.write_text("t,x,y\n0,1,\n1,2,3\n")
     label(source, output, "--checkpoint", tmp_path / "state", "--force", code=1)
     assert not (tmp_path / "state").exists()  # or --resume would continue another run
 
@@ -501,7 +501,9 @@ def test_bad_rows_stop_or_are_skipped(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("x,y\n1,2\n3,\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
-    assert done.stderr == f"dyncrp: features: x, y\ndyncrp: {source}, line 3, column 'y': the cell is empty\n"
+    hint = "--skip-bad skips such rows, --exclude y leaves the column out"
+    message = f"dyncrp: {source}, line 3, column 'y': the cell is empty; {hint}"
+    assert done.stderr == f"dyncrp: features: x, y\n{message}\n"
     done = run(source, "--skip-bad", *KNOWN)
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
     assert "2 bad rows skipped: line 3, column 'y': the cell is empty; line 5, column 'x': X must lie" in done.stderr
@@ -509,7 +511,7 @@ def test_bad_rows_stop_or_are_skipped(tmp_path):
 
 def test_all_rows_bad_is_an_error(tmp_path):
     source = tmp_path / "in.csv"
-    source.write_text("x,y\n1,\n3,\n")
+    source.write_text("x,y\n1,\n,3\n")
     done = run(source, "--skip-bad", *KNOWN, "--quiet", code=1)
     assert done.stderr == f"dyncrp: {source}: every row is bad, 2 in all: line 2, column 'y': the cell is empty\n"
 
