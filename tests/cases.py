@@ -9,6 +9,7 @@ import numpy as np
 
 from dyncrp import (
     Bernoulli,
+    Categorical,
     Exponential,
     Gaussian,
     Hyperbolic,
@@ -50,6 +51,9 @@ FAMILIES: dict[str, FamilyCase] = {
     "poisson": FamilyCase(Poisson(2.0, 0.4), 3),
     "poisson-of-one-feature": FamilyCase(Poisson(0.8, 0.3), 1),
     "poisson-by-feature": FamilyCase(Poisson([0.6, 2.0, 3.0], [0.5, 0.2, 1.5]), 3),
+    "categorical": FamilyCase(Categorical(1.5, 4), 3),
+    "categorical-of-one-feature": FamilyCase(Categorical(0.8, 3), 1),
+    "categorical-by-feature": FamilyCase(Categorical([0.6, 2.0, 5.0], 6), 3),
     "circle": FamilyCase(VonMisesFisher(3.0), 2),
     "sphere": FamilyCase(VonMisesFisher(1.0), 3),
     "sphere-of-five-features": FamilyCase(VonMisesFisher(8.0), 5),
@@ -64,6 +68,7 @@ SEPARATED: dict[str, FamilyCase] = {
     "normal-gamma": FamilyCase(NormalGamma(1.0, 100.0), 8),
     "bernoulli": FamilyCase(Bernoulli(0.1, 0.1), 8),
     "poisson": FamilyCase(Poisson(0.5, 0.01), 8),
+    "categorical": FamilyCase(Categorical(0.2), 12),
     "sphere": FamilyCase(VonMisesFisher(200.0), 8),
 }
 
@@ -82,6 +87,8 @@ UNKNOWN_FAMILIES: dict[str, Family] = {
     "poisson": Poisson(),
     "poisson-of-known-shape": Poisson(shape=0.5),
     "poisson-of-known-rate": Poisson(rate=[1.0, 2.0, 3.0]),
+    "categorical": Categorical(),
+    "categorical-of-known-codes": Categorical(n_codes=5),
     "sphere": VonMisesFisher(),
 }
 

@@ -2,10 +2,17 @@
 
 import numpy as np
 
-from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp import Bernoulli, Categorical, DynamicalMixture, Exponential, Gaussian, NormalGamma, Poisson, VonMisesFisher
 from dyncrp.engine import LawEngine
 
-FAMILIES = [Gaussian(1.0, 100.0), NormalGamma(1.0, 100.0), Bernoulli(0.3, 0.3), Poisson(0.5, 0.1), VonMisesFisher(50.0)]
+FAMILIES = [
+    Gaussian(1.0, 100.0),
+    NormalGamma(1.0, 100.0),
+    Bernoulli(0.3, 0.3),
+    Poisson(0.5, 0.1),
+    Categorical(0.3),
+    VonMisesFisher(50.0),
+]
 
 rng = np.random.default_rng(0)
 for family in FAMILIES:

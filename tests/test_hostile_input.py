@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dyncrp import (
     Bernoulli,
+    Categorical,
     DynamicalMixture,
     Exponential,
     Gaussian,
@@ -42,6 +43,8 @@ KNOWN = {
     "bernoulli": Bernoulli(1.0, 1.0),
     "extreme bernoulli": Bernoulli(1e-100, 1e100),
     "poisson": Poisson(1.0, 0.1),
+    "categorical": Categorical(1.0),
+    "extreme categorical": Categorical(1e-100),
     "extreme poisson": Poisson(1e-100, 1e100),
     "huge poisson": Poisson(1e100, 1e-100),
     "sphere": VonMisesFisher(10.0),
@@ -54,6 +57,7 @@ UNKNOWN = {
     "unknown variance": NormalGamma(),
     "bernoulli": Bernoulli(),
     "poisson": Poisson(),
+    "categorical": Categorical(),
     "sphere": VonMisesFisher(),
 }
 TABLES = {
@@ -166,7 +170,11 @@ entries = st.builds(lambda size, sign: size * sign, extreme, st.sampled_from([-1
 @given(
     rows=st.lists(st.tuples(entries, entries), min_size=6, max_size=12),
     family=st.sampled_from(
-        [family for family in KNOWN.values() if not isinstance(family, Bernoulli | Poisson | VonMisesFisher)]
+        [
+            family
+            for family in KNOWN.values()
+            if not isinstance(family, Bernoulli | Poisson | Categorical | VonMisesFisher)
+        ]
     ),
     assignment=st.sampled_from(["predictive", "variational"]),
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dyncrp import datasets
     from dyncrp.checks import BadRow
     from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-    from dyncrp.families import Bernoulli, Gaussian, NormalGamma, Poisson, VonMisesFisher
+    from dyncrp.families import Bernoulli, Categorical, Gaussian, NormalGamma, Poisson, VonMisesFisher
     from dyncrp.mixture import DynamicalMixture
     from dyncrp.process import DynamicalCRP
     from dyncrp.shards import combine
@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BadRow",
     "Bernoulli",
+    "Categorical",
     "DynamicalCRP",
     "DynamicalMixture",
     "Exponential",
@@ -51,7 +52,7 @@ __all__ = [
 _MODULES = {
     "checks": ["BadRow"],
     "dynamics": ["Exponential", "Hyperbolic", "LinearODE", "Oscillatory", "Stationary"],
-    "families": ["Bernoulli", "Gaussian", "NormalGamma", "Poisson", "VonMisesFisher"],
+    "families": ["Bernoulli", "Categorical", "Gaussian", "NormalGamma", "Poisson", "VonMisesFisher"],
     "mixture": ["DynamicalMixture"],
     "process": ["DynamicalCRP"],
     "shards": ["combine"],

@@ -18,6 +18,7 @@ families = [
     NormalGamma(1.0, 9.0),
     dyncrp.Bernoulli(0.5, 2.0),
     dyncrp.Poisson(0.5, 2.0),
+    dyncrp.Categorical(0.5, 8),
     dyncrp.VonMisesFisher(50.0),
 ]
 

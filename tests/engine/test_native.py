@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from dyncrp import (
     Bernoulli,
+    Categorical,
     Exponential,
     Gaussian,
     Hyperbolic,
@@ -61,6 +62,8 @@ FAMILIES = {
     "bernoulli-by-dimension": (Bernoulli(np.linspace(0.2, 0.9, 12), np.linspace(1.1, 0.3, 12)), 12, loop.Bernoulli),
     "poisson": (Poisson(0.5, 0.02), 4, loop.Poisson),
     "poisson-by-dimension": (Poisson(np.geomspace(0.2, 9.0, 9), np.geomspace(0.001, 4.0, 9)), 9, loop.Poisson),
+    "categorical": (Categorical(0.6, 5), 9, loop.Categorical),
+    "categorical-by-dimension": (Categorical(np.geomspace(0.1, 5.0, 8), 3), 8, loop.Categorical),
     "von-mises-fisher": (VonMisesFisher(40.0), 4, loop.VonMisesFisher),
 }
 DYNAMICS = {
@@ -198,7 +201,9 @@ def test_directions_of_any_dimension_and_concentration(D, kappa, assignment, mem
 @memories
 @assignments
 @pytest.mark.parametrize("D", [1, 7, 8, 9, 33])
-@pytest.mark.parametrize("name", ["gaussian", "gaussian-diagonal", "unknown-variance", "bernoulli", "poisson"])
+@pytest.mark.parametrize(
+    "name", ["gaussian", "gaussian-diagonal", "unknown-variance", "bernoulli", "poisson", "categorical"]
+)
 def test_any_number_of_features(name, D, assignment, memory):
     family = {
         "gaussian": Gaussian(1.3, 40.0),
@@ -206,6 +211,7 @@ def test_any_number_of_features(name, D, assignment, memory):
         "unknown-variance": NormalGamma(1.3, 40.0, 4.0),
         "bernoulli": Bernoulli(0.3, 0.4),
         "poisson": Poisson(0.7, 0.05),
+        "categorical": Categorical(0.4),
     }[name]
     X, times = make_stream(family, D, 120, seed=D)
     assert_obeys_the_law(make_model(family, Exponential(50.0), memory=memory, assignment=assignment), X, times)
@@ -249,6 +255,8 @@ def distinct_rows(name, D, n, seed):
         return rng.uniform(-2000.0, 2000.0, (n, D))
     if name.startswith("bernoulli"):
         return rng.integers(0, 2, (n, D)).astype(float)
+    if name.startswith("categorical"):
+        return rng.integers(0, 6, (n, D)).astype(float)
     if name.startswith("poisson"):
         return np.floor(10.0 ** rng.uniform(0.0, 4.0, (n, D)))
     return directions(n, D, rng)
@@ -261,6 +269,7 @@ MANY = {
     "unknown-variance": (NormalGamma(1.0, 1e6, 30.0), 5),
     "bernoulli": (Bernoulli(0.01, 0.01), 40),
     "poisson": (Poisson(0.3, 0.001), 5),
+    "categorical": (Categorical(0.02, 4), 20),
     "von-mises-fisher": (VonMisesFisher(2000.0), 8),
 }
 
@@ -1144,7 +1153,13 @@ def test_the_arrays_have_the_laws_names_and_meaning(name, memory):
 @assignments
 @pytest.mark.parametrize(
     "family",
-    [Gaussian(1.3, 40.0, 0.5), NormalGamma(1.3, 40.0, 6.0, 0.5), Bernoulli(0.3, 0.45), Poisson(0.5, 0.1)],
+    [
+        Gaussian(1.3, 40.0, 0.5),
+        NormalGamma(1.3, 40.0, 6.0, 0.5),
+        Bernoulli(0.3, 0.45),
+        Poisson(0.5, 0.1),
+        Categorical(0.5, 4),
+    ],
     ids=lambda f: type(f).__name__,
 )
 def test_more_features_are_as_the_law_has_them(family, assignment, memory):

@@ -19,7 +19,7 @@ from cases import FAMILIES, UNKNOWN_FAMILIES
 from dyncrp import families
 from dyncrp.dynamics import Stationary
 from dyncrp.engine.types import Model, Rules
-from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp.families import Bernoulli, Categorical, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
 from dyncrp.families.base import SCALES
 from dyncrp.testing import family_checks
 
@@ -36,7 +36,7 @@ def cases_of(check):
     for name in FAMILIES:
         marks = (
             []
-            if quick or name in ("gaussian", "normal-gamma", "bernoulli", "poisson", "circle")
+            if quick or name in ("gaussian", "normal-gamma", "bernoulli", "poisson", "categorical", "circle")
             else [pytest.mark.slow]
         )
         yield pytest.param(check, name, marks=marks, id=f"{name}-{check.__name__}")
@@ -104,6 +104,22 @@ def log_poisson(family, X, parameters):
     return stats.poisson.logpmf(X[:, None], parameters).sum(-1)
 
 
+def log_categorical(family, X, parameters):
+    C = family.n_codes
+    probabilities = parameters.reshape(len(parameters), C + 1, -1)[
+        :, np.minimum(X, C).astype(int), np.arange(X.shape[1])
+    ]
+    share = np.where(X < C, 1.0, (C + 1) / ((X + 1) * (X + 2)))
+    with np.errstate(divide="ignore"):  # a probability may underflow
+        return np.log(probabilities * share).sum(-1).T
+
+
+def mostly_these_codes(family, centers):
+    """Give the code of each center half of the probability."""
+    is_code = centers[:, None, :] == np.arange(family.n_codes + 1)[:, None]
+    return (0.5 * is_code + 0.5 / (family.n_codes + 1)).reshape(len(centers), -1)
+
+
 def log_von_mises_fisher(family, X, parameters):
     pole = np.eye(X.shape[1])[0]
     log_height = stats.vonmises_fisher(pole, family.concentration).logpdf(pole)
@@ -122,7 +138,7 @@ class Likelihood(NamedTuple):
     """
 
     log_density: Callable[..., np.ndarray]
-    mean: Callable[..., np.ndarray] = lambda family, parameters: parameters
+    mean: Callable[..., np.ndarray] | None = lambda family, parameters: parameters
     parameters_at: Callable[..., np.ndarray] = lambda family, centers: centers
 
 
@@ -131,6 +147,7 @@ LIKELIHOODS = {
     NormalGamma: Likelihood(log_normal_gamma, mean_of_mean_and_variance, with_variances),
     Bernoulli: Likelihood(log_bernoulli),
     Poisson: Likelihood(log_poisson),
+    Categorical: Likelihood(log_categorical, None, mostly_these_codes),
     VonMisesFisher: Likelihood(log_von_mises_fisher, resultant),
 }
 
@@ -211,13 +228,17 @@ def test_posterior_expectations_by_importance_weighted_prior_draws(likelihood, f
 
 
 @pytest.mark.slow
-def test_center_of_an_empty_table_is_the_mean_of_the_prior(case, family, X, prior_draws):
+def test_center_of_an_empty_table_is_the_mean_of_the_prior(case, family, likelihood, X, prior_draws):
+    if likelihood.mean is None:
+        pytest.skip("codes have no mean")
     empty = np.zeros_like(family.statistics(X[:1]))
     assert_within(*mean_and_error(prior_draws[:, : case.n_features]), family.centers(empty)[0])
 
 
 @pytest.mark.slow
 def test_first_moment_of_the_observations_of_a_table(case, family, likelihood):
+    if likelihood.mean is None:
+        pytest.skip("codes have no mean")
     parameters = family.sample_parameters(1, case.n_features, seed=5)
     draws = family.sample(np.repeat(parameters, N_DRAWS, axis=0), seed=6)
     assert_within(*mean_and_error(draws), likelihood.mean(family, parameters)[0])
@@ -327,7 +348,7 @@ def data_for(family, X):
     """The same rows, or what is nearest to them of the family's kind."""
     if isinstance(family, Bernoulli):
         return np.greater(X, np.median(X)).astype(float)
-    if isinstance(family, Poisson):
+    if isinstance(family, Poisson | Categorical):
         return np.minimum(np.floor(np.abs(X)), 2.0**53)
     if isinstance(family, VonMisesFisher):
         X = np.hstack([X / max(np.max(np.abs(X)), 1e-300), np.full((len(X), 1), 0.1)])

@@ -7,6 +7,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 import dyncrp
 from dyncrp import (
     Bernoulli,
+    Categorical,
     DynamicalCRP,
     DynamicalMixture,
     Exponential,
@@ -213,8 +214,9 @@ def test_many_features_are_learnt_in_principal_directions():
         (VonMisesFisher(80.0), VonMisesFisher(), 6),
         (Bernoulli(0.3, 0.3), Bernoulli(), 40),
         (Poisson(1.0, 0.1), Poisson(), 6),
+        (Categorical(0.5), Categorical(), 12),
     ],
-    ids=["unknown-variance", "directions", "binary", "counts"],
+    ids=["unknown-variance", "directions", "binary", "counts", "categories"],
 )
 def test_every_family_learns(truth, unknown, D):
     stream = sample_mixture(DynamicalCRP(1.0, Stationary()), truth, range(500), seed=2, n_features=D)

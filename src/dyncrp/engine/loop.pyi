@@ -57,6 +57,9 @@ class Bernoulli:
 class Poisson:
     def __init__(self, *, shape: Float, rate: Float) -> None: ...
 
+class Categorical:
+    def __init__(self, *, concentration: Float, prior: Float) -> None: ...
+
 class VonMisesFisher:
     def __init__(
         self,
@@ -71,7 +74,7 @@ class VonMisesFisher:
 class Engine:
     def __init__(
         self,
-        family: Gaussian | GaussianDiagonal | NormalGamma | Bernoulli | Poisson | VonMisesFisher,
+        family: Gaussian | GaussianDiagonal | NormalGamma | Bernoulli | Poisson | Categorical | VonMisesFisher,
         coordinates: Coordinates,
         modes: list[Mode],
         rules: Rules,

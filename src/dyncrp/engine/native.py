@@ -18,7 +18,7 @@ import numpy as np
 from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
 from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids
-from dyncrp.families import Bernoulli, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp.families import Bernoulli, Categorical, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 from dyncrp.families.gaussian import LOG_2PI
 
@@ -27,7 +27,13 @@ NONE = np.zeros(0)
 EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the law's
 
 FamilySettings = (
-    loop.Gaussian | loop.GaussianDiagonal | loop.NormalGamma | loop.Bernoulli | loop.Poisson | loop.VonMisesFisher
+    loop.Gaussian
+    | loop.GaussianDiagonal
+    | loop.NormalGamma
+    | loop.Bernoulli
+    | loop.Poisson
+    | loop.Categorical
+    | loop.VonMisesFisher
 )
 Settings = tuple[FamilySettings, loop.Coordinates]
 
@@ -242,6 +248,12 @@ def _poisson(family: Poisson, n_features: int) -> Settings:
     return settings, _coordinates(n_features)
 
 
+def _categorical(family: Categorical, n_features: int) -> Settings:
+    concentration = _vector(family.concentration, n_features)
+    prior = family.prior_counts() + np.zeros(n_features)
+    return loop.Categorical(concentration=concentration, prior=prior.ravel()), _coordinates(n_features)
+
+
 def _von_mises_fisher(family: VonMisesFisher, n_features: int) -> Settings:
     settings = loop.VonMisesFisher(
         width=n_features,
@@ -258,5 +270,6 @@ _SETTINGS: dict[type[Family], Callable[[Any, int], Settings]] = {
     NormalGamma: _normal_gamma,
     Bernoulli: _bernoulli,
     Poisson: _poisson,
+    Categorical: _categorical,
     VonMisesFisher: _von_mises_fisher,
 }

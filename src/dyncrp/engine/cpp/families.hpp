@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bernoulli.hpp"
+#include "categorical.hpp"
 #include "gaussian.hpp"
 #include "gaussian_diagonal.hpp"
 #include "normal_gamma.hpp"
@@ -18,6 +19,7 @@ StreamPointer make_stream(const GaussianDiagonal::Settings&, Coordinates::Settin
 StreamPointer make_stream(const NormalGamma::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const Bernoulli::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const Poisson::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const Categorical::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const VonMisesFisher::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 
 }  // namespace dyncrp

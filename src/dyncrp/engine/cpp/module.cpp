@@ -30,7 +30,7 @@ using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu
 using OutIntegers = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
-                               Bernoulli::Settings, Poisson::Settings, VonMisesFisher::Settings>;
+                               Bernoulli::Settings, Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings>;
 
 /// Return a NumPy array that owns what was in the vector.
 template <class T>
@@ -498,6 +498,13 @@ NB_MODULE(loop, module) {
                 new (settings) Poisson::Settings{as_vector(shape), as_vector(rate)};
             },
             nb::kw_only(), "shape"_a, "rate"_a);
+    nb::class_<Categorical::Settings>(module, "Categorical")
+        .def(
+            "__init__",
+            [](Categorical::Settings* settings, const Vector& concentration, const Vector& prior) {
+                new (settings) Categorical::Settings{as_vector(concentration), as_vector(prior)};
+            },
+            nb::kw_only(), "concentration"_a, "prior"_a);
     nb::class_<VonMisesFisher::Settings>(module, "VonMisesFisher")
         .def(
             "__init__",

@@ -1,0 +1,151 @@
+// Categories: in every dimension a distribution over codes, of which those from C on share one count.
+//
+// A table with n = Σ r and counts s_kd = Σ r [cell of x_d is k], the cell being x_d or C if that is less, scores
+// Σ_d log (prior_kd + s_kd) at the cells of the row, less Σ_d log (κ_d + n); for variational, digammas in place of
+// logarithms. A cell C also says which of the codes from C on it was: H(x)/Σ_{k ≥ C} H(k) = (C + 1)/((x + 1)(x + 2)).
+//
+// An exact score takes one number for each dimension, so that screening is to score.
+#pragma once
+
+#include "family.hpp"
+#include "special.hpp"
+
+namespace dyncrp {
+
+class Categorical {
+  public:
+    static constexpr Index MOST_ROWS = 48;
+
+    struct Settings {
+        std::vector<double> concentration;  // κ (D,)
+        std::vector<double> prior;          // κ H (C + 1, D) by rows
+    };
+
+    Categorical(const Settings& settings, bool variational)
+        : D_(static_cast<Index>(settings.concentration.size())), C_(static_cast<Index>(settings.prior.size()) / D_ - 1),
+          concentration_(settings.concentration), prior_(settings.prior), variational_(variational),
+          stats_(1 + (C_ + 1) * D_), logs_((C_ + 1) * D_) {
+        for (const double prior : prior_) logs_empty_.push_back(std::log(prior));
+        for (const double kappa : concentration_) {
+            alike_ = alike_ && kappa == concentration_[0];
+            constant_empty_ -= std::log(kappa);
+        }
+    }
+
+    template <class Each>
+    void for_each(Each each) {
+        each(stats_), each(logs_), each(constant_);
+    }
+
+    void open(Index c) {
+        std::fill_n(stats_.row(c), stats_.width(), 0.0);
+        refresh(c);
+    }
+
+    void absorb(Index c, const Row& row, double r, double keep) {
+        double* stats = stats_.row(c);
+        if (keep < 1.0) stats_.scale(c, keep);
+        stats[0] += r;
+        for (Index d = 0; d < D_; ++d) {
+            const Index at = cell(row.z[d]) * D_ + d;
+            stats[1 + at] += r;
+            logs_.row(c)[at] = log_or_digamma(prior_[static_cast<std::size_t>(at)] + stats[1 + at]);
+        }
+        if (keep < 1.0) {
+            refresh(c);
+        } else {
+            refresh_constant(c);
+        }
+    }
+
+    Scored score(Index c, const Row& row) const { return {constant_[c] + sum_at_codes(logs_.row(c), row), 0.0}; }
+
+    double score_empty(const Row& row) const { return constant_empty_ + sum_at_codes(logs_empty_.data(), row); }
+
+    double rescore(Index c, const Row& row, double r, double keep, const Scored&) const {
+        const double *stats = stats_.row(c), n = keep * stats[0] + r;
+        double total = 0.0;
+        for (Index d = 0; d < D_; ++d) {
+            const Index at = cell(row.z[d]) * D_ + d;
+            total += digamma(prior_[static_cast<std::size_t>(at)] + (keep * stats[1 + at] + r)) + log_share(row.z[d]);
+            if (!alike_) total -= digamma(concentration_[static_cast<std::size_t>(d)] + n);
+        }
+        return alike_ ? total - static_cast<double>(D_) * digamma(concentration_[0] + n) : total;
+    }
+
+    Index screen_width() const { return 1; }
+    void prepare(Block&) const {}
+
+    double screen(Block& block, Index m, Index K) const {
+        const Row& row = block.rows[static_cast<std::size_t>(m)];
+        for (Index c = 0; c < K; ++c) {
+            const double value = score(c, row).log_likelihood;
+            block.screened[static_cast<std::size_t>(c)] = static_cast<float>(value + 2.0 * UNIT * std::abs(value));
+        }
+        block.find_best(K);
+        return 1e-6;
+    }
+
+    void follow_opening(Block&, Index, Index) const {}
+    void follow(Block&, Index, Index, double, double) const {}
+    bool recentre(Index, const double*) { return false; }
+
+    void set_variational(bool variational, Index K) {
+        variational_ = variational;
+        for (Index c = 0; c < K; ++c) refresh(c);
+    }
+
+    Index stats_width() const { return stats_.width(); }
+    static const char* extra() { return nullptr; }
+    Index extra_width() const { return 0; }
+    void write(Index c, double* stats, double*) const { std::copy_n(stats_.row(c), stats_.width(), stats); }
+    void read(Index c, const double* stats, const double*) {
+        std::copy_n(stats, stats_.width(), stats_.row(c));
+        refresh(c);
+    }
+
+  private:
+    double log_or_digamma(double value) const { return variational_ ? digamma(value) : std::log(value); }
+
+    Index cell(double x) const { return x < static_cast<double>(C_) ? static_cast<Index>(x) : C_; }
+
+    /// Return the log share of code x among those of its cell.
+    double log_share(double x) const {
+        if (x < static_cast<double>(C_)) return 0.0;
+        return std::log(static_cast<double>(C_) + 1.0) - std::log1p(x) - std::log(x + 2.0);
+    }
+
+    double sum_at_codes(const double* logs, const Row& row) const {
+        return sum_of<double>(D_, [&](Index d) { return logs[cell(row.z[d]) * D_ + d] + log_share(row.z[d]); });
+    }
+
+    void refresh(Index c) {
+        const double* stats = stats_.row(c);
+        for (Index at = 0; at < logs_.width(); ++at) {
+            logs_.row(c)[at] = log_or_digamma(prior_[static_cast<std::size_t>(at)] + stats[1 + at]);
+        }
+        refresh_constant(c);
+    }
+
+    void refresh_constant(Index c) {
+        const double n = stats_.row(c)[0];
+        if (alike_) {
+            constant_[c] = -static_cast<double>(D_) * log_or_digamma(concentration_[0] + n);
+            return;
+        }
+        constant_[c] = 0.0;
+        for (const double kappa : concentration_) constant_[c] -= log_or_digamma(kappa + n);
+    }
+
+    Index D_, C_;
+    std::vector<double> concentration_, prior_;
+    bool variational_;
+    bool alike_ = true;  // whether the concentration is the same in every dimension
+    std::vector<double> logs_empty_;
+    double constant_empty_ = 0.0;
+    PerTable<double> stats_;     // n, s
+    PerTable<double> logs_;      // log (prior + s)
+    PerTable<double> constant_;  // −Σ_d log (κ + n)
+};
+
+}  // namespace dyncrp
