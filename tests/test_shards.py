@@ -152,7 +152,7 @@ def test_separated_clusters_are_as_in_a_single_pass(name, engine, monkeypatch):
     case = SEPARATED[name]
     rng = np.random.default_rng(1)
     n = 120
-    D = 64 if name == "bernoulli" else case.n_features  # or binary rows of two clusters may be the same
+    D = 64 if name in ("bernoulli", "categorical") else case.n_features  # or rows of two clusters may be the same
     parameters = case.family.sample_parameters(4, D, rng)[rng.integers(4, size=n)]
     X = case.family.check(case.family.sample(parameters, rng))
     times = np.arange(float(n))

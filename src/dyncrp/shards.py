@@ -122,8 +122,8 @@ class Joining:
         self.n_given = self.n_made = N
         self.is_open = np.arange(2 * N - 1) < N
         self.joined_to = np.arange(2 * N - 1)
-        self._of_shard = np.zeros((2 * N - 1, int(np.max(shards)) + 1), dtype=np.float32)  # for a matrix product
-        self._of_shard[np.arange(N), shards] = 1.0
+        self._of_shard = np.zeros((2 * N - 1, int(np.max(shards)) + 1), dtype=bool)
+        self._of_shard[np.arange(N), shards] = True
         self._near: list[set[int]] | None = None  # of each table, the open ones that it is compared with; None: all
         self._partners: dict[int, list[tuple[float, int]]] = {}  # earlier tables, the best last
         self._has_more: dict[int, bool] = {}  # whether there are partners beyond those
@@ -193,7 +193,7 @@ class Joining:
             others = np.flatnonzero(self.is_open[:place])
         else:
             others = np.array(sorted(other for other in self._near[place] if other < place), dtype=np.int64)
-        others = others[self._of_shard[others] @ self._of_shard[place] == 0.0]
+        others = others[~np.any(self._of_shard[others] & self._of_shard[place], axis=1)]
         if not len(others):
             return
         gains = self.gains(place, others)
@@ -217,7 +217,7 @@ class Joining:
         total = self.family.add(self._rows(slice(other, other + 1)), self._rows(slice(one, one + 1)))
         for name, array in total.items():
             self.tables[name][place] = array[0]
-        self._of_shard[place] = self._of_shard[one] + self._of_shard[other]
+        self._of_shard[place] = self._of_shard[one] | self._of_shard[other]
         self.is_open[[one, other]], self.is_open[place] = False, True
         self.joined_to[[one, other]] = place
         self.n_made += 1
