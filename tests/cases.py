@@ -10,6 +10,7 @@ import numpy as np
 from dyncrp import (
     Bernoulli,
     Categorical,
+    Columns,
     Exponential,
     Gaussian,
     Hyperbolic,
@@ -57,6 +58,19 @@ FAMILIES: dict[str, FamilyCase] = {
     "circle": FamilyCase(VonMisesFisher(3.0), 2),
     "sphere": FamilyCase(VonMisesFisher(1.0), 3),
     "sphere-of-five-features": FamilyCase(VonMisesFisher(8.0), 5),
+    "columns": FamilyCase(Columns({(0, 2): Gaussian([0.5, 2.0], [3.0, 1.0], [4.0, -2.0]), 1: Bernoulli(0.5, 0.7)}), 3),
+    "columns-of-all-kinds": FamilyCase(
+        Columns(
+            {
+                (6, 0): NormalGamma([0.5, 2.0], [3.0, 1.0], 7.0, [4.0, -2.0]),
+                2: Poisson(2.0, 0.4),
+                (1, 3): Categorical([0.6, 2.0], 4),
+                (4, 5): VonMisesFisher(3.0),
+                (7, 8): Gaussian([0.5, 2.0], [3.0, 1.0], [4.0, -2.0], TWO_DIRECTIONS),
+            }
+        ),
+        9,
+    ),
 }
 
 # Those of three features, for tests that share their rows.
@@ -70,6 +84,7 @@ SEPARATED: dict[str, FamilyCase] = {
     "poisson": FamilyCase(Poisson(0.5, 0.01), 8),
     "categorical": FamilyCase(Categorical(0.2), 12),
     "sphere": FamilyCase(VonMisesFisher(200.0), 8),
+    "columns": FamilyCase(Columns({(0, 1, 2, 3, 4, 5): Gaussian(1.0, 400.0), (6, 7): Bernoulli(0.1, 0.1)}), 8),
 }
 
 # With hyperparameters to be learnt; those that have an entry for each feature have three.
@@ -90,6 +105,7 @@ UNKNOWN_FAMILIES: dict[str, Family] = {
     "categorical": Categorical(),
     "categorical-of-known-codes": Categorical(n_codes=5),
     "sphere": VonMisesFisher(),
+    "columns": Columns({(0, 2): Gaussian(), 1: NormalGamma(degrees=1.0)}),
 }
 
 # Every dynamics and the algebra. kernel(0) = 1 for all; those of SIGNED go below 0.

@@ -75,9 +75,9 @@ def searches(monkeypatch):
     """Return a list to which every search adds the number of its rows."""
     sizes, plain = [], Search.__init__
 
-    def counting(self, spec, X, times):
+    def counting(self, spec, X, times, **options):
         sizes.append(len(X))
-        plain(self, spec, X, times)
+        plain(self, spec, X, times, **options)
 
     monkeypatch.setattr(Search, "__init__", counting)
     return sizes
@@ -383,7 +383,7 @@ def test_rows_that_an_interrupted_call_came_to_are_kept(learn_alpha, monkeypatch
 
 
 BAD = {
-    "nan": ([[0.0, 0.0], [np.nan, 0.0]], None, "at row 1, column 0"),
+    "inf": ([[0.0, 0.0], [np.inf, 0.0]], None, "at row 1, column 0"),
     "too far": ([[0.0, 0.0], [0.0, 1e50]], None, r"within 1e\+45 .* at row 1, column 1"),
     "too wide": ([[0.0, 0.0, 0.0]], None, "X has 3 features, but DynamicalMixture is expecting 2"),
     "text": ([["a", 0.0]], None, "number"),

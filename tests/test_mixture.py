@@ -16,6 +16,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from cases import DYNAMICS, RULES, THREE_FEATURES
 from dyncrp import (
     Bernoulli,
+    Columns,
     DynamicalCRP,
     DynamicalMixture,
     Exponential,
@@ -120,6 +121,8 @@ def test_predict_defaults_to_the_time_at_which_the_next_observation_is_due():
 def test_permuting_the_features_leaves_the_labels(family, options):
     X, times = stream(family)
     order = np.array([2, 0, 1])
+    if isinstance(family, Columns):
+        pytest.skip("its parts say which columns they have")
     values = {field.name: getattr(family, field.name) for field in fields(family)}
     vectors = {name: value[..., order] for name, value in values.items() if np.shape(value)[-1:] == (3,)}
     permuted = replace(family, **vectors)
@@ -439,7 +442,7 @@ GOOD = {name: stream(family, n=12, seed=5) for name, family in THREE_FEATURES.it
 G, T = GOOD["gaussian"]
 LATER = T + 100.0
 BAD_TABLES = {
-    "nan": ("gaussian", spoiled(G, 4, 1, np.nan), "row 4, column 1"),
+    "nan": ("sphere", spoiled(GOOD["sphere"][0], 4, 1, np.nan), "takes whole rows only.*row 4, column 1"),
     "infinity": ("gaussian", spoiled(G, 7, 0, np.inf), "row 7, column 0"),
     "minus infinity": ("gaussian", spoiled(G, 0, 2, -np.inf), "row 0, column 2"),
     "first of two": ("gaussian", spoiled(spoiled(G, 9, 0, np.nan), 3, 2, np.inf), "row 3, column 2"),
@@ -529,7 +532,7 @@ def test_a_stream_has_one_clock(first):
 def test_a_model_that_never_saw_good_input_stays_unfitted():
     model = gaussian_model()
     with pytest.raises(ValueError, match="row 0"):
-        model.partial_fit([[np.nan]])
+        model.partial_fit([[np.inf]])
     with pytest.raises(NotFittedError):
         model.predict([[0.0]])
     assert model.partial_fit([[1.0, 2.0]]).n_tables_ == 1
@@ -707,7 +710,7 @@ def test_learn_one_refuses_what_partial_fit_refuses():
     for x, t, message in (
         (G[0], 0.5, "backwards"),
         (G[0], np.nan, "finite"),
-        (G[0] * np.nan, 2.0, "finite"),
+        (G[0] * np.inf, 2.0, "finite"),
         (G[0][:1], 2.0, "features"),
         (G[0], None, "one clock"),
         (3.0, 2.0, "two-dimensional"),

@@ -767,3 +767,53 @@ def test_a_timescale_of_hours_needs_times():
         model.learn_one({"a": 1.0})
     learnt(model, [{"a": 1.0}], t=dt.datetime(2026, 1, 1))
     assert model.n_tables == 1
+
+
+# --- missing features -----------------------------------------------------------------------------------------------
+
+
+def with_holes(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(0.0, 8.0, (5, 3))[rng.integers(0, 5, n)] + rng.normal(size=(n, 3))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    X[0] = 1.0, 2.0, 3.0  # so that all features are there from the first row on
+    return X
+
+
+@pytest.mark.parametrize("family", [Gaussian(1.0, 60.0), None], ids=["given", "learnt"])
+def test_absent_features_are_missing_if_asked_for(family):
+    X = with_holes()
+    rows = [{name: value for name, value in zip("abc", row, strict=True) if value == value} for row in X.tolist()]
+    model = DynamicalMixture(family, alpha=1.0, dynamics=Stationary(), absent=np.nan, warmup=100)
+    plain = Mixture(family, alpha=1.0, dynamics=Stationary(), warmup=100)
+    for x in rows:
+        model.learn_one(x)
+    plain.expects_missing = True
+    plain.partial_fit(X)
+    assert model.mixture.log_evidence_ == plain.log_evidence_
+    assert [model.predict_one(x) for x in rows[-9:]] == plain.predict(X[-9:]).tolist()
+    assert -model.score_one(rows[-1]) == pytest.approx(plain.score_samples(X[-1:])[0])
+    assert model.predict_one({"a": None, "b": np.nan}) == plain.predict(np.full((1, 3), np.nan))[0]
+    assert pickle.loads(pickle.dumps(model)).predict_one(rows[-1]) == model.predict_one(rows[-1])
+
+
+def test_a_feature_that_comes_later_was_missing_before():
+    X = with_holes()
+    X[:50, 2] = np.nan
+    model, plain = DynamicalMixture(Gaussian(1.0, 60.0), absent=np.nan), Mixture(Gaussian(1.0, 60.0))
+
+    for row in X.tolist():
+        x = {name: value for name, value in zip("abc", row, strict=True) if value == value}
+        model.predict_one(x)
+        model.learn_one(x)
+    plain.fit(X)
+    assert model.feature_names == ("a", "b", "c")
+    assert model.mixture.n_tables_ == plain.n_tables_
+    np.testing.assert_allclose(model.mixture.centers_, plain.centers_, rtol=1e-9)
+
+
+def test_absent_is_zero_or_nan():
+    with pytest.raises(ValueError, match="absent must be 0 or NaN, got 1"):
+        DynamicalMixture(absent=1.0)
+    with pytest.raises(ValueError, match="absent must be 0 for VonMisesFisher"):
+        DynamicalMixture(VonMisesFisher(1.0), absent=np.nan)

@@ -171,6 +171,8 @@ def test_separated_clusters_are_as_in_a_single_pass(name, engine, monkeypatch):
     assert wanted.keys() == found.keys()
     for array in {"stats", "squares", "scatter", "misses"} & wanted.keys():
         np.testing.assert_allclose(found[array][places], wanted[array], rtol=1e-9, atol=1e-9)
+    for array in ("sizes", "first_times", "last_times"):
+        np.testing.assert_array_equal(found[array][places], wanted[array])
     np.testing.assert_allclose(model.occupancies_[places], one.occupancies_, rtol=1e-9)
     assert (model.n_observations_, model.engine_.time) == (n, one.engine_.time)
     assert model.log_evidence_ == pytest.approx(sum(each.log_evidence_ for each in models))
@@ -375,6 +377,8 @@ def test_too_many_tables_close_as_they_do_in_a_stream():
     np.testing.assert_array_equal(model.occupancies_, [9.0, 8.0, 7.0])  # 6 and 2 were less
     assert [ids.tolist() for ids in id_maps] == [[0, 1, -1], [2, -1, -1, -1], [-1, -1]]
     assert (model.n_opened_, model.n_tables_) == (5, 3)
+    assert model.engine_.state.sizes.tolist() == [9, 8, 7]
+    assert model.engine_.state.last_times.tolist() == [8, 16, 6]
     assert model.predict([[150.0]]) == [-1]
     left = DynamicalMixture(family).fit(X[:24])
     np.testing.assert_allclose(model.score_samples(X), left.score_samples(X), rtol=1e-9)
@@ -539,3 +543,25 @@ def test_the_benchmark_at_toy_size(monkeypatch):
     monkeypatch.setattr(shards, "TABLES", ((5, "NormalGamma"),))
     ((_, (row,)),) = shards.tables(options)
     assert row["clusters"] == 5
+
+
+@pytest.mark.parametrize("holed", [(True,), (True, True), (True, False), (False, True)], ids=str)
+def test_models_that_have_seen_missing_cells(holed):
+    rng = np.random.default_rng(0)
+    centers = np.array([[0.0, 0.0, 0.0], [30.0, 0.0, 20.0], [0.0, 30.0, -20.0]])
+    models, rows = [], []
+    for has_holes in holed:
+        X = centers[rng.integers(0, 3, 100)] + rng.normal(size=(100, 3))
+        if has_holes:
+            X[20:][rng.random((80, 3)) < 0.2] = np.nan
+        rows.append(X)
+        models.append(DynamicalMixture(Gaussian(1.0, 900.0)).fit(X))
+    before = [model.to_bytes() for model in models]
+    combined, maps = dyncrp.combine(models)
+    assert combined.n_tables_ == 3
+    assert combined.n_observations_ == 100 * len(holed)
+    for X, model, ids in zip(rows, models, maps, strict=True):
+        whole = np.sum(~np.isnan(X), axis=1) > 1
+        assert combined.predict(X[whole]).tolist() == ids[model.predict(X[whole])].tolist()
+    assert [model.to_bytes() for model in models] == before
+    assert combined.partial_fit(rows[0]).n_observations_ == 100 * (1 + len(holed))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dyncrp import datasets
     from dyncrp.checks import BadRow
     from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-    from dyncrp.families import Bernoulli, Categorical, Gaussian, NormalGamma, Poisson, VonMisesFisher
+    from dyncrp.families import Bernoulli, Categorical, Columns, Gaussian, NormalGamma, Poisson, VonMisesFisher
     from dyncrp.mixture import DynamicalMixture
     from dyncrp.process import DynamicalCRP
     from dyncrp.shards import combine
@@ -32,6 +32,7 @@ __all__ = [
     "BadRow",
     "Bernoulli",
     "Categorical",
+    "Columns",
     "DynamicalCRP",
     "DynamicalMixture",
     "Exponential",
@@ -52,7 +53,7 @@ __all__ = [
 _MODULES = {
     "checks": ["BadRow"],
     "dynamics": ["Exponential", "Hyperbolic", "LinearODE", "Oscillatory", "Stationary"],
-    "families": ["Bernoulli", "Categorical", "Gaussian", "NormalGamma", "Poisson", "VonMisesFisher"],
+    "families": ["Bernoulli", "Categorical", "Columns", "Gaussian", "NormalGamma", "Poisson", "VonMisesFisher"],
     "mixture": ["DynamicalMixture"],
     "process": ["DynamicalCRP"],
     "shards": ["combine"],

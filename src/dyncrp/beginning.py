@@ -10,6 +10,7 @@ import numpy as np
 
 from dyncrp.checks import Clock, as_observations, as_times
 from dyncrp.engine.types import Arrays, Float, Trace
+from dyncrp.families.base import check_rows, first_missing
 from dyncrp.learner import Learner
 from dyncrp.learning import Candidate, Found, Search, learn
 from dyncrp.spec import Hyperparameters, ModelSpec
@@ -32,13 +33,13 @@ class Beginning:
     those were learnt from. candidates: what was tried then, None if that is not known. over: whether nothing is
     provisional any more; then no row is kept. trace: what the last batch did, None if there was none. piecewise:
     whether a call of ``learn`` carries a search on by one piece only, so that the hyperparameters change some calls
-    later; ``finish`` does the rest.
+    later; ``finish`` does the rest. missing: whether cells may be missing in rows to come.
     """
 
     learner: Learner
 
-    def __init__(self, spec: ModelSpec, clock: Clock, *, piecewise: bool = False) -> None:
-        self.spec, self.clock, self.piecewise = spec, clock, piecewise
+    def __init__(self, spec: ModelSpec, clock: Clock, *, piecewise: bool = False, missing: bool = False) -> None:
+        self.spec, self.clock, self.piecewise, self.missing = spec, clock, piecewise, missing
         self.n_learnt_from = 0
         self.candidates: list[Candidate] | None = None
         self.over = spec.given is not None
@@ -53,6 +54,11 @@ class Beginning:
         """How many rows were learnt."""
         return self.learner.engine.n_observations if hasattr(self, "learner") else 0
 
+    @property
+    def times(self) -> Float:
+        """The times of the rows so far, (n,); none once it is over."""
+        return np.concatenate([np.zeros(0), *(times for _, times in self._kept)])
+
     def learn(self, X: Float, times: Float, *, whole: bool = False, batch: bool = True) -> Trace:
         """Learn from the next rows (n, D), which the family has checked, and return what they did.
 
@@ -62,10 +68,14 @@ class Beginning:
         """
         begin, end = self.n_rows, self.n_rows + len(X)
         goal = min(end, self.spec.warmup) if whole else self._due(end)
-        if begin == 0 or (goal > self.n_learnt_from and not self.piecewise):
+        at_once = begin == 0 or (goal > self.n_learnt_from and not self.piecewise)
+        if not at_once and not self.over and first_missing(X) < len(X) and not self.learner.family.independent:
+            goal, at_once, self._search = self.n_learnt_from, True, None
+        if at_once:
             rows, t = self._rows(X, times)
-            known, candidates = learn(self.spec, rows, t) if whole or self.over else self._find(goal, rows, t)
-            return self._seat(goal, known, candidates, rows, t, (begin, end) if batch else self._batch)
+            whole = whole or self.over
+            found = learn(self.spec, rows, t, missing=self.missing) if whole else self._find(goal, rows, t)
+            return self._seat(goal, *found, rows, t, (begin, end) if batch else self._batch)
         try:
             trace = self.learner.run(X, times)
         finally:
@@ -77,6 +87,13 @@ class Beginning:
             self._carry_on(max(1, ROWS_PER_PIECE // (goal + ROWS_PER_RUN)))
         return trace
 
+    def check(self, X: Float) -> Float:
+        """Return rows as the family wants them, the one that was asked for and the one that was found."""
+        rows = check_rows(self.spec.family, X)
+        if not self.over and not self.learner.family.independent and first_missing(rows) < len(rows):
+            return rows  # then another is found
+        return check_rows(self.learner.family, rows)
+
     def finish(self) -> None:
         """End the search that is under way in pieces, if there is one."""
         self._carry_on(None)
@@ -87,17 +104,19 @@ class Beginning:
             self.finish()
         elif not self.over and self.n_learnt_from < max(2, self.n_rows):
             rows, times = self._rows()
-            self._seat(len(rows), *learn(self.spec, rows, times), rows, times, self._batch)
+            self._seat(len(rows), *learn(self.spec, rows, times, missing=self.missing), rows, times, self._batch)
         self.over, self._kept, self._search = True, [], None
 
-    def widen(self, n_features: int) -> None:
-        """Let there be more features from now on, after those there are, in which all rows so far had 0."""
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features from now on, in which all rows so far had 0; or NaN, which is nothing."""
         if self.n_rows >= self.spec.warmup:
             self.finish()
-            self.learner.widen(n_features)
+            self.learner.widen(n_features, absent)
             return
         rows, times = self._rows()
-        rows = self.spec.family.check(np.pad(rows, ((0, 0), (0, n_features - rows.shape[1]))))
+        rows = check_rows(
+            self.spec.family, np.pad(rows, ((0, 0), (0, n_features - rows.shape[1])), constant_values=absent)
+        )
         goal = 1 if self.piecewise else self.n_learnt_from  # from 1 row at once, and then again from more in pieces
         self._search = None
         self._seat(goal, *self._find(goal, rows, times), rows, times, self._batch)
@@ -135,7 +154,7 @@ class Beginning:
                 raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {ARRAY_TYPES[name].__name__}")
         if as_times(times, n=n)[-1] != engine.time or not 1 <= learnt_from <= n:
             raise ValueError("the rows that it keeps are not those that it has learnt")
-        self.spec.family.check(as_observations(rows, "its kept rows"))
+        check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
         self.n_learnt_from = int(learnt_from)
         self._kept = [(rows, times)]
 
@@ -151,9 +170,13 @@ class Beginning:
             return rows, times
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
+    def _start(self, goal: int, rows: Float, times: Float) -> Search:
+        """Return a search on the first so many rows; if cells of others are missing, for a family that takes that."""
+        return Search(self.spec, rows[:goal], times[:goal], missing=self.missing or first_missing(rows) < len(rows))
+
     def _find(self, goal: int, rows: Float, times: Float) -> Found:
         """Return what the first so many rows say, by a search to its end."""
-        return self._sharpen(goal, *Search(self.spec, rows[:goal], times[:goal]).finish())
+        return self._sharpen(goal, *self._start(goal, rows, times).finish())
 
     def _sharpen(self, goal: int, known: Hyperparameters, candidates: list[Candidate]) -> Found:
         """Return what a search found at the resolution that is asked for."""
@@ -172,7 +195,7 @@ class Beginning:
         search = self._search
         if search is None or self._goal != goal:
             rows, times = self._rows()
-            search = Search(self.spec, rows[:goal], times[:goal])
+            search = self._start(goal, rows, times)
         self._search, self._goal = None, goal  # what is interrupted begins again
         found = search.finish() if n_runs is None else search.advance(n_runs)
         if found is None:
@@ -196,7 +219,7 @@ class Beginning:
         learner = Learner(self.spec, known, self.clock, rows.shape[1])
         traces = {}
         for begin, end in pairwise(sorted({0, *batch, self.n_rows, len(rows)})):
-            part = learner.family.check(rows[begin:end])
+            part = check_rows(learner.family, rows[begin:end])
             traces[begin, end] = learner.run(part, times[begin:end])
         over = self.over or goal >= self.spec.warmup
         fresh = not self._kept  # the rows are the caller's own

@@ -288,8 +288,10 @@ def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
     return dates.astype("M8[s]").astype(np.float64) if unit in ("Y", "M") else seconds
 
 
-def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
+def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArray[np.float64]:
     """Return ``X`` as a finite float64 array of observations (N, D), N, D ≥ 1, C-ordered; errors call it ``name``.
+
+    missing: whether cells may be missing, and are NaN then.
 
     >>> as_observations([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
@@ -320,18 +322,21 @@ def as_observations(X: Any, name: str = "X") -> NDArray[np.float64]:
         _refuse_text(array, name)
     if array.dtype.kind not in "biufO":
         raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}")
-    if np.ma.is_masked(X):
+    if missing and np.ma.is_masked(X):
+        array = np.ma.filled(np.ma.asarray(X, dtype=np.float64), np.nan)
+    elif np.ma.is_masked(X):
         row, column = np.argwhere(np.ma.getmaskarray(X))[0]
         raise BadRow(f"{name} must not be masked", row, column)
     if array.dtype.kind == "O":
-        array = _numbers(array, name)
+        array = _numbers(array, name, missing=missing)
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.ascontiguousarray(array, dtype=np.float64)
         suspicious = not np.isfinite(np.sum(array))  # cheaper than looking at every entry
-    bad = np.argwhere(~np.isfinite(array)) if suspicious else np.empty(0)
+    bad = np.argwhere(np.isinf(array) if missing else ~np.isfinite(array)) if suspicious else np.empty(0)
     if bad.size:
         row, column = bad[0]
-        raise BadRow(f"{name} must be finite, without NaN or inf, got {array[row, column]}", row, column)
+        none = "inf" if missing else "NaN or inf"
+        raise BadRow(f"{name} must be finite, without {none}, got {array[row, column]}", row, column)
     return array
 
 
@@ -345,10 +350,18 @@ def _refuse_text(array: NDArray[Any], name: str) -> NoReturn:
     raise ValueError(f"{name} must hold numbers, got text of dtype {array.dtype}: pass {name}.astype(float)")
 
 
-def _numbers(array: NDArray[Any], name: str) -> NDArray[np.float64]:
+def is_nothing(value: object) -> bool:
+    """Whether an object stands for a missing cell: None, or what pandas has for it."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _numbers(array: NDArray[Any], name: str, *, missing: bool) -> NDArray[np.float64]:
     """Convert an object array element by element, naming the first one that is not a number."""
     numbers = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
+        if missing and is_nothing(value):
+            numbers[row, column] = np.nan
+            continue
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):
             raise NotANumber(NOT_A_NUMBER.format(name=name, value=value), row, column)
         try:

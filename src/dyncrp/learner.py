@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from dyncrp.checks import Clock, as_times, positive
 from dyncrp.engine import make_engine
-from dyncrp.engine.types import ARRAY_TYPES, Arrays, Engine, Float, Trace, concatenate
-from dyncrp.families import Family
+from dyncrp.engine.types import ARRAY_TYPES, OF_ENGINES, Arrays, Engine, Float, Trace, concatenate
+from dyncrp.families import Columns, Family
+from dyncrp.families.base import first_missing
 from dyncrp.io.packed import pack, unpack
 from dyncrp.learning.alpha import AlphaPosterior
 from dyncrp.spec import Hyperparameters, ModelSpec
@@ -27,21 +29,21 @@ CLOCKS = tuple(Clock)
 
 
 class Learner:
-    """Learns a stream of n_features, whose times are of one kind, with known hyperparameters."""
+    """Learns a stream of n_features, whose times are of one kind, with known hyperparameters.
 
+    From the first missing cell on, the engine's family is ``Columns.of`` the family, which counts each column by
+    itself. So complete rows cost nothing more.
+    """
+
+    family: Family
     engine: Engine
 
     def __init__(self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int) -> None:
         model = spec.model(known)
-        self.dynamics, self.clock = known.dynamics, clock
+        self.family, self.dynamics, self.clock = known.family, known.dynamics, clock
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
         self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
-
-    @property
-    def family(self) -> Family:
-        """The family of the engine."""
-        return self.engine.model.family
 
     @property
     def alpha(self) -> float:
@@ -57,7 +59,36 @@ class Learner:
         return as_times(given, n=n, last=self.engine.time)
 
     def run(self, X: Float, times: Float) -> Trace:
-        """Learn from rows (n, D); after every hundredth, let alpha learn from the tables opened."""
+        """Learn from rows (n, D), in which cells may be missing."""
+        first = len(X) if self.takes_missing else first_missing(X)
+        traces = [self._run(X[:first], times[:first])] if first else []
+        if first < len(X):
+            self.engine = self.engine_for_missing()
+            traces.append(self._run(X[first:], times[first:]))
+        return concatenate(traces)
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the engine takes rows with missing cells as it is."""
+        return isinstance(self.engine.model.family, Columns)
+
+    def engine_for_missing(self) -> Engine:
+        """Return an engine that has learnt the same and takes missing cells; this one, if it does."""
+        if self.takes_missing:
+            return self.engine
+        family = Columns.of(self.family, self.engine.n_features)
+        wider = self._empty_engine(family)
+        if self.engine.n_observations:
+            arrays = {name: array for name, array in self.engine.arrays().items() if name not in OF_ENGINES}
+            state = self.engine.state
+            wider.restore(arrays | family.split(state.stats, state.squares))
+        return wider
+
+    def _empty_engine(self, family: Family) -> Engine:
+        return make_engine(replace(self.engine.model, family=family), self.engine.n_features)
+
+    def _run(self, X: Float, times: Float) -> Trace:
+        """Learn from rows; after every hundredth, let alpha learn from the tables opened."""
         engine = self.engine
         if self.alpha_posterior is None:
             return engine.run(X, times)
@@ -81,9 +112,22 @@ class Learner:
         if engine.n_observations % ROWS_PER_ALPHA == 0:
             engine.set_alpha(posterior.mean(engine.n_opened))
 
-    def widen(self, n_features: int) -> None:
-        """Let there be more features from now on, after those there are, in which all rows so far had 0."""
-        self.engine = self.engine.widen(n_features)
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features from now on, in which all rows so far had 0; or NaN, which is nothing."""
+        self.__dict__.pop("fingerprint", None)
+        if not math.isnan(absent):
+            self.engine = self.engine.widen(n_features)
+            return
+        before, model = self.engine_for_missing(), self.engine.model
+        engine = make_engine(replace(model, family=Columns.of(self.family, n_features)), n_features)
+        if before.n_observations:
+            arrays = {name: array for name, array in before.arrays().items() if name not in OF_ENGINES}
+            more = n_features - before.n_features
+            for name in {"stats", "squares"} & arrays.keys():  # as many zeros as each column has numbers
+                width = (arrays[name].shape[1] - (name == "stats")) // before.n_features
+                arrays[name] = np.pad(arrays[name], ((0, 0), (0, more * width)))
+            engine.restore(arrays)
+        self.engine = engine
 
     def config(self) -> dict[str, Any]:
         """Return what a file must say beside ``arrays``, in plain values, families and dynamics."""
@@ -138,11 +182,23 @@ class Learner:
         unknown = sorted(arrays.keys() - ARRAY_TYPES.keys())
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
+        self._fit_engine_to(arrays)
         self.engine.restore(arrays)
         if posterior is not None:
             found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
             posterior.restore(found, self.engine.n_observations)
             self._latest_times = np.zeros(0)
+
+    def _fit_engine_to(self, arrays: Arrays) -> None:
+        """Let the engine be one that takes missing cells if these arrays are of one, and the other way round."""
+        if isinstance(self.family, Columns) or not self.family.independent or "stats" not in arrays:
+            return
+        D, width = self.engine.n_features, arrays["stats"].shape[-1]
+        if width == self.engine.model.family.empty(D).shape[1]:
+            return
+        for family in (self.family, Columns.of(self.family, D)):
+            if width == family.empty(D).shape[1]:
+                self.engine = self._empty_engine(family)
 
     @cached_property
     def fingerprint(self) -> bytes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,17 +17,23 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyncrp.beginning import Beginning
-from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times
+from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times, whole
+from dyncrp.description import as_frame, describe_tables
 from dyncrp.dynamics import Dynamics
+from dyncrp.encoding import Encoding, is_frame, stack
 from dyncrp.engine.law import occupancy
 from dyncrp.engine.types import Engine, Float, Trace
-from dyncrp.families import Family
+from dyncrp.families import Columns, Family
+from dyncrp.families.base import check_rows, first_missing
 from dyncrp.groups import Groups, join
 from dyncrp.io import files, model_file
 from dyncrp.learner import Learner
 from dyncrp.learning import Candidate
 from dyncrp.parameters import nested_params, with_params
 from dyncrp.spec import ModelSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -89,7 +96,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         clock_: the kind of times, "index" (of arrival), "numbers" or "dates".
         engine_: the engine that does the inference, see ``dyncrp.engine.Engine``.
         n_observations_, n_features_in_: the number of rows and columns seen.
-        feature_names_in_: (D,) the names of the columns, if the first call had names.
+        feature_names_in_: the names of the columns, if the first call had names.
+        encoding_: how a DataFrame with more than numbers in it becomes rows of numbers (``dyncrp.encoding.Encoding``),
+            None if there are only numbers. The first call decides it, unless it is set before. Arrays hold
+            rows that are encoded already.
 
     >>> from dyncrp import DynamicalMixture, Exponential, Gaussian
     >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0)
@@ -103,13 +113,17 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     # Whether partial_fit carries a search for what is unknown on by a bounded piece only; for adapters to streams.
     piecewise = False
+    # Whether to learn a family that takes missing cells even if none is missing in the first rows; likewise.
+    expects_missing = False
 
     _beginning: Beginning  # as long as something is provisional
     _learner: Learner  # from then on
     _params: dict[str, Any]  # as the learner has them; set_params counts from the next fit
+    _frames: tuple[Any, ...] = ()  # of the beginning, if they decide what columns hold
     _trace: Trace
     _evidence: list[Candidate]
     n_features_in_: int
+    encoding_: Encoding | None
 
     def __init__(
         self,
@@ -187,18 +201,19 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         row = np.asarray(x)[None, ...]
         # Where the square is not finite, or something else is odd, a closer look is needed.
         if row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row)):
-            row = as_observations(row)
+            row = as_observations(row, missing=True)
         if t is not None and type(t) is not float and not isinstance(t, (date, np.datetime64)):
             t = float(as_times([t], n=1)[0])
         clock = Clock.INDEX if t is None else Clock.NUMBERS if type(t) is float else Clock.DATES
         learner: Learner | None = self.__dict__.get("_learner")
         quick = learner is not None and learner.clock is clock and learner.alpha_posterior is None
-        if learner is None or not quick or clock is Clock.DATES:
+        whole = learner is not None and (learner.takes_missing or first_missing(row))
+        if learner is None or not quick or not whole or clock is Clock.DATES:
             start = not self.__sklearn_is_fitted__()
             return int(self._learn(row, None if t is None else [t], start=start, batch=False).labels[0])
         engine = learner.engine
         self._check_width(row)
-        row = engine.model.family.check(row)
+        row = check_rows(engine.model.family, row)
         if t is None:
             t = engine.n_observations
         elif not engine.time <= t <= LATEST_TIME:
@@ -231,11 +246,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Each row is judged by itself under the present state, at its own time (any time not before the latest
         observation; by default the latest time, or without times the next index).
         """
-        return self.engine_.labels(*self._validate(X, times))
+        engine, rows, t = self._validate(X, times)
+        return engine.labels(rows, t)
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
-        return self.engine_.shares(*self._validate(X, times))
+        engine, rows, t = self._validate(X, times)
+        return engine.shares(rows, t)
 
     def groups(self, n_groups: int | None = None) -> Groups:
         """Return the open tables joined into groups: what people would call clusters; changes nothing.
@@ -261,9 +278,34 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the group (see ``groups``) of the table that each row would join now, −1 if that were a new one."""
         return self.groups(n_groups).labels(self.predict(X, times))
 
+    def describe(self, groups: Groups | int | None = None) -> pd.DataFrame:
+        """Return what is known of each open table as a pandas DataFrame, whose index ``table`` has their ids.
+
+        Its columns are ``rows``, how many were given the table's label; ``share``, of the rows of all open tables;
+        ``first_seen`` and ``last_seen``, when the first and the last of them came (dates in UTC if times were dates,
+        numbers otherwise); with ``groups`` (or a number of them) ``group``; and one for each feature, with the table's
+        centre. Of yes and no that is the probability of yes; of categories it is a text with the likeliest and their
+        lift, which is how much likelier they are than in all tables.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0]])
+        >>> model.describe().round(2)
+               rows  share  first_seen  last_seen    x0    x1
+        table
+        0         2   0.67         0.0        2.0  0.10  0.05
+        1         1   0.33         1.0        1.0  8.91  9.11
+        """
+        if groups is not None and not isinstance(groups, Groups):
+            if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)):
+                raise ValueError(f"groups must be what groups() returns, or a number of groups, got {groups!r}")
+            groups = self.groups(int(groups))
+        names = getattr(self, "feature_names_in_", None)
+        return as_frame(describe_tables(self.engine_, names, self.clock_, groups, self.encoding_), self.table_ids_)
+
     def score_samples(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return log p(x | everything so far) for each row, (n,): low means novel."""
-        return self.engine_.log_density(*self._validate(X, times))
+        engine, rows, t = self._validate(X, times)
+        return engine.log_density(rows, t)
 
     def score(self, X: ArrayLike, y: object = None, times: ArrayLike | None = None) -> float:
         """Return the mean of ``score_samples``, by which scikit-learn compares models; y is ignored."""
@@ -312,6 +354,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def engine_(self) -> Engine:
         """What does the inference, for adapters that call it row by row; see ``dyncrp.engine.Engine``."""
         return self._fitted.engine
+
+    def engine_for(self, rows: Float) -> Engine:
+        """Return ``engine_``, or one that has learnt the same if cells of the rows (n, D) are missing."""
+        learner = self._fitted
+        return learner.engine if first_missing(rows) == len(rows) else learner.engine_for_missing()
 
     @property
     def clock_(self) -> str:
@@ -376,7 +423,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def centers_(self) -> Float:
         """Centres of the open tables, (K, D)."""
-        return self.family_.centers(self.engine_.state.stats)
+        return self.engine_.model.family.centers(self.engine_.state.stats)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to ``path``: all that the next call needs, exact to the bit; not the last batch's labels."""
@@ -393,6 +440,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         learner = self._fitted
         config = {"params": self._params, "feature_names": names, **learner.config()}
+        if self.encoding_ is not None:
+            config["encoding"] = self.encoding_.to_plain()
         kept = {} if self.learned_ else self._beginning.arrays()
         return model_file.dumps(config, learner.arrays() | kept)
 
@@ -407,9 +456,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         try:
             model = cls(**config["params"])
             model._params = model.get_params(deep=False)
-            model._adopt(Beginning.restore(ModelSpec.resolve(**model._params), config, arrays))
+            plain, names = config.get("encoding"), config["feature_names"]
+            model.encoding_ = None if plain is None else Encoding.from_plain(plain)
+            spec = _resolve(model._params, model.encoding_, names)
+            model._adopt(Beginning.restore(spec, config, arrays))
             model.n_features_in_ = model.engine_.n_features
-            names = config["feature_names"]
+            if model.encoding_ is not None:
+                if len(model.encoding_.features) != model.n_features_in_:
+                    raise ValueError(f"its encoding has {len(model.encoding_.features)} features")
+                model.n_features_in_ = len(model.encoding_.entries)
             if names is not None:
                 strings = type(names) is list and all(type(entry) is str for entry in names)
                 if not strings or len(names) != model.n_features_in_:
@@ -432,6 +487,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         if not self.learned_:
             raise ValueError("this model still learns its hyperparameters: give them, or keep it with to_bytes")
+        if self.encoding_ is not None:
+            raise ValueError("a state does not hold the words of a DataFrame's columns: keep the model with to_bytes")
         return self._learner.to_state()
 
     def set_state(self, content: bytes) -> Self:
@@ -447,16 +504,16 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     "dyncrp.tune and give them, or use to_bytes and from_bytes"
                 )
             self._learner = Learner.from_state(spec, spec.given, content)
-            self._params, self.n_features_in_ = params, self._learner.engine.n_features
+            self._params, self.n_features_in_, self.encoding_ = params, self._learner.engine.n_features, None
         self.__dict__.pop("_trace", None)
         return self
 
-    def widen(self, n_features: int) -> None:
-        """Let there be more features from now on, after those there are, in which all rows so far had 0."""
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features from now on, in which all rows so far had 0; or NaN, which is nothing."""
         if self._fitted and self.learned_:
-            self._learner.widen(n_features)
+            self._learner.widen(n_features, absent)
         else:
-            self._beginning.widen(n_features)
+            self._beginning.widen(n_features, absent)
             self._adopt(self._beginning)
         self.n_features_in_ = n_features
 
@@ -467,39 +524,87 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         start: whether these are the first rows. whole, batch: as for ``Beginning.learn``.
         """
-        rows = as_observations(X)
         clock = Clock.of(times)
         if start:
-            return self._start(X, rows, times, clock, whole=whole, batch=batch)
+            return self._start(X, times, clock, whole=whole, batch=batch)
         learner = self._fitted
+        rows, encoding = self._encode(X, self.encoding_)
         self._check_names(X)
         self._check_width(rows)
         learner.clock.check(clock)
         if self.learned_:
-            trace = learner.run(learner.family.check(rows), learner.times(times, len(rows)))
+            trace = learner.run(check_rows(learner.family, rows), learner.times(times, len(rows)))
             if batch:
                 self._trace = trace
-            return trace
-        beginning = self._beginning
-        rows = learner.family.check(beginning.spec.family.check(rows))
-        trace = beginning.learn(rows, learner.times(times, len(rows)), batch=batch)
+        elif self._looks_different(X):
+            return self._start_again(X, learner.times(times, len(rows)), batch=batch)
+        else:
+            beginning = self._beginning
+            rows = beginning.check(rows)
+            trace = beginning.learn(rows, learner.times(times, len(rows)), batch=batch)
+            if self._frames:
+                self._frames = (*self._frames, X)
+            self._adopt(beginning)
+        self.encoding_ = encoding
+        return trace
+
+    def _looks_different(self, X: Any) -> bool:
+        """Whether the first rows, now that there are more of them, show that columns hold something else."""
+        if not self._frames or not is_frame(X) or self.encoding_ is None:
+            return False
+        found = _infer(self._stack(X), self._params)
+        return found is not None and found.kinds != self.encoding_.kinds
+
+    def _stack(self, X: Any) -> Any:
+        """Return the frames of the beginning and X as one."""
+        return stack([*self._frames, X], [] if self.encoding_ is None else self.encoding_.names)
+
+    def _start_again(self, X: Any, t: Float, *, batch: bool) -> Trace:
+        """Learn the rows so far and those of X (n, D) at times t (n,) with what columns are known to hold now."""
+        before, frame = self._beginning, self._stack(X)
+        rows, encoding = self._encode(frame, _infer(frame, self._params))
+        spec = _resolve(self._params, encoding, None)
+        rows, times = check_rows(spec.family, rows), np.concatenate([before.times, t])
+        beginning = Beginning(spec, before.clock, piecewise=self.piecewise, missing=self.expects_missing)
+        beginning.learn(rows[: -len(t)], times[: -len(t)], batch=not batch)
+        trace = beginning.learn(rows[-len(t) :], t, batch=batch)
+        self._frames, self.encoding_ = (frame,), encoding
         self._adopt(beginning)
         return trace
 
-    def _start(
-        self, X: ArrayLike, rows: Float, times: ArrayLike | None, clock: Clock, *, whole: bool, batch: bool
-    ) -> Trace:
+    def _start(self, X: ArrayLike, times: ArrayLike | None, clock: Clock, *, whole: bool, batch: bool) -> Trace:
         params = self.get_params(deep=False)
-        spec = ModelSpec.resolve(**params)
+        # One that was set before the first call is used; a later fit forgets the one before.
+        encoding = None if self.__sklearn_is_fitted__() else self.__dict__.get("encoding_")
+        frames: tuple[Any, ...] = ()
+        if encoding is None and is_frame(X):
+            encoding, frames = _infer(X, params), (X,)
+        rows, encoding = self._encode(X, encoding)
+        spec = _resolve(params, encoding, getattr(X, "columns", None))
         spec.check_clock(clock)
-        rows = spec.family.check(rows)
+        rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
-        beginning = Beginning(spec, clock, piecewise=self.piecewise)
+        beginning = Beginning(spec, clock, piecewise=self.piecewise, missing=self.expects_missing)
         trace = beginning.learn(rows, t, whole=whole, batch=batch)
+        self._frames = frames
         self._adopt(beginning)
-        self._params, self.n_features_in_ = params, rows.shape[1]
-        self._check_names(X, reset=True)
+        self._params, self.encoding_ = params, encoding
+        if encoding is None:
+            self.n_features_in_ = rows.shape[1]
+            self._check_names(X, reset=True)
+        else:
+            self.feature_names_in_ = np.array([entry.name for entry in encoding.entries], dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
         return trace
+
+    def _encode(self, X: Any, encoding: Encoding | None) -> tuple[Float, Encoding | None]:
+        """Return rows (n, D) as the family sees them, and the encoding with what is new in them."""
+        if encoding is None or not is_frame(X):
+            return as_observations(X, missing=True), encoding
+        rows, longer = encoding.encode(X)
+        if not len(rows):
+            raise ValueError(f"X must not be empty: found array with 0 sample(s) (shape={X.shape})")
+        return rows, longer
 
     def _adopt(self, beginning: Beginning) -> None:
         """Take over what a beginning has come to; once it is over, its learner goes on alone."""
@@ -508,39 +613,42 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if beginning.candidates is not None:
             self._evidence = beginning.candidates
         if beginning.over:
-            self._learner = beginning.learner
+            self._learner, self._frames = beginning.learner, ()
             self.__dict__.pop("_beginning", None)
         else:
             self._beginning = beginning
             self.__dict__.pop("_learner", None)
 
-    def _validate(self, X: ArrayLike, times: ArrayLike | None) -> tuple[Float, Float]:
-        """Return rows to be judged as the family wants them, and the time of each."""
+    def _validate(self, X: ArrayLike, times: ArrayLike | None) -> tuple[Engine, Float, Float]:
+        """Return rows to be judged as the family wants them, the time of each, and the engine to judge them."""
         learner = self._fitted
-        engine = learner.engine
-        rows = as_observations(X)
+        rows, _ = self._encode(X, self.encoding_)
         self._check_names(X)
         self._check_width(rows)
-        rows = learner.family.check(rows)
+        rows = check_rows(learner.family, rows)
+        engine = self.engine_for(rows)
         if times is None:
             now = engine.n_observations if learner.clock is Clock.INDEX else engine.time
-            return rows, np.full(len(rows), now, dtype=np.float64)
+            return engine, rows, np.full(len(rows), now, dtype=np.float64)
         clock = Clock.of(times)
         if (learner.clock, clock) != (Clock.INDEX, Clock.NUMBERS):  # an index is a number too
             learner.clock.check(clock)
-        return rows, as_times(times, n=len(rows), last=engine.time, ordered=False)
+        return engine, rows, as_times(times, n=len(rows), last=engine.time, ordered=False)
 
     def _check_names(self, X: ArrayLike, *, reset: bool = False) -> None:
-        """Remember the names of the features, or hold this call to them, as scikit-learn does."""
+        """Remember the names of the features, or hold this call to them, as scikit-learn does.
+
+        With an encoding, columns are found by name, in any order, and arrays hold rows that are encoded.
+        """
+        if not reset and self.encoding_ is not None:
+            return
         if type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _check_width(self, rows: Float) -> None:
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but DynamicalMixture is expecting {self.n_features_in_} features "
-                "as input"
-            )
+        n = self._fitted.engine.n_features
+        if rows.shape[1] != n:
+            raise ValueError(f"X has {rows.shape[1]} features, but DynamicalMixture is expecting {n} features as input")
 
     @property
     def _fitted(self) -> Learner:
@@ -551,6 +659,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)  # raises, but takes its time
         return self._beginning.learner
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return "_learner" in self.__dict__ or "_beginning" in self.__dict__
 
@@ -559,3 +672,41 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.finish_search()
         state: dict[str, Any] = super().__getstate__()
         return state
+
+
+def _infer(frame: Any, params: dict[str, Any]) -> Encoding | None:
+    """Return how a DataFrame is encoded, by the rows that hyperparameters are learnt from; None if it holds numbers."""
+    names = list(frame.columns)
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        try:
+            as_observations(frame, missing=True)
+        except ValueError as error:
+            wanted = "columns that are not all numbers need names, texts that differ"
+            raise ValueError(f"{wanted}, got {names!r}") from error
+        return None
+    if Encoding.infer(frame, by_type=True).plain:
+        return None
+    encoding = Encoding.infer(frame.head(whole("warmup", params["warmup"], 2)), by_type=params["family"] is not None)
+    if not encoding.features:
+        raise ValueError(f"X has no columns to cluster; {encoding.describe()}")
+    return encoding
+
+
+def _resolve(params: dict[str, Any], encoding: Encoding | None, names: Any) -> ModelSpec:
+    """Return what the parameters ask for; a family that is not given is the one of the encoding.
+
+    names: of the columns, if they have any.
+    """
+    if encoding is None:
+        return ModelSpec.resolve(**_with_positions(params, names))
+    families = encoding.families() if params["family"] is None else ()
+    first = families[0] if families else params["family"]
+    spec = ModelSpec.resolve(**_with_positions(params | {"family": first}, encoding.features))
+    encoding.check_family(spec.family)
+    return replace(spec, other_families=families[1:]) if families else spec
+
+
+def _with_positions(params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    """Return parameters with positions in place of the names of columns that the family has."""
+    family = params["family"]
+    return params | {"family": family.at(names)} if isinstance(family, Columns) else params

@@ -10,7 +10,7 @@ import struct
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import date, datetime
-from math import hypot, inf, isfinite
+from math import hypot, inf, isfinite, isnan, nan
 from operator import itemgetter
 from typing import Any
 
@@ -28,6 +28,7 @@ from dyncrp.checks import LATEST_TIME, BadRow, Clock, as_times, microseconds, re
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import Engine
 from dyncrp.families import Family
+from dyncrp.families.base import check_rows
 from dyncrp.mixture import DynamicalMixture as Mixture
 from dyncrp.spec import ModelSpec
 
@@ -46,10 +47,11 @@ class DynamicalMixture(base.Clusterer):
     ``dyncrp.DynamicalMixture`` with the interface of river: the same model, and the same result to the bit for the same
     numbers. A table keeps its id for ever; ids count up from 0; −1 stands for a new table.
 
-    **Features** have names; their values are finite numbers. One that is absent is 0. If the family was given with
-    plain numbers, such as ``Gaussian(1.0, 100.0)``, one that appears later is taken in from then on, as if it had been
-    0 in all rows before. If the family is learnt, the features are those of the warm-up, and later ones are ignored,
-    with a warning the first time. With ``features``, they are those.
+    **Features** have names; their values are finite numbers. One that is absent is 0, or missing if ``absent`` is NaN;
+    then None and NaN are missing too. If the family was given with plain numbers, such as ``Gaussian(1.0, 100.0)``, one
+    that appears later is taken in from then on, as if it had been absent in all rows before. If the family is learnt,
+    the features are those of the warm-up, and later ones are ignored, with a warning the first time. With ``features``,
+    they are those.
 
     **Time** is the index of arrival, unless each call says otherwise by ``t`` or, with ``time_key``, by an entry of
     x that is not a feature: numbers, or dates, which are taken to the microsecond. In a ``river.compose.Pipeline`` only
@@ -66,6 +68,7 @@ class DynamicalMixture(base.Clusterer):
         alpha: how readily new tables open; the same.
         time_key: the key of the time in x.
         features: the names of all features, in the order of hyperparameters with one entry for each.
+        absent: what a feature is that x does not have: 0, or NaN if it is missing.
         memory: how many of its members a table remembers; infinite unless set, and None to be learnt.
         warmup: how many observations to learn unknown hyperparameters from.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
@@ -95,6 +98,7 @@ class DynamicalMixture(base.Clusterer):
         *,
         time_key: Hashable = None,
         features: Sequence[Hashable] | None = None,
+        absent: float = 0.0,
         memory: float | None = inf,
         warmup: int = 1000,
         resolution: float = 1.0,
@@ -107,6 +111,7 @@ class DynamicalMixture(base.Clusterer):
         self.alpha = alpha
         self.time_key = time_key
         self.features = features
+        self.absent = absent
         self.memory = memory
         self.warmup = warmup
         self.resolution = resolution
@@ -125,12 +130,16 @@ class DynamicalMixture(base.Clusterer):
             max_tables=max_tables,
             prune_below=prune_below,
         )
-        self._model.piecewise = True
+        self._model.piecewise, self._model.expects_missing = True, isnan(absent)
         self._spec = ModelSpec.resolve(**self._model.get_params(deep=False))
         given = self._spec.given
         self._family = self._spec.family if given is None else given.family  # it says what a row may be
         if given is None:
             import sklearn.metrics.cluster  # noqa: F401 - which takes the search a while, and then a learn_one
+        if absent != 0.0 and not isnan(absent):
+            raise ValueError(f"absent must be 0 or NaN, got {absent!r}")
+        if isnan(absent) and not self._family.independent:
+            raise ValueError(f"absent must be 0 for {self._family!r}, which takes whole rows only")
         self._warned = False
         self._clock: Clock | None = None
         self._last = -inf  # the latest time
@@ -284,7 +293,10 @@ class DynamicalMixture(base.Clusterer):
                 self._warn(x)
         if not names:
             raise ValueError(f"x must hold at least one feature, got {dict(x)!r}")
-        values = [x.get(name, 0.0) for name in names]
+        values = [x.get(name, self.absent) for name in names]
+        takes_missing = isnan(self.absent)
+        if takes_missing:
+            values = [nan if value is None else value for value in values]
         try:
             if names is self._names and hypot(*values) <= self._safe_norm:
                 return names, self._pack(*values)
@@ -292,13 +304,13 @@ class DynamicalMixture(base.Clusterer):
             pass
         for name, value in zip(names, values, strict=True):
             try:
-                legal = isfinite(value)
+                legal = isfinite(value) or (takes_missing and isnan(value))
             except (TypeError, OverflowError):
                 legal = False
             if not legal:
                 raise ValueError(f"feature {name!r} must be a finite number, got {value!r}")
         try:
-            self._family.check(np.array([values], dtype=np.float64))
+            check_rows(self._family, np.array([values], dtype=np.float64))
         except BadRow as error:
             where = "" if error.column is None else f" for feature {names[error.column]!r}"
             raise ValueError(error.reason + where) from None
@@ -319,16 +331,18 @@ class DynamicalMixture(base.Clusterer):
         elif clock is Clock.DATES:
             time /= 1e6
         values = self._check_row(values)
+        if isnan(self.absent):
+            engine = self._model.engine_for(values[None, :])
         if names is not self._names:
             if engine.model.family.can_widen:
                 engine = engine.widen(len(names))  # as the model will be once it has learnt x
             else:
-                values = values[: engine.n_features]  # in the warm-up, by the features so far
+                values = values[: engine.n_features]  # by the features so far
         return engine, values, time
 
     def _check_row(self, row: Float) -> Float:
         """Return a row (D,) as the family wants it: as it is, if that family need not look at every one."""
-        return row if self._safe_norm > 0 else self._family.check(row[None, :])[0]
+        return row if self._safe_norm > 0 else check_rows(self._family, row[None, :])[0]
 
     def _catch_up(self) -> None:
         """Learn the buffered rows."""
@@ -341,6 +355,7 @@ class DynamicalMixture(base.Clusterer):
         engine: Engine | None = getattr(model, "engine_", None)
         before = 0 if engine is None else engine.n_observations
         one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
+        one_by_one = one_by_one and not isnan(self.absent)  # of which the model takes care
         try:
             if engine is not None and one_by_one and self._learned:
                 for row in map(np.frombuffer, rows):
@@ -362,10 +377,10 @@ class DynamicalMixture(base.Clusterer):
             self._lay_out(self._names)
 
     def _widen(self, names: Names) -> None:
-        """Take in new features, of which all rows so far had 0."""
+        """Take in new features, which were absent in all rows so far."""
         self._catch_up()
         if hasattr(self._model, "engine_"):
-            self._model.widen(len(names))
+            self._model.widen(len(names), self.absent)
         self._lay_out(names)
 
     def _lay_out(self, names: Names) -> None:

@@ -29,12 +29,14 @@ from sklearn.neighbors import NearestNeighbors
 from dyncrp.checks import Clock
 from dyncrp.engine.law import closing, occupancy
 from dyncrp.engine.types import Arrays, Engine, Float, Int
-from dyncrp.families import Family
+from dyncrp.families import Columns, Family
 from dyncrp.families.base import Tables
 from dyncrp.mixture import DynamicalMixture
 
 # Of the arrays of a state (docs/files.md), what a family knows of its tables.
 OF_TABLES = ("stats", "squares", "scatter", "misses")
+# What is known of the rows that have their labels, how it is joined, and that of no rows.
+OF_ROWS = {"sizes": (np.add, 0), "first_times": (np.minimum, np.inf), "last_times": (np.maximum, -np.inf)}
 NEAREST = 32  # tables that each is compared with, before those that are left are compared with all
 KEPT = 32  # partners of a table that are remembered, the best; once all of them have joined others, it looks again
 BLOCK = 1 << 20  # numbers in the statistics of tables that are compared at once
@@ -87,8 +89,9 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     array([ 0,  1, -1])
     """
     models = _checked(models)
-    told = models[0].engine_.model
-    parts = [model.engine_.arrays() for model in models]
+    engines = _engines(models)
+    told = engines[0].model
+    parts = [engine.arrays() for engine in engines]
     shards = np.repeat(np.arange(len(parts)), [len(part["stats"]) for part in parts])
     names = [name for name in OF_TABLES if all(name in part for part in parts)]
     joining = Joining(told.family, _stack(parts, names), shards, told.alpha)
@@ -100,11 +103,14 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     ids = np.append(parts[0]["table_ids"], np.arange(n_opened, n_opened + n_new))
     arrays: Arrays = tables | _modes(parts, places, K, told.modes.rates)
     arrays |= {name: np.sum([part[name] for part in parts], axis=0) for name in ("n_observations", "log_evidence")}
+    arrays |= _rows_seen(parts, places, K)
     arrays |= {"table_ids": ids, "n_opened": np.array(n_opened + n_new)}
     if told.rules.closes and len(parts) > 1:
-        arrays = _close(arrays, models[0].engine_)
+        arrays = _close(arrays, engines[0])
     arrays["n_tables_posterior"] = np.append(np.zeros(len(arrays["table_ids"])), 1.0)
-    return Combined(_model(models[0], arrays), _id_maps(parts, shards, ids[places], arrays["table_ids"]))
+    missing = isinstance(told.family, Columns) and not isinstance(models[0].family_, Columns)
+    maps = _id_maps(parts, shards, ids[places], arrays["table_ids"])
+    return Combined(_model(models[0], arrays, missing=missing), maps)
 
 
 class Joining:
@@ -254,29 +260,52 @@ def _modes(parts: list[Arrays], places: Int, K: int, rates: Any) -> Arrays:
     return arrays
 
 
+def _rows_seen(parts: list[Arrays], places: Int, K: int) -> Arrays:
+    """Return how many rows have the label of each joined table, and the times of the first and the last."""
+    given = _stack(parts, OF_ROWS)
+    joined = {name: np.full(K, none) for name, (_, none) in OF_ROWS.items()}
+    for name, (join, _) in OF_ROWS.items():
+        join.at(joined[name], places, given[name])
+    return joined
+
+
+def _engines(models: list[DynamicalMixture]) -> list[Engine]:
+    """Return the engines of the models; if one takes missing cells, then all do."""
+    if not any(isinstance(model.engine_.model.family, Columns) for model in models):
+        return [model.engine_ for model in models]
+    return [model.engine_for(np.full((1, model.engine_.n_features), np.nan)) for model in models]
+
+
 def _close(arrays: Arrays, engine: Engine) -> Arrays:
     """Return the arrays without the tables that the rules close. The fullest stays, as the latest does in a stream."""
     modes = engine.model.modes
     decay = np.exp(-modes.rates * float(arrays["time"] - arrays["mode_time"]))
     state = replace(engine.state, mode_states=arrays["mode_states"] * decay)
     closed = closing(state, int(np.argmax(occupancy(state, modes))), engine.model)
-    rows = {*OF_TABLES, "mode_states", "table_ids"}
+    rows = {*OF_TABLES, *OF_ROWS, "mode_states", "table_ids"}
     left = {name: np.delete(array, closed, axis=0) if name in rows else array for name, array in arrays.items()}
     if len(closed):
         left.pop("mode_total", None)  # an engine adds up those that are left
     return left
 
 
-def _model(like: DynamicalMixture, arrays: Arrays) -> DynamicalMixture:
-    """Return a model with the hyperparameters, rules, features and clock of another, and with these arrays."""
+def _model(like: DynamicalMixture, arrays: Arrays, *, missing: bool) -> DynamicalMixture:
+    """Return a model with the hyperparameters, rules, features and clock of another, and with these arrays.
+
+    missing: whether they are of an engine that takes missing cells, of a family that does not say so.
+    """
     told = like.engine_.model
     model = DynamicalMixture(like.family_, like.dynamics_, told.alpha, memory=told.memory, **asdict(told.rules))
     time = {Clock.INDEX: None, Clock.NUMBERS: 0.0, Clock.DATES: np.datetime64(0, "s")}[Clock(like.clock_)]
     # It begins with any row that the family takes, which makes an engine. Its state is then replaced.
-    model.learn_one(told.family.sample(told.family.sample_parameters(1, like.n_features_in_, 0), 0)[0], time)
+    row = told.family.sample(told.family.sample_parameters(1, like.engine_.n_features, 0), 0)[0]
+    if missing:
+        row[0] = np.nan
+    model.learn_one(row, time)
     model.engine_.restore(arrays)
     if hasattr(like, "feature_names_in_"):
         model.feature_names_in_ = like.feature_names_in_
+    model.n_features_in_, model.encoding_ = like.n_features_in_, like.encoding_
     return model
 
 
@@ -331,9 +360,11 @@ def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
 def _traits(model: DynamicalMixture) -> Iterator[tuple[str, Any]]:
     """Yield by name what models must have in common."""
     told = model.engine_.model
-    yield from {"family": told.family, "dynamics": model.dynamics_, "alpha": told.alpha, "memory": told.memory}.items()
+    yield "family", model.family_
+    yield from {"dynamics": model.dynamics_, "alpha": told.alpha, "memory": told.memory}.items()
     yield from asdict(told.rules).items()
     yield "n_features_in_", model.n_features_in_
     names = getattr(model, "feature_names_in_", None)
     yield "feature_names_in_", None if names is None else list(names)
+    yield "encoding_", model.encoding_
     yield "clock_", model.clock_

@@ -649,7 +649,8 @@ def time_passes_in_steps(dynamics: Dynamics) -> None:
     modes = dynamics.modes()
     count = np.ones(1)
     states = np.ones((1, len(modes.rates)), complex)
-    start = State(np.ones((1, 1)), np.ones((1, 0)), states, 0.0, count, np.zeros(1, np.int64), 1)
+    none = np.zeros(1, np.int64)
+    start = State(np.ones((1, 1)), np.ones((1, 0)), states, 0.0, count, none, 1, none, np.zeros(1), np.zeros(1))
     for a, b in np.random.default_rng(0).permutation(_delays(dynamics)[:200]).reshape(-1, 2):
         twice = law.advance(law.advance(start, a, modes), a + b, modes)
         value = (twice.mode_states @ modes.amplitudes).real[0]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from dyncrp.checks import Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
 from dyncrp.families import Family
+from dyncrp.families.base import check_rows
 from dyncrp.learning import Candidate, learn
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.spec import ModelSpec
@@ -53,7 +54,7 @@ def tune(
         family, dynamics, alpha, memory=memory, warmup=warmup, resolution=resolution, n_jobs=n_jobs
     )
     spec.check_clock(Clock.of(times))
-    rows = spec.family.check(as_observations(X))
+    rows = check_rows(spec.family, as_observations(X, missing=True))
     t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
     known, candidates = learn(spec, rows, t)
     return Tuned(DynamicalMixture(**known._asdict()), candidates)

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import digamma
 
-from dyncrp import Bernoulli, Exponential, Gaussian, Hyperbolic, LinearODE, Oscillatory, Stationary, VonMisesFisher
+from dyncrp import (
+    Bernoulli,
+    Columns,
+    Exponential,
+    Gaussian,
+    Hyperbolic,
+    LinearODE,
+    Oscillatory,
+    Stationary,
+    VonMisesFisher,
+)
 from dyncrp.engine import LawEngine, Model, Rules, law
 from dyncrp.engine.law import advance, initial_state, log_density, run, step
 
@@ -628,3 +638,15 @@ def test_what_is_left_is_what_would_be_had_the_closed_tables_never_been():
 def test_bad_limits(rules, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Rules(**rules)
+
+
+@pytest.mark.parametrize("assignment", ["predictive", "variational"])
+def test_a_direction_that_is_missing_scores_nothing_under_a_table_without_any(assignment):
+    # Zeros in its place are no direction: together with no sum of directions they would be 0/0.
+    model = make_model(Columns({0: Gaussian(1.0, 30.0), (1, 2): VonMisesFisher(3.0)}), assignment=assignment)
+    alone = make_model(Gaussian(1.0, 30.0), assignment=assignment)
+    X = np.array([[0.0, np.nan, np.nan], [0.1, np.nan, np.nan], [9.0, np.nan, np.nan]])
+    _, steps = walk(model, X, range(3))
+    _, expected = walk(alone, X[:, :1], range(3))
+    for one, other in zip(steps, expected, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-12)

@@ -131,7 +131,7 @@ def test_wrong_width(name):
         family.check(X)
 
 
-@pytest.mark.parametrize("value", [0.5, 2.0, -1.0, 1 + 1e-12, np.nan, np.inf])
+@pytest.mark.parametrize("value", [0.5, 2.0, -1.0, 1 + 1e-12, np.inf])
 def test_bad_data_name_the_first_row_and_column(value):
     bad = X.copy()
     bad[2, 1] = bad[3, 0] = value

@@ -114,7 +114,7 @@ def test_bad_number_of_codes(value):
         Categorical(1.0, value)
 
 
-@pytest.mark.parametrize("value", [0.5, -1.0, 2.0**53 + 2, np.nan, np.inf])
+@pytest.mark.parametrize("value", [0.5, -1.0, 2.0**53 + 2, np.inf])
 def test_bad_data_name_the_first_row_and_column(value):
     bad = X.copy()
     bad[2, 1] = bad[3, 0] = value

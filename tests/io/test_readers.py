@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from dyncrp.encoding import KINDS as KINDS_OF_COLUMNS
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import READERS, Selection, open_reader
 from dyncrp.io.readers.columns import judge_column
@@ -104,12 +105,12 @@ def read(path, format="csv", most_rows=100, **changes):
 
 
 BAD = [
-    ("csv", "x,y\n1,2\n\n3,\n", {}, "line 4, column 'y': the cell is empty"),
+    ("csv", "x,y\n1,2\n\n3,?\n", {}, "line 4, column 'y': '?' is not a number"),
     ("csv", "x,y\n1,2\n3,abc\n", {}, "line 3, column 'y': 'abc' is not a number"),
-    ("csv", "x,y\n1,2\n3,nan\n", {}, "line 3, column 'y': 'nan' is not a finite number"),
+    ("csv", "x,y\n1,2\n3,inf\n", {}, "line 3, column 'y': 'inf' is not a finite number"),
     ("csv", "x,y\n1,2\n3,1e999\n", {}, "line 3, column 'y': '1e999' is not a finite number"),
     ("csv", "x,y\n1,2\n3,1_0\n", {}, "line 3, column 'y': '1_0' is not a number"),
-    ("csv", 'x,y\n"1\n",2\n3,\n', {}, "line 4, column 'y': the cell is empty"),
+    ("csv", 'x,y\n"1\n",2\n3,?\n', {}, "line 4, column 'y': '?' is not a number"),
     ("csv", "x,y\n1,2\n3\n", {}, "line 3: the row has 1 cell, but the first line has 2"),
     ("csv", "x,y\n1,2\n3,4,5\n", {}, "line 3: the row has 3 cells, but the first line has 2"),
     ("csv", 'x,y\n1,2\n3,"4\n', {}, "line 3: unexpected end of data"),
@@ -160,8 +161,7 @@ BAD = [
     ),
     ("jsonl", '{"x": 1}\n{"x": "two"}\n', {}, "line 2, column 'x': 'two' is not a number"),
     ("jsonl", '{"x": 1}\n{"x": true}\n', {}, "line 2, column 'x': True is not a number"),
-    ("jsonl", '{"x": 1}\n{"y": 2}\n', {}, "line 2, column 'x': the cell is empty"),
-    ("jsonl", '{"x": 1}\n\n{"x": NaN}\n', {}, "line 3, column 'x': nan is not a finite number"),
+    ("jsonl", '{"x": 1}\n\n{"x": Infinity}\n', {}, "line 3, column 'x': inf is not a finite number"),
     ("jsonl", '{"x": 1}\n{"x": 1' + "0" * 400 + "}\n", {}, "line 2, column 'x': 1000"),
     ("jsonl", '{"x": 1}\n{"x": \n', {}, "line 2: not JSON: Expecting value"),
     ("jsonl", '{"x": 1}\n[1]\n', {}, 'line 2: a row must be an object, such as {"x": 1.5}'),
@@ -190,7 +190,7 @@ def test_time_runs_on_from_chunk_to_chunk(tmp_path):
 
 def test_bad_rows_are_left_out_and_named(tmp_path):
     path = tmp_path / "bad.csv"
-    path.write_text("t,x\n1,1\n2,\n3,3,3\nlate,4\n5,5\n")
+    path.write_text("t,x\n1,1\n2,?\n3,3,3\nlate,4\n5,5\n")
     (chunk,) = read(path, skip_bad=True, time_column="t", keep=None)
     assert chunk.rows.tolist() == [0, 4]
     assert chunk.X.tolist() == [[1.0], [5.0]]
@@ -284,7 +284,7 @@ def test_without_an_encoding_other_bytes_are_copied_and_hinted_at(tmp_path):
     path.write_bytes("größe,n\n1,é\n".encode("latin-1"))
     (chunk,) = read(path, columns=(b"gr\xf6\xdfe".decode("utf-8", "surrogateescape"),), keep=("n",))
     assert chunk.kept["n"][0].encode("utf-8", "surrogateescape") == b"\xe9"
-    for options in ({"columns": ("größe",)}, {"columns": ("n",)}):
+    for options in ({"columns": ("größe",)}, {"columns": ("n",), "takes": ("number",)}):
         with pytest.raises(FileError, match="it is not in UTF-8: --encoding names the encoding, such as latin-1"):
             read(path, **options)
 
@@ -347,18 +347,20 @@ def test_npy_that_is_truncated(tmp_path, order):
         read(tmp_path / "rows.npy", "npy", 30)
 
 
-def test_parquet_columns_of_text_are_no_features(tmp_path):
-    parquet.write_table(pa.table({"x": ["a"]}), tmp_path / "a.parquet")
-    with pytest.raises(FileError, match="column 'x': it holds string, not numbers"):
-        read(tmp_path / "a.parquet", "parquet", columns=("x",))
-    with pytest.raises(FileError, match=r"has no columns to cluster: categories: x$"):
-        read(tmp_path / "a.parquet", "parquet")
+def test_parquet_columns_that_hold_no_features(tmp_path):
+    parquet.write_table(pa.table({"x": ["a"], "t": np.array(["2024-01-01"], dtype="M8[ms]")}), tmp_path / "a.parquet")
+    for name, kind, takes in (("x", "string", ("number",)), ("t", "timestamp", KINDS_OF_COLUMNS)):
+        with pytest.raises(FileError, match=f"column '{name}': it holds {kind}.*, not numbers"):
+            read(tmp_path / "a.parquet", "parquet", columns=(name,), takes=takes)
+    with pytest.raises(FileError, match=r"has no columns to cluster: left out: x \(category\), t \(times\)$"):
+        read(tmp_path / "a.parquet", "parquet", takes=("number",))
+    assert read(tmp_path / "a.parquet", "parquet")[0].X.tolist() == [[0.0]]
 
 
 def test_parquet_with_nothing_in_a_cell(tmp_path):
-    parquet.write_table(pa.table({"x": [1, 2, None]}), tmp_path / "a.parquet")
-    with pytest.raises(FileError, match="row 2, column 'x': nan is not a finite number"):
-        read(tmp_path / "a.parquet", "parquet")
+    parquet.write_table(pa.table({"x": [1, 2, None], "w": [None, "a", "b"]}), tmp_path / "a.parquet")
+    (chunk,) = read(tmp_path / "a.parquet", "parquet")
+    np.testing.assert_array_equal(chunk.X, [[1.0, np.nan], [2.0, 0.0], [np.nan, 1.0]])
 
 
 VECTORS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.5], [0.0, -1.0, 1e-300]]
@@ -446,7 +448,7 @@ def never_a_surprise(path, format, **changes):
     message = f"{path} is fine"
     try:
         for chunk in read(path, format, most_rows=5, **changes):
-            assert np.all(np.isfinite(chunk.X))
+            assert not np.any(np.isinf(chunk.X))
     except FileError as error:
         message = str(error)
     assert message.startswith(str(path))
@@ -529,7 +531,7 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
     [
         (
             "a;b\n1;2\n",
-            {"delimiter": ",", "columns": ("a;b",)},
+            {"delimiter": ",", "columns": ("a;b",), "takes": ("number",)},
             "'1;2' is not a number; --delimiter sets the character between cells",
         ),
         (
@@ -540,7 +542,7 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
         ("a,b\n1,2\none,2\n", {}, "'one' is not a number"),
         (
             'a,b\n1,"-0,614"\n',
-            {"decimal": ".", "columns": ("a", "b")},
+            {"decimal": ".", "columns": ("a", "b"), "takes": ("number",)},
             "'-0,614' is not a number; use --decimal , for decimal commas",
         ),
     ],
@@ -743,7 +745,7 @@ KINDS += "".join(
     f"{'yes' if i % 4 else 'No'},0,{3 * i}%,n{i},\n"
     for i in range(30)
 )
-LINE_OF_KINDS = "numbers: 3; categories: protocol; yes/no: 1; left out: id (counts the rows), when (times), "
+LINE_OF_KINDS = "numbers: 2; categories: protocol; yes/no: 2; left out: id (counts the rows), when (times), "
 LINE_OF_KINDS += "outbound (constant), note (every row differs), host (empty)"
 
 
@@ -752,18 +754,18 @@ def test_what_columns_hold_is_found_and_said(tmp_path, monkeypatch, most_rows):
     path = tmp_path / "rows.csv"
     path.write_text(KINDS)
     with open_reader(str(path), "csv", Selection(keep=None), most_rows) as reader:
-        assert reader.features == ("flag", "bytes", "up", "share")
+        assert reader.features == ("protocol", "flag", "bytes", "up", "share")
         assert reader.notes == [
             LINE_OF_KINDS,
-            "categories are left out: the model takes numbers only",
             "when holds times: --time-column when uses them",
             "to cluster id all the same, name the columns with --columns",
             "up: yes is read as 1, no as 0",
             "share: '12%' is read as 12",
         ]
         chunks = list(reader.chunks())
+        assert reader.encoding["protocol"].words == ("udp", "tcp")
     X = np.concatenate([chunk.X for chunk in chunks])
-    assert X.tolist() == [[i % 2, i * i, i % 4 > 0, 3 * i] for i in range(30)]
+    assert X.tolist() == [[i % 3 > 0, i % 2, i * i, i % 4 > 0, 3 * i] for i in range(30)]
     assert [cell for chunk in chunks for cell in chunk.kept["protocol"]][:2] == ["udp", "tcp"]
     for features in (("id",), ("outbound", "id")):  # what is chosen is never left out
         with open_reader(str(path), "csv", Selection(features), most_rows) as reader:
@@ -772,83 +774,133 @@ def test_what_columns_hold_is_found_and_said(tmp_path, monkeypatch, most_rows):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(KINDS.encode()), buffer_size=1)))
     with open_reader("-", "csv", Selection(), most_rows) as reader:
         np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in reader.chunks()]), X)
+    # A family for numbers takes no categories, and yes and no are numbers to it.
+    with open_reader(str(path), "csv", Selection(takes=("number",)), most_rows) as reader:
+        assert reader.features == ("flag", "bytes", "up", "share")
+        assert "left out: id (counts the rows), when (times), protocol (category)" in reader.notes[0]
+        assert "categories are left out: the family takes numbers only" in reader.notes
+        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in reader.chunks()]), X[:, 1:])
+
+
+def test_what_options_say_of_columns_counts(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(KINDS)
+    chosen = {"categorical": ("flag", "note"), "numeric": ("up", "outbound"), "log": ("bytes",)}
+    with open_reader(str(path), "csv", Selection(**chosen), 7) as reader:
+        kinds = {entry.name: entry.kind for entry in reader.encoding.entries}
+        X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        place = list(reader.chunks())[1].place
+    wanted = {"id": "left out", "when": "left out", "protocol": "category", "flag": "category", "bytes": "log"}
+    wanted |= {"up": "number", "outbound": "number", "share": "number", "note": "category", "host": "left out"}
+    assert kinds == wanted
+    rows = [[i % 3 > 0, i % 2, np.log1p(i * i), i % 4 > 0, 0, 3 * i, i] for i in range(30)]
+    np.testing.assert_allclose(X, rows)
+    # Reading that continues has the categories that came before.
+    with open_reader(str(path), "csv", Selection(**chosen, findings=place["findings"]), 7) as reader:
+        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in reader.chunks(place)]), X[place["row"] :])
+    for name in ("categorical", "numeric", "log"):
+        with pytest.raises(FileError, match="has no column 'z'"):
+            read(path, **{name: ("z",)})
+    plain = tmp_path / "plain.csv"
+    plain.write_text("x,y\n1,2\n200,3\n")
+    assert read(plain, categorical=("x",))[0].X.tolist() == [[0, 2], [1, 3]]
+    assert read(plain, log=("x",))[0].X.tolist() == [[np.log1p(1), 2], [np.log1p(200), 3]]
+    np.save(tmp_path / "rows.npy", np.array([[7.0, 1.0], [8.0, 1.0], [7.0, np.nan]]))
+    (chunk,) = read(tmp_path / "rows.npy", "npy", categorical=("0",))
+    np.testing.assert_array_equal(chunk.X, [[0, 1], [1, 1], [0, np.nan]])
+
+
+@pytest.mark.parametrize("most_rows", [1, 1000])
+def test_a_word_that_is_neither_yes_nor_no(tmp_path, most_rows):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "x,up\n" + "".join(f"{i % 7},{'yes' if i % 2 else 'no'}\n" for i in range(1000)) + "1,NA\n1,perhaps\n"
+    )
+    message = "line 1003, column 'up': 'perhaps' is neither 'yes' nor 'no'; --categorical up takes it for a category"
+    with pytest.raises(FileError, match=re.escape(message)):
+        read(path, most_rows=most_rows)
+    X = np.concatenate([chunk.X for chunk in read(path, most_rows=most_rows, categorical=("up",))])
+    np.testing.assert_array_equal(X[-3:, 1], [1, np.nan, 2])
+    X = np.concatenate([chunk.X for chunk in read(path, most_rows=most_rows, skip_bad=True)])
+    np.testing.assert_array_equal(X[-2:, 1], [1, np.nan])
 
 
 def test_what_columns_of_json_and_parquet_hold(tmp_path):
     rows = [{"x": i / 2, "ok": i % 2 == 0, "name": f"{i % 5}a", "e": [1, i]} for i in range(30)]
+    rows[7]["name"] = rows[8]["x"] = rows[9]["ok"] = None
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    wanted = np.array([[i / 2, i % 2 == 0, i % 5, 1, i] for i in range(30)])
+    wanted[[8, 9, 7], [0, 1, 2]] = np.nan
     for format in ("jsonl", "parquet"):
-        with open_reader(str(tmp_path / f"rows.{format}"), format, Selection(), 100) as reader:
-            assert reader.features == ("x", "ok", "e[0]", "e[1]")
-            assert "categories: name" in reader.notes[0]
+        with open_reader(str(tmp_path / f"rows.{format}"), format, Selection(), 7) as reader:
+            assert reader.features == ("x", "ok", "name", "e[0]", "e[1]")
+            assert reader.notes[0] == "numbers: 3; categories: name; yes/no: 1"
             X = np.concatenate([chunk.X for chunk in reader.chunks()])
-        assert X.tolist() == [[i / 2, i % 2 == 0, 1, i] for i in range(30)]
+        np.testing.assert_array_equal(X, wanted)
 
 
 def test_a_file_of_plain_numbers_is_taken_as_it_is(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text("id,x,zero\n" + "".join(f"{i},{i % 7},0\n" for i in range(50)))
+    path.write_text("id,x,zero,bit\n" + "".join(f"{i},{i % 7},0,{i % 2}\n" for i in range(50)))
     with open_reader(str(path), "csv", Selection(), 100) as reader:
-        assert reader.features == ("id", "x", "zero")
+        assert reader.features == ("id", "x", "zero", "bit")
         assert reader.notes == ["id counts the rows: --exclude id leaves it out"]
+        assert reader.encoding is None
     path.write_text("id,x\n" + "".join(f"{i},{'NA' if i % 3 else i}\n" for i in range(50)))
-    with open_reader(str(path), "csv", Selection(skip_bad=True), 100) as reader:
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
         assert reader.features == ("id", "x")
-        assert sum(len(chunk.X) for chunk in reader.chunks()) == 17
-
-
-MISSING_HINT = "; --skip-bad skips such rows, --exclude y leaves the column out"
+        X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        np.testing.assert_array_equal(X, [[i, np.nan if i % 3 else i] for i in range(50)])
+    path.write_text("at,x\n" + "".join(f"{1763287200000 + 60000 * i},{i % 7}\n" for i in range(50)))
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        assert reader.notes == ["at holds times: --time-column at uses them"]
 
 
 @pytest.mark.parametrize(
-    ("cell", "missing", "fault"),
+    ("cell", "missing"),
     [
-        ("", (), "the cell is empty"),
-        ("NA", (), "'NA' stands for a missing cell"),
-        ("n/a", (), "'n/a' stands for a missing cell"),
-        ("NaN", (), "'NaN' is not a finite number"),
-        ("null", (), "'null' stands for a missing cell"),
-        ("None", (), "'None' stands for a missing cell"),
-        ("-", (), "'-' stands for a missing cell"),
-        ("?", ("?", "unknown"), "'?' stands for a missing cell"),
-        ("-999", ("-999",), "stands for a missing cell"),
-        ("-999.0", ("-999",), "stands for a missing cell"),
+        ("", ()),
+        (" ", ()),
+        ("NA", ()),
+        ("n/a", ()),
+        ("NaN", ()),
+        ("null", ()),
+        ("NONE", ()),
+        ("-", ()),
+        ("?", ("?", "unknown")),
+        ("-999", ("-999",)),
+        ("-999.0", ("-999",)),
     ],
 )
 @pytest.mark.parametrize("chosen", [None, ("x", "y")])
-def test_a_missing_cell_is_a_bad_row_and_the_remedy_is_named(tmp_path, cell, missing, fault, chosen):
+def test_a_missing_cell_is_nan(tmp_path, cell, missing, chosen):
     path = tmp_path / "rows.csv"
     path.write_text(f"x,y\n1,2\n3,{cell}\n5,6\n")
-    with pytest.raises(
-        FileError, match=re.escape("line 3, column 'y': ") + ".*" + re.escape(fault + MISSING_HINT) + "$"
-    ):
-        read(path, missing=missing, columns=chosen)
-    chunks = read(path, missing=missing, skip_bad=True)
-    assert [row for chunk in chunks for row in chunk.X.tolist()] == [[1, 2], [5, 6]]
-    assert chunks[0].bad[0].endswith(fault)
-    assert np.concatenate([chunk.X for chunk in read(path, exclude=("y",))]).tolist() == [[1], [3], [5]]
+    for skip_bad in (False, True):
+        (chunk,) = read(path, missing=missing, columns=chosen, skip_bad=skip_bad)
+        np.testing.assert_array_equal(chunk.X, [[1, 2], [3, np.nan], [5, 6]])
+    path.write_text(f"x,y\n1,a\n3,{cell}\n5,b\n")
+    (chunk,) = read(path, missing=missing, columns=chosen)
+    np.testing.assert_array_equal(chunk.X, [[1, 0], [3, np.nan], [5, 1]])
 
 
 def test_one_word_of_two_is_no_yes_or_no():
     assert find_format(["f"] * 30, None) is None  # the sex of 30 people, perhaps
-    assert judge_column(None, ["f"] * 30) == "constant"
+    assert judge_column("sex", None, ["f"] * 30).kind == "category"  # others may come
     assert find_format([True, True], None) == YesNo("true", "false")
-
-
-def test_a_missing_integer_is_named(tmp_path):
-    np.save(tmp_path / "rows.npy", np.array([[1, 2], [3, -999]]))
-    with pytest.raises(FileError, match="row 1, column '1': -999 stands for a missing cell; --skip-bad skips"):
-        read(tmp_path / "rows.npy", "npy", missing=("-999",))
 
 
 def test_missing_numbers_of_every_format(tmp_path):
     for format in ("npy", "parquet", "jsonl"):
         path = write_rows(tmp_path, format)
-        chosen = selection(format, skip_bad=True, missing=("1.5", "0"))
-        with open_reader(str(path), format, chosen, 100) as reader:
+        with open_reader(str(path), format, selection(format, missing=("1.5", "0")), 100) as reader:
             X = np.concatenate([chunk.X for chunk in reader.chunks()])
-        np.testing.assert_array_equal(X, [row[2:] for row in ROWS if 1.5 not in row and 0.0 not in row])
+        wanted = np.array([row[2:] for row in ROWS])
+        np.testing.assert_array_equal(X, np.where(np.isin(wanted, (1.5, 0.0)), np.nan, wanted))
+    np.save(tmp_path / "whole.npy", np.array([[1, 2], [3, -999]]))
+    (chunk,) = read(tmp_path / "whole.npy", "npy", missing=("-999",))
+    np.testing.assert_array_equal(chunk.X, [[1, 2], [3, np.nan]])
 
 
 DATES = [
@@ -906,13 +958,19 @@ def test_a_day_that_may_be_a_month_is_refused_unless_another_row_tells(tmp_path)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_time_since_1970_is_numbers_unless_it_is_named(tmp_path, unit):
+def test_time_since_1970_is_recognised_in_a_time_column(tmp_path, unit):
     moment = np.datetime64("2025-11-16T10:00:00.000000", unit)
     path = tmp_path / "rows.csv"
     path.write_text(f"t,x\n{moment.astype(np.int64)},1\n")
     with open_reader(str(path), "csv", Selection(time_column="t"), 9) as reader:
-        assert f"--time-format {unit} takes them for dates" in reader.notes[0]
-        assert next(reader.chunks()).times.tolist() == [float(moment.astype(np.int64))]
+        assert "is read as 2025-11-16T10:00:00, " in reader.notes[0]
+        assert reader.notes[0].endswith("seconds since 1970; --time-format number keeps numbers")
+        chunk = next(reader.chunks())
+        assert chunk.times.tolist() == [moment.astype("M8[us]").item()]
+    with open_reader(str(path), "csv", Selection(time_column="t", findings=chunk.place["findings"]), 9) as reader:
+        assert next(reader.chunks()).times.dtype == "M8[us]"
+    (chunk,) = read(path, time_column="t", time_format="number")
+    assert chunk.times.tolist() == [float(moment.astype(np.int64))]
     array = np.array([[moment.astype(np.int64), 1]])
     np.save(tmp_path / "rows.npy", array)
     parquet.write_table(pa.table({"t": array[:, 0], "x": array[:, 1]}), tmp_path / "rows.parquet")

@@ -390,7 +390,7 @@ def test_nothing_is_replaced_without_being_told(source, tmp_path):
     output.unlink()
     done = label(source, output, "--checkpoint", tmp_path / "state", code=2)
     assert "state exists: use --resume to continue it, or --force to replace it" in done.stderr
-    source.write_text("t,x,y\n0,1,\n1,2,3\n")
+    source.write_text("t,x,y\n0,1,?\n1,2,3\n")
     label(source, output, "--checkpoint", tmp_path / "state", "--force", code=1)
     assert not (tmp_path / "state").exists()  # or --resume would continue another run
 
@@ -499,21 +499,35 @@ def test_a_full_disk_at_a_checkpoint_loses_nothing(source, tmp_path, monkeypatch
 
 def test_bad_rows_stop_or_are_skipped(tmp_path):
     source = tmp_path / "in.csv"
-    source.write_text("x,y\n1,2\n3,\n4,5\n1e200,7\n8,9\n")
+    source.write_text("x,y\n1,2\n3,?\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
-    hint = "--skip-bad skips such rows, --exclude y leaves the column out"
-    message = f"dyncrp: {source}, line 3, column 'y': the cell is empty; {hint}"
+    message = f"dyncrp: {source}, line 3, column 'y': '?' is not a number; --missing '?' takes it for nothing"
     assert done.stderr == f"dyncrp: features: x, y\n{message}\n"
     done = run(source, "--skip-bad", *KNOWN)
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
-    assert "2 bad rows skipped: line 3, column 'y': the cell is empty; line 5, column 'x': X must lie" in done.stderr
+    fault = "line 3, column 'y': '?' is not a number; --missing '?' takes it for nothing"
+    assert f"2 bad rows skipped: {fault}; line 5, column 'x': X must lie" in done.stderr
+
+
+def test_a_missing_cell_is_taken_unless_the_family_takes_whole_rows_only(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n0.6,0.8\n0.6,\n0.8,0.6\n")
+    assert len(run(source, *KNOWN).stdout.splitlines()) == 4
+    sphere = ["--family", "von_mises_fisher", "--set", "concentration=20", "--alpha", "1", "--dynamics", "stationary()"]
+    reason = "line 3, column 'y': the cell is missing, and VonMisesFisher takes whole rows only"
+    remedies = "--skip-bad skips such rows, --exclude y leaves the column out, --missing says which cells are missing"
+    assert f"{source}, {reason}; {remedies}" in run(source, *sphere, code=1).stderr
+    done = run(source, *sphere, "--skip-bad")
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2"]
+    assert f"1 bad row skipped: {reason}\n" in done.stderr
 
 
 def test_all_rows_bad_is_an_error(tmp_path):
     source = tmp_path / "in.csv"
-    source.write_text("x,y\n1,\n,3\n")
+    source.write_text("x,y\n1,2,3\n4\n")
     done = run(source, "--skip-bad", *KNOWN, "--quiet", code=1)
-    assert done.stderr == f"dyncrp: {source}: every row is bad, 2 in all: line 2, column 'y': the cell is empty\n"
+    fault = "line 2: the row has 3 cells, but the first line has 2"
+    assert done.stderr == f"dyncrp: {source}: every row is bad, 2 in all: {fault}\n"
 
 
 def test_a_row_that_the_family_refuses_is_named(tmp_path):

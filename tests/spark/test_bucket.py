@@ -186,7 +186,6 @@ def test_what_is_kept_belongs_to_the_model():
         ("time", [1.0, np.nan], "the row with key 'b', row 1, time nan cannot be learnt: times must be finite"),
         ("row", [None, 1], "the row with key 'a', row None, time 0.0 cannot be learnt: its row is null"),
         ("features", [[0.0, 1.0], [2.0]], "the row with key 'b', row 1, .* has 1 features, others have 2"),
-        ("features", [[0.0, 1.0], [2.0, None]], "the row with key 'b', row 1, time 1.0 cannot be learnt"),
         ("features", [[0.0, 1.0], [2.0, np.inf]], "the row with key 'b', row 1, time 1.0 cannot be learnt"),
     ],
 )
@@ -195,6 +194,19 @@ def test_bad_rows_are_named(column, values, message):
     rows = rows.set_column(rows.column_names.index(column), column, [values])
     with pytest.raises(ValueError, match=message):
         make().learn(None, rows, 0)
+
+
+def test_missing_cells_are_learnt_however_rows_are_cut():
+    rows = stream()
+    features = [
+        [None if (i + j) % 5 == 0 else x for j, x in enumerate(row)]
+        for i, row in enumerate(rows["features"].to_pylist())
+    ]
+    holed = rows.set_column(rows.column_names.index("features"), "features", [features])
+    whole, _ = run(make(), [holed])
+    cut, _ = run(make(), [holed.slice(0, 150), holed.slice(150)])
+    assert cut["table"].to_pylist() == whole["table"].to_pylist()
+    assert cut["novelty"].to_pylist() == whole["novelty"].to_pylist()
 
 
 def test_tables_as_bytes():

@@ -12,6 +12,7 @@ import numpy as np
 
 from dyncrp.cli.errors import print_result, report_errors
 from dyncrp.cli.model_text import as_options, brief, brief_dynamics, changed_settings
+from dyncrp.families import Columns
 from dyncrp.io.files import FileError
 from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.mixture import DynamicalMixture
@@ -24,13 +25,18 @@ LONGEST_SHOWN = 1000  # characters of options to paste
 def show(file: Path, as_json: bool) -> None:
     """Print what a file holds, as lines or as JSON."""
     with report_errors():
-        try:
-            checkpoint = Checkpoint.read(str(file))
-            model = DynamicalMixture.load(file) if checkpoint is None else checkpoint.model
-        except ValueError as error:
-            raise FileError(str(error)) from error
+        checkpoint, model = read_model(file)
         facts = _describe(checkpoint, model)
         print_result(json.dumps(facts) if as_json else "\n".join(_lines(facts, model)))
+
+
+def read_model(file: Path) -> tuple[Checkpoint | None, DynamicalMixture | None]:
+    """Return the checkpoint in a file, None if it is a saved model; and the model, None if it had not begun."""
+    try:
+        checkpoint = Checkpoint.read(str(file))
+        return checkpoint, DynamicalMixture.load(file) if checkpoint is None else checkpoint.model
+    except ValueError as error:
+        raise FileError(str(error)) from error
 
 
 def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> dict[str, Any]:
@@ -65,7 +71,8 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
         ]
         facts |= _describe_groups(model)
         learnt = model.family_, model.dynamics_, model.alpha_, model.memory_
-        facts["options_to_paste"] = as_options(*learnt, **changed_settings(model))
+        if not isinstance(model.family_, Columns):  # for which there are no options
+            facts["options_to_paste"] = as_options(*learnt, **changed_settings(model))
     return facts
 
 
@@ -90,8 +97,8 @@ def _lines(facts: dict[str, Any], model: DynamicalMixture | None) -> list[str]:
         facts |= {"alpha": f"{model.alpha_:.6g}", "largest_tables": largest}
         if "groups" in facts:
             facts["largest_groups"] = ", ".join("{group} ({rows:,.0f})".format(**g) for g in facts["largest_groups"])
-        options = shlex.join(facts.pop("options_to_paste"))
-        if len(options) <= LONGEST_SHOWN:
+        options = shlex.join(facts.pop("options_to_paste", []))
+        if 0 < len(options) <= LONGEST_SHOWN:
             facts["to_paste"] = options
     else:
         facts = facts | {"kind": "checkpoint without a model, from before the first row"}

@@ -14,7 +14,7 @@ import numpy as np
 from dyncrp.cli.errors import count
 from dyncrp.dynamics import Dynamics
 from dyncrp.dynamics.text import parse_dynamics
-from dyncrp.families import FAMILIES, Family
+from dyncrp.families import FAMILIES, Columns, Family
 from dyncrp.groups import Groups
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.spec import SHORTEST_MEMORY, ModelSpec, check_memory
@@ -125,19 +125,28 @@ def as_python(family: Family, dynamics: Dynamics, alpha: float, memory: float = 
     'DynamicalMixture(Gaussian(variance=[1.0, 2.0], prior_variance=9.0, prior_mean=0.0),
      Exponential(timescale=2.0), 0.5)'
     """
-    values = ", ".join(f"{name}={np.asarray(value).tolist()!r}" for name, value in _hyperparameters(family).items())
     settings = settings if memory == math.inf else {"memory": memory} | settings
     rest = "".join(f", {name}={value!r}" for name, value in settings.items())
-    return f"DynamicalMixture({type(family).__name__}({values}), {dynamics!r}, {alpha!r}{rest})"
+    return f"DynamicalMixture({_as_code(family)}, {dynamics!r}, {alpha!r}{rest})"
+
+
+def _as_code(family: Family) -> str:
+    if isinstance(family, Columns):
+        return f"Columns({{{', '.join(f'{part!r}: {_as_code(one)}' for part, one in family.parts)}}})"
+    values = ", ".join(f"{name}={np.asarray(value).tolist()!r}" for name, value in _hyperparameters(family).items())
+    return f"{type(family).__name__}({values})"
 
 
 def brief(family: Family) -> str:
-    """Return a family as one line to look at: plain numbers, and the first ten of many.
+    """Return a family as one line to look at: plain numbers, and the first ten of many; of columns, which and how many.
 
     >>> from dyncrp import Gaussian
     >>> brief(Gaussian(np.arange(1.0, 13.0), 9.0))
     'Gaussian(variance=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, … (12 in all)], prior_variance=9.0, prior_mean=0.0)'
     """
+    if isinstance(family, Columns):
+        parts = (f"{type(one).__name__} of {count(len(part), 'column')}" for part, one in family.parts)
+        return f"Columns({', '.join(parts)})"
     values = ", ".join(f"{name}={_brief_value(value)}" for name, value in _hyperparameters(family).items())
     return f"{type(family).__name__}({values})"
 

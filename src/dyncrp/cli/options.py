@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
-TIME_HELP = "How dates are written, as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970."
+LOG_HELP = "Numbers to be learnt as log(1 + x), or none."
+BY_ROWS = "by the first rows"
+TIME_HELP = "How dates are written, as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli, poisson, categorical or von_mises_fisher."
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
@@ -69,12 +71,15 @@ class InputOptions:
 
     input: Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
     format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
-    columns: Annotated[str | None, _input(help=COLUMNS_HELP, show_default="all numbers but the times")] = None
+    columns: Annotated[str | None, _input(help=COLUMNS_HELP, show_default="all but the times")] = None
     exclude: Annotated[str | None, _input(help="Columns not to cluster, in the same way.")] = None
+    categorical: Annotated[str | None, _input(help="Columns that hold categories.", show_default=BY_ROWS)] = None
+    numeric: Annotated[str | None, _input(help="Columns that hold numbers.", show_default=BY_ROWS)] = None
+    log: Annotated[str | None, _input(help=LOG_HELP, show_default=BY_ROWS)] = None
     time_column: Annotated[str | None, _input(help="Numbers or dates.", show_default="the row index")] = None
-    time_format: Annotated[str | None, _input(help=TIME_HELP, show_default="by the first rows")] = None
-    delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default="by the first rows")] = None
-    decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default="by the first rows")] = None
+    time_format: Annotated[str | None, _input(help=TIME_HELP, show_default=BY_ROWS)] = None
+    delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default=BY_ROWS)] = None
+    decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
     encoding: Annotated[str | None, _input(help="Of text, such as latin-1.", show_default="UTF-8, or by mark")] = None
     header: Annotated[bool, _input(help="Whether CSV starts with column names; otherwise 0, 1, 2, …")] = True
     missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
@@ -107,7 +112,11 @@ class InputOptions:
         if self.decimal is not None and self.decimal == delimiter:
             refuse(f"--decimal and --delimiter are both {delimiter!r}: use another --delimiter, such as ';'")
         if self.time_format is not None and (self.time_column is None or not is_pattern(self.time_format)):
-            wanted = "needs --time-column" if self.time_column is None else "must be as of strptime, or s, ms, us or ns"
+            wanted = (
+                "needs --time-column"
+                if self.time_column is None
+                else "must be as of strptime, or s, ms, us, ns or number"
+            )
             refuse(f"--time-format {wanted}, got {self.time_format!r}")
         if self.encoding is not None and not _is_encoding(self.encoding):
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
@@ -115,6 +124,10 @@ class InputOptions:
         kept = () if keep is None else None if keep == "all" else _split_names(keep)
         if names is not None and (not names or len(set(names)) < len(names) or self.time_column in names):
             refuse(f"--columns must name each feature once, and not the time column, got {self.columns}")
+        categorical, numeric = (() if text is None else _split_names(text) for text in (self.categorical, self.numeric))
+        both = next((name for name in categorical if name in numeric), None)
+        if both is not None:
+            refuse(f"--categorical and --numeric both name {both}")
         if kept is not None and len(set(kept)) < len(kept):
             refuse(f"--keep must name each column once, got {keep}")
         return Selection(
@@ -129,11 +142,15 @@ class InputOptions:
             exclude=() if self.exclude is None else _split_names(self.exclude),
             time_format=self.time_format,
             missing=() if self.missing is None else _split_names(self.missing),
+            categorical=categorical,
+            numeric=numeric,
+            log=None if self.log is None else () if self.log.lower() == "none" else _split_names(self.log),
         )
 
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same."""
         named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
+        named |= {"--categorical": self.categorical, "--numeric": self.numeric, "--log": self.log}
         named |= {"--time-column": self.time_column, "--time-format": self.time_format, "--missing": self.missing}
         named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]

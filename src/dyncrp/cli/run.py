@@ -12,13 +12,13 @@ from typing import Any
 
 import typer
 
-from dyncrp import plots
 from dyncrp.checks import Clock
 from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import count, refuse, report_errors, say
 from dyncrp.cli.model_text import brief_groups, brief_model
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
+from dyncrp.encoding import CATEGORY, KINDS, NUMBER
 from dyncrp.groups import Groups
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import Selection, open_reader
@@ -58,9 +58,11 @@ def run_file(
     options = _options_to_compare(format, output_format, selection, model_options)
     with report_errors():  # before signals wait for the current chunk
         start = model_options.parse(units=source.time_column is not None)
+    selection = replace(selection, takes=_kinds_taken(start))
     with report_errors(), Stop() as stop:
         if model is not None:
             start = DynamicalMixture.load(model)
+            selection = replace(selection, learnt=start.encoding_, takes=_kinds_taken(start))
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         before = _find_checkpoint(files, groups_file, checkpointing, target.force, quiet)
         replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
@@ -93,6 +95,8 @@ def run_file(
         if plot is not None and job.n_rows:
             line, dated = job.timeline, job.model.clock_ == Clock.DATES
             name = source.time_column or "row"
+            from dyncrp import plots  # which takes a while, and is rarely asked for
+
             figure = plots.timeline(
                 line.times, line.tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups
             )
@@ -110,7 +114,17 @@ def _options_to_compare(
     values |= {"family": model_options.family, "dynamics": model_options.dynamics or [], "alpha": model_options.alpha}
     values |= {"memory": model_options.memory, "set": sorted(model_options.settings or [])}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name != "findings"}
+    derived = "findings", "takes", "learnt"  # from the others, and from the model
+    return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name not in derived}
+
+
+def _kinds_taken(model: DynamicalMixture) -> tuple[str, ...]:
+    """Return the kinds of columns that a model takes: all if the columns may decide its family."""
+    fitted = hasattr(model, "n_tables_")
+    if model.family is None and (not fitted or model.encoding_ is not None):
+        return KINDS
+    family = model.family_ if fitted else model.family
+    return (NUMBER,) if type(family).__name__ != "Categorical" else (NUMBER, CATEGORY)
 
 
 def _find_checkpoint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from dyncrp.cli.errors import count, print_result, report_errors, say
 from dyncrp.cli.model_text import as_options, as_python, changed_settings
 from dyncrp.cli.options import InputOptions, ModelOptions
 from dyncrp.cli.paths import check_writable
+from dyncrp.encoding import NUMBER
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader
 from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
@@ -23,7 +25,7 @@ LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 
 def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | None, quiet: bool) -> None:
     """Learn from the first rows, print the result and draw what was tried."""
-    format, selection = source.resolve_format(), source.select(keep="all")
+    format, selection = source.resolve_format(), replace(source.select(keep="all"), takes=(NUMBER,))
     if plot is not None:
         check_writable(plot, "--plot", figure=True)
     with report_errors():

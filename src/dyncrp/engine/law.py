@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dyncrp.dynamics import Modes
@@ -35,6 +37,7 @@ from dyncrp.engine.types import (
     Trace,
     check_arrays,
     check_ids,
+    with_seen,
     with_squares,
 )
 from dyncrp.families import Family
@@ -50,6 +53,9 @@ def initial_state(model: Model, n_features: int) -> State:
         n_tables_posterior=np.ones(1),
         ids=np.zeros(0, dtype=np.int64),
         n_opened=0,
+        sizes=np.zeros(0, dtype=np.int64),
+        first_times=np.zeros(0),
+        last_times=np.zeros(0),
     )
 
 
@@ -103,18 +109,20 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         stats, squares, mode_states = state.stats, state.squares, state.mode_states
         count, ids = state.n_tables_posterior, state.ids
 
+    label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
     responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
     r = responsibilities[:, None]
+    seen, squares_seen = model.family.observed(X)
     after = State(
-        stats=update(stats, responsibilities, model.family.statistics(X), model.memory),
-        squares=update(squares, responsibilities, model.family.squares(X), model.memory),
+        stats=update(stats, responsibilities, model.family.statistics(X), model.memory, seen),
+        squares=update(squares, responsibilities, model.family.squares(X), model.memory, squares_seen),
         mode_states=mode_states + r.astype(np.complex128),
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
         ids=ids,
         n_opened=state.n_opened + len(ids) - len(state.ids),
+        **_seen(state, label, len(ids)),
     )
-    label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
     closed = np.zeros(0, dtype=np.int64)
     if rules.closes:
         closed = closing(after, label if len(ids) == len(state.ids) else len(ids) - 1, model)
@@ -122,12 +130,12 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
     return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds, closed)
 
 
-def update(stats: Float, responsibilities: Float, T: Float, memory: float) -> Float:
-    """Return stats_c + r_c (T(x) − stats_c/memory), what tables (K, S) know once each has taken in r_c of T(x) (1, S).
+def update(stats: Float, responsibilities: Float, T: Float, memory: float, seen: Float | float = 1.0) -> Float:
+    """Return stats_c + r_c (T(x) − seen stats_c/memory): what tables (K, S) know when each took in r_c of T(x) (1, S).
 
     The count of a table, the first entry, tends to the memory and never exceeds it: a table remembers about its last
-    ``memory`` members, the older the fainter. A table without a share of x does not change. With an infinite memory it
-    is the paper's stats_c + r_c T(x).
+    ``memory`` members, the older the fainter. A table without a share of x does not change, and neither does what x
+    says nothing of, where ``seen`` (1, S) is 0. With an infinite memory it is the paper's stats_c + r_c T(x).
 
     >>> stats = np.array([[10.0, 50.0], [3.0, 6.0]])
     >>> update(stats, np.array([1.0, 0.0]), np.array([[1.0, 7.0]]), memory=10.0)
@@ -135,7 +143,7 @@ def update(stats: Float, responsibilities: Float, T: Float, memory: float) -> Fl
            [ 3.,  6.]])
     """
     r = responsibilities[:, None]
-    return stats * (1.0 - r / memory) + r * T
+    return stats * (1.0 - r * seen / memory) + r * T
 
 
 def closing(state: State, latest: int, model: Model) -> Int:
@@ -165,6 +173,9 @@ def close(state: State, closed: Int) -> State:
         mode_states=np.delete(state.mode_states, closed, axis=0),
         n_tables_posterior=np.append(np.zeros(K), 1.0),
         ids=np.delete(state.ids, closed),
+        sizes=np.delete(state.sizes, closed),
+        first_times=np.delete(state.first_times, closed),
+        last_times=np.delete(state.last_times, closed),
     )
 
 
@@ -176,14 +187,14 @@ def coordinate_ascent(stats: Float, X: Float, log_weights: Float, model: Model) 
     bound after each of the 2 n_iter half-steps (π, then φ); none with a finite memory, which is no part of the bound.
     """
     family = model.family
-    T = family.statistics(X)
+    T, seen = family.statistics(X), family.observed(X)[0]
     marginal = family.log_predictive(X, np.zeros((1, stats.shape[1])))[0]
     updated = stats
     bounds = []
     for _ in range(model.rules.n_iter):
         scores = log_weights + np.append(family.expected_log_likelihood(X, updated)[0], marginal)
         responsibilities = _softmax(scores)
-        before, updated = updated, update(stats, responsibilities[:-1], T, model.memory)
+        before, updated = updated, update(stats, responsibilities[:-1], T, model.memory, seen)
         if model.memory == math.inf:
             bounds += [
                 lower_bound(responsibilities, after, stats, X, log_weights, family) for after in (before, updated)
@@ -344,13 +355,16 @@ class LawEngine:
             "n_opened": np.array(state.n_opened),
             "n_observations": np.array(self.n_observations),
             "log_evidence": np.array(self.log_evidence),
+            "sizes": state.sizes,
+            "first_times": state.first_times,
+            "last_times": state.last_times,
             **({"squares": state.squares} if state.squares.shape[1] else {}),
         }
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``.
 
-        ``mode_total``, ``scatter`` and ``misses``, which a faster engine adds, follow from the rest.
+        ``mode_total``, ``scatter``, ``misses`` and ``cells``, which a faster engine adds, follow from the rest.
         """
         K = len(arrays.get("stats", ()))
         check_arrays(
@@ -364,7 +378,7 @@ class LawEngine:
             },
         )
         check_ids(arrays["table_ids"], int(arrays["n_opened"]))
-        arrays = with_squares(arrays, self.model.family, self.n_features)
+        arrays = with_seen(with_squares(arrays, self.model.family, self.n_features))
         self.n_observations, self.log_evidence = int(arrays["n_observations"]), float(arrays["log_evidence"])
         self.state = State(
             arrays["stats"],
@@ -374,6 +388,9 @@ class LawEngine:
             arrays["n_tables_posterior"],
             arrays["table_ids"],
             int(arrays["n_opened"]),
+            arrays["sizes"],
+            arrays["first_times"],
+            arrays["last_times"],
         )
         self.state = advance(self.state, float(arrays["time"]), self.model.modes)
 
@@ -389,3 +406,14 @@ class LawEngine:
 def _softmax(scores: Float) -> Float:
     exponentials = np.exp(scores - np.max(scores))
     return exponentials / np.sum(exponentials)
+
+
+def _seen(state: State, label: int, K: int) -> dict[str, NDArray[Any]]:
+    """Return the sizes and times of K tables, the last of them perhaps new, after a row with this label came."""
+    sizes = np.append(state.sizes, 0)[:K]
+    first_times, last_times = (np.append(times, state.time)[:K] for times in (state.first_times, state.last_times))
+    if sizes[label] == 0:
+        first_times[label] = state.time
+    last_times[label] = state.time
+    sizes[label] += 1
+    return {"sizes": sizes, "first_times": first_times, "last_times": last_times}

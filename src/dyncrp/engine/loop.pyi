@@ -71,10 +71,18 @@ class VonMisesFisher:
         bessel: BesselSettings,
     ) -> None: ...
 
+PartFamily = Gaussian | GaussianDiagonal | NormalGamma | Bernoulli | Poisson | Categorical | VonMisesFisher
+
+class Part:
+    def __init__(self, *, at: list[int], family: PartFamily, coordinates: Coordinates) -> None: ...
+
+class Columns:
+    def __init__(self, *, parts: list[Part]) -> None: ...
+
 class Engine:
     def __init__(
         self,
-        family: Gaussian | GaussianDiagonal | NormalGamma | Bernoulli | Poisson | Categorical | VonMisesFisher,
+        family: PartFamily | Columns,
         coordinates: Coordinates,
         modes: list[Mode],
         rules: Rules,

@@ -11,15 +11,18 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
-from dyncrp.engine.types import Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids
-from dyncrp.families import Bernoulli, Categorical, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp.engine.types import SEEN, Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids, with_seen
+from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
+from dyncrp.families.columns import Piece
 from dyncrp.families.gaussian import LOG_2PI
 
 LARGEST_COUNT = 1 << 62  # that the loop's integers hold
@@ -40,12 +43,33 @@ Settings = tuple[FamilySettings, loop.Coordinates]
 
 def has_code_for(family: Family) -> bool:
     """Whether the loop computes this family; of others, and of those derived from ours, only the law knows."""
+    if type(family) is Columns:
+        return all(has_code_for(part) for _, part in family.parts)
     return type(family) in _SETTINGS
 
 
-def settings_for(family: Family, n_features: int) -> Settings:
+def settings_for(family: Family, n_features: int) -> tuple[FamilySettings | loop.Columns, loop.Coordinates]:
     """Return what the loop is told of the family, and of the coordinates in which it learns rows of n_features."""
-    return _SETTINGS[type(family)](family, n_features)
+    if not isinstance(family, Columns):
+        return _SETTINGS[type(family)](family, n_features)
+    parts = []
+    for _, some in groupby(family.pieces, _kind):  # columns of one kind go faster together
+        pieces = list(some)
+        one = pieces[0].family
+        if len(pieces) > 1:
+            one = one.join([piece.family for piece in pieces[1:]])
+        at = [column for piece in pieces for column in piece.at]
+        settings, coordinates = _SETTINGS[type(one)](one, len(at))
+        parts.append(loop.Part(at=at, family=settings, coordinates=coordinates))
+    return loop.Columns(parts=parts), _coordinates(n_features)
+
+
+def _kind(piece: Piece) -> tuple[Any, ...]:
+    """Return what pieces have in common that can be joined: those of single columns with the same plain settings."""
+    family = piece.family
+    if not family.independent:
+        return (piece.at,)
+    return type(family), getattr(family, "degrees", None), getattr(family, "n_codes", None)
 
 
 class NativeEngine(loop.Engine):
@@ -85,6 +109,9 @@ class NativeEngine(loop.Engine):
             n_tables_posterior=arrays["n_tables_posterior"],
             ids=arrays["table_ids"],
             n_opened=int(arrays["n_opened"]),
+            sizes=arrays["sizes"],
+            first_times=arrays["first_times"],
+            last_times=arrays["last_times"],
         )
 
     def arrays(self) -> Arrays:
@@ -92,6 +119,8 @@ class NativeEngine(loop.Engine):
         found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
         for name in ("mode_states", "mode_total"):
             found[name] = found[name].view(np.complex128)
+        if self._cells.any():
+            found["squares"] = np.ascontiguousarray(found["cells"][:, self._cells])
         return found
 
     def restore(self, arrays: Arrays) -> None:
@@ -105,15 +134,22 @@ class NativeEngine(loop.Engine):
         name = EXTRA.get(type(self.model.family))
         if name is not None:
             extra[name] = (K, self.n_features)
+        if len(self._cells):
+            extra["cells"] = (K, len(self._cells))
         shapes |= {name: shape for name, shape in extra.items() if name in arrays}
         check_arrays(arrays, shapes)
         n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
         if not K <= n_opened <= n_observations:
             raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
         check_ids(arrays["table_ids"], n_opened)
-        given: dict[str, Any] = {name: arrays[name] for name in shapes}
+        arrays = with_seen(arrays)
+        given: dict[str, Any] = {name: arrays[name] for name in (*shapes, *SEEN)}
         if P and "squares" not in arrays:
             given["squares"] = self.model.family.expected_squares(arrays["stats"], self.n_features)
+        if len(self._cells):
+            given["cells"] = np.array(given.get("cells", np.full((K, len(self._cells)), np.nan)))  # NaN: not recorded
+            if P:
+                given["cells"][:, self._cells] = given["squares"]
         for name, array in given.items():
             if array.shape == ():
                 given[name] = array.item()
@@ -126,6 +162,18 @@ class NativeEngine(loop.Engine):
         """How many statistics and squares a table has; restoring a state must not take the time to find out."""
         row = np.zeros((1, self.n_features))
         return self.model.family.empty(self.n_features).shape[1], self.model.family.squares(row).shape[1]
+
+    @cached_property
+    def _cells(self) -> NDArray[np.bool_]:
+        """Of the numbers in ``cells``, which are squares; none unless the family is Columns."""
+        family = self.model.family
+        if not isinstance(family, Columns):
+            return np.zeros(0, dtype=bool)
+        kinds = (
+            [True] * (p.squares.stop - p.squares.start) or [False] * isinstance(p.family, (NormalGamma, Bernoulli))
+            for p in family.pieces
+        )
+        return np.array([is_square for some in kinds for is_square in some], dtype=bool)
 
     def widen(self, n_features: int) -> NativeEngine:
         """Return an engine of more features, as if every observation so far had had 0 in the new ones."""

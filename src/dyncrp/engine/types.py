@@ -111,6 +111,9 @@ class State:
     time: of the latest observation.
     n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"`` all of it is at k = K.
     ids: (K,) of the open tables, in order of opening; n_opened: how many were ever opened, and so the next id.
+    sizes: (K,) how many rows were given the table's label; inference does not look at them, nor at the times.
+    first_times, last_times: (K,) of the first and the last of these rows. A table that opened with a row that got
+    another label, as it may where tables share a row, has size 0 and the time of its opening until its first one.
     """
 
     stats: Float
@@ -120,6 +123,9 @@ class State:
     n_tables_posterior: Float
     ids: Int
     n_opened: int
+    sizes: Int
+    first_times: Float
+    last_times: Float
 
 
 class Step(NamedTuple):
@@ -273,10 +279,16 @@ ARRAY_TYPES: dict[str, type[np.generic]] = {
     "n_opened": np.int64,
     "n_observations": np.int64,
     "log_evidence": np.float64,
+    "sizes": np.int64,
+    "first_times": np.float64,
+    "last_times": np.float64,
     "mode_total": np.complex128,
     "scatter": np.float64,
     "misses": np.float64,
+    "cells": np.float64,
 }
+OF_ENGINES = ("scatter", "misses", "cells")  # of these, what an engine adds for each table; it follows from the others
+SEEN = ("sizes", "first_times", "last_times")  # of these, what tells of the rows that have a table's label
 
 
 def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
@@ -301,6 +313,30 @@ def with_squares(arrays: Arrays, family: Family, n_features: int) -> Arrays:
     if "squares" not in arrays:
         return arrays | {"squares": family.expected_squares(arrays["stats"], n_features)}
     check_arrays(arrays, {"squares": (len(arrays["stats"]), P)})
+    return arrays
+
+
+def with_seen(arrays: Arrays) -> Arrays:
+    """Return the checked arrays of a state, with sizes and times of the tables as far as known if not recorded.
+
+    A table that was not told its size has its count, rounded, and was last heard of at the state's time.
+
+    >>> time = {"time": np.array(9.5), "mode_time": np.array(9.5)}
+    >>> arrays = with_seen(time | {"stats": np.array([[2.7, 1.0]]), "n_observations": np.array(4)})
+    >>> arrays["sizes"], arrays["first_times"], arrays["last_times"]
+    (array([3]), array([9.5]), array([9.5]))
+    """
+    n, K = int(arrays["n_observations"]), len(arrays["stats"])
+    if not arrays.keys() >= set(SEEN):
+        sizes = np.clip(np.rint(arrays["stats"][:, 0]), 0, n).astype(np.int64)
+        times = np.full(K, arrays["time"])
+        arrays = dict(zip(SEEN, (sizes, times, times), strict=True)) | arrays
+    check_arrays(arrays, dict.fromkeys(SEEN, (K,)))
+    sizes, first, last = (arrays[name] for name in SEEN)
+    if sizes.min() < 0 or sizes.max() > n:
+        raise ValueError(f"its sizes must be from 0 to the number of observations, {n}")
+    if (first > last).any() or (last > arrays["time"]).any():
+        raise ValueError(f"its first_times must not be after its last_times, nor those after its time {arrays['time']}")
     return arrays
 
 

@@ -3,13 +3,24 @@
 from dyncrp.families.base import Family
 from dyncrp.families.bernoulli import Bernoulli
 from dyncrp.families.categorical import Categorical
+from dyncrp.families.columns import Columns
 from dyncrp.families.gaussian import Gaussian
 from dyncrp.families.normal_gamma import NormalGamma
 from dyncrp.families.poisson import Poisson
 from dyncrp.families.von_mises_fisher import VonMisesFisher
 
 FAMILIES: dict[str, type[Family]] = {
-    kind.__name__: kind for kind in (Gaussian, NormalGamma, Bernoulli, Poisson, Categorical, VonMisesFisher)
+    kind.__name__: kind for kind in (Gaussian, NormalGamma, Bernoulli, Poisson, Categorical, VonMisesFisher, Columns)
 }
 
-__all__ = ["FAMILIES", "Bernoulli", "Categorical", "Family", "Gaussian", "NormalGamma", "Poisson", "VonMisesFisher"]
+__all__ = [
+    "FAMILIES",
+    "Bernoulli",
+    "Categorical",
+    "Columns",
+    "Family",
+    "Gaussian",
+    "NormalGamma",
+    "Poisson",
+    "VonMisesFisher",
+]

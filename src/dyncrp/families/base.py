@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import Seed
+from dyncrp.checks import BadRow, Seed
 
 Float = NDArray[np.float64]
 Tables = Mapping[str, Float]  # the arrays of a state that have a row for each table, by name: see docs/files.md
@@ -87,6 +87,29 @@ class Family(ABC):
         """How many features the hyperparameters have entries for, None if any number will do."""
         return common_width(self)
 
+    @property
+    def independent(self) -> bool:
+        """Whether features are independent given φ, and T(x) is a 1 and then as many numbers for each feature.
+
+        Then cells may be missing: see ``Columns``. Otherwise rows are whole.
+        """
+        return False
+
+    def continuous(self, n_features: int) -> NDArray[np.bool_]:
+        """Return which features hold numbers that need not repeat, (D,)."""
+        return np.ones(n_features, dtype=bool)
+
+    def feature(self, d: int) -> Self:
+        """Return the family of feature d alone."""
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return replace(self, **{name: value[d] if np.ndim(value) == 1 else value for name, value in values})
+
+    def join(self, others: Sequence[Family]) -> Self:
+        """Return one family of this feature and the others, each of one feature."""
+        all_ = (self, *others)
+        found = {f.name: [getattr(one, f.name) for one in all_] for f in fields(self)}
+        return replace(self, **{name: some[0] if len(set(some)) == 1 else some for name, some in found.items()})
+
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
@@ -128,6 +151,13 @@ class Family(ABC):
         """
         return np.zeros((len(X), 0))
 
+    def observed(self, X: Float) -> tuple[Float, Float]:
+        """Return 1 for those of the statistics and squares that a row tells something of, 0 for others: (n, S), (n, P).
+
+        A table forgets of the others nothing. Arrays that broadcast to these shapes will do.
+        """
+        return np.ones((len(X), 1)), np.ones((len(X), 1))
+
     def expected_squares(self, stats: Float, n_features: int) -> Float:
         """Return what the squares of tables (K, S) should be if they were not recorded: (K, P)."""
         return np.zeros((len(stats), 0))
@@ -142,6 +172,10 @@ class Family(ABC):
         Here for families that do not say how wide, whose T(x) begins with a 1 and whose features have one unit.
         """
         return Shapes(stats[:, 0], self.centers(stats), np.zeros((len(stats), 0)), 0.0, np.ones(1))
+
+    def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
+        """Return the squares of tables for each feature alone, where features are independent: D arrays (K, P)."""
+        return []
 
     @property
     def can_widen(self) -> bool:
@@ -169,7 +203,10 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, X: Float) -> Float:
-        """Return finite X (n, D) as the family wants it, or raise ``BadRow`` for the first row that it refuses."""
+        """Return X (n, D) as the family wants it, or raise ``BadRow`` for the first row that it refuses.
+
+        X is finite but for missing cells, which are NaN, and which a family sees only if it is ``independent``.
+        """
 
     @abstractmethod
     def log_base_measure(self, X: Float) -> Float:
@@ -190,6 +227,17 @@ class Family(ABC):
     @abstractmethod
     def centers(self, stats: Float) -> Float:
         """Return where each table lies in the space of the observations: (K, S) to (K, D)."""
+
+    def counts(self, stats: Float, d: int) -> Float:
+        """Return how many observations of feature d each table has, (K,)."""
+        return stats[:, 0]
+
+    def code_probabilities(self, stats: Float, d: int) -> Float | None:
+        """Return the probabilities of the codes of feature d in each table, those from C on together: (K, C + 1).
+
+        None if the feature is a number, which ``centers`` describes.
+        """
+        return None
 
     @abstractmethod
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
@@ -230,12 +278,39 @@ class Family(ABC):
         return hash((type(self), *(np.asarray(getattr(self, f.name)).tobytes() for f in fields(self))))
 
 
+def missing_cell(family: Family, row: int, column: int) -> BadRow:
+    """Return the error for a missing cell where rows must be whole."""
+    return BadRow(
+        f"the cell is missing, and {type(family).__name__} takes whole rows only: use a family of independent "
+        "features, such as NormalGamma or a Gaussian without directions, or leave out such rows",
+        row,
+        column,
+    )
+
+
+def first_missing(X: Float) -> int:
+    """Return the first row of X (n, D) with a missing cell, n if there is none."""
+    if not np.isnan(np.vdot(X, X)):
+        return len(X)
+    missing = np.any(np.isnan(X), axis=1)
+    return int(np.argmax(missing)) if np.any(missing) else len(X)
+
+
+def check_rows(family: Family, X: Float) -> Float:
+    """Return X (n, D) as the family wants it; NaN, a missing cell, is refused where features are not independent."""
+    if not family.independent:
+        row = first_missing(X)
+        if row < len(X):
+            raise missing_cell(family, row, int(np.argmax(np.isnan(X[row]))))
+    return family.check(X)
+
+
 def repeats(X: Float) -> bool:
-    """Return whether more than one row in ten has the same value of some feature.
+    """Return whether more than one row in ten has the same value of some feature; NaN is none.
 
     A table of such rows has no width there, so that narrow tables gain evidence without bound and without reason.
     """
-    ordered, n = np.sort(X, axis=0), max(1, int(LARGEST_REPEATED_SHARE * len(X)))
+    ordered, n = np.sort(X, axis=0), max(1, int(LARGEST_REPEATED_SHARE * len(X)))  # NaN differs from itself
     return bool(np.any(ordered[n:] == ordered[:-n]))
 
 

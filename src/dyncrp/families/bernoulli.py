@@ -77,11 +77,20 @@ class Bernoulli(Family):
         """True if a and b are plain numbers."""
         return self.known and self.width is None
 
+    @property
+    def independent(self) -> bool:
+        """True."""
+        return True
+
+    def continuous(self, n_features: int) -> NDArray[np.bool_]:
+        """None are."""
+        return np.zeros(n_features, dtype=bool)
+
     def check(self, X: Float) -> Float:
-        """Zeros and ones."""
+        """Zeros and ones; NaN is a missing cell."""
         for name in ("a", "b"):
             check_width(name, getattr(self, name), X.shape[1])
-        bad = np.argwhere((X != 0) & (X != 1))
+        bad = np.argwhere((X != 0) & (X != 1) & ~np.isnan(X))
         if bad.size:
             row, column = bad[0]
             raise BadRow(f"Bernoulli takes 0 and 1 only, got {X[row, column]}", row, column)

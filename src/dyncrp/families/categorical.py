@@ -77,10 +77,19 @@ class Categorical(Family):
         """True if the concentration is a plain number."""
         return self.known and self.width is None
 
+    @property
+    def independent(self) -> bool:
+        """True."""
+        return True
+
+    def continuous(self, n_features: int) -> NDArray[np.bool_]:
+        """None are."""
+        return np.zeros(n_features, dtype=bool)
+
     def check(self, X: Float) -> Float:
-        """Whole numbers from 0 to 2⁵³."""
+        """Whole numbers from 0 to 2⁵³; NaN is a missing cell."""
         check_width("concentration", self.concentration, X.shape[1])
-        bad = np.argwhere(~((X >= 0) & (X <= LARGEST_CODE) & (np.floor(X) == X)))
+        bad = np.argwhere(~((X >= 0) & (X <= LARGEST_CODE) & (np.floor(X) == X) | np.isnan(X)))
         if bad.size:
             row, column = bad[0]
             raise BadRow(f"Categorical takes codes, whole numbers from 0 to 2**53, got {X[row, column]}", row, column)
@@ -130,6 +139,12 @@ class Categorical(Family):
     def centers(self, stats: Float) -> Float:
         """Return the most probable code in each feature; C if it is one of the others."""
         return np.argmax(self.prior_counts() + self._counts(stats), axis=1).astype(np.float64)
+
+    def code_probabilities(self, stats: Float, d: int) -> Float:
+        """Return p(x_d = k) for k < C, and p(x_d ≥ C): (K, C + 1)."""
+        counts = self._counts(stats)
+        posterior = np.broadcast_to(self.prior_counts(), counts.shape[1:])[:, d] + counts[:, :, d]
+        return posterior / np.sum(posterior, axis=1, keepdims=True)
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return shapes in 2√p of every code, in which codes of any probability have about unit variance."""

@@ -231,8 +231,13 @@ class Gaussian(Family):
         """Well within every feature's bound; −1 for a subclass that checks in its own way."""
         return 0.5 * self._safe if self._safe > 0 and type(self).check is Gaussian.check else -1.0
 
+    @property
+    def independent(self) -> bool:
+        """True without directions."""
+        return self.directions is None
+
     def check(self, X: Float) -> Float:
-        """Any finite numbers whose squares are finite too."""
+        """Any finite numbers whose squares are finite too; without directions, NaN is a missing cell."""
         width = self._widths.get("features", X.shape[1])
         if width == X.shape[1] and np.vdot(X, X) <= self._safe * abs(self._safe):
             return X
@@ -282,6 +287,15 @@ class Gaussian(Family):
         if Q > MOST_PRODUCTS:
             return n[:, None] * (Q + np.sum(mean**2, axis=1)[:, None])
         return _fold(n[:, None, None] * (np.eye(Q) + mean[:, :, None] * mean[:, None, :]))
+
+    def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
+        """Return Σ r y² of each feature; of more than 8, whose sum alone is kept, each with its equal share of it."""
+        n, mean = self._means(stats)
+        Q = mean.shape[1]
+        if Q <= MOST_PRODUCTS:
+            return list(np.diagonal(_unfold(squares, Q), axis1=1, axis2=2).T[:, :, None])
+        within = np.maximum(squares - n[:, None] * np.sum(mean**2, axis=1, keepdims=True), 0.0) / Q
+        return list((n[:, None] * mean**2 + within).T[:, :, None])
 
     def widen_squares(self, stats: Float, squares: Float, n_features: int) -> Float:
         """Return squares as if all observations had had 0 in features added at the end."""

@@ -105,8 +105,13 @@ class NormalGamma(Family):
         """That of the limit."""
         return self._limit.safe_norm
 
+    @property
+    def independent(self) -> bool:
+        """True."""
+        return True
+
     def check(self, X: Float) -> Float:
-        """Any finite numbers whose squares are finite too."""
+        """Any finite numbers whose squares are finite too; NaN is a missing cell."""
         return self._limit.check(X)
 
     def statistics(self, X: Float) -> Float:

@@ -90,11 +90,16 @@ class Poisson(Family):
         """True if shape and rate are plain numbers."""
         return self.known and self.width is None
 
+    @property
+    def independent(self) -> bool:
+        """True."""
+        return True
+
     def check(self, X: Float) -> Float:
-        """Whole numbers from 0 to 2⁵³."""
+        """Whole numbers from 0 to 2⁵³; NaN is a missing cell."""
         for name in ("shape", "rate"):
             check_width(name, getattr(self, name), X.shape[1])
-        bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X)))
+        bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X) | np.isnan(X)))
         if bad.size:
             row, column = bad[0]
             raise BadRow(f"Poisson takes whole numbers from 0 to 2**53, got {X[row, column]}", row, column)

@@ -37,9 +37,10 @@ def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
     members = {"header": text}
     for name, array in arrays.items():
         members[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-        if members[name].dtype.str not in DTYPES or not np.all(np.isfinite(array)):
+        if members[name].dtype.str not in DTYPES or np.any(np.isinf(array)):
             raise ValueError(
-                f"the array {name!r} cannot be saved: it must hold finite numbers of float64, complex128 or int64"
+                f"the array {name!r} cannot be saved: it must hold numbers of float64, complex128 or int64, none "
+                "of them infinite"
             )
     buffer = io.BytesIO()
     np.savez(buffer, sha256=_digest(members), **members)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ The first checkpoint comes before the output, so that an output without one is n
 from __future__ import annotations
 
 import os
+import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +19,8 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from dyncrp.checks import BadRow, BadTime, as_times
+from dyncrp.families import Family
+from dyncrp.families.base import check_rows
 from dyncrp.groups import Groups
 from dyncrp.io import files
 from dyncrp.io.readers import Chunk, Place, Reader
@@ -212,6 +215,15 @@ class Run:
     def _spec(self) -> ModelSpec:
         return ModelSpec.resolve(**self.model.get_params(deep=False))
 
+    @property
+    def _family(self) -> Family:
+        """The family that rows are checked by: of the model, or what it will be."""
+        if self.fitted:
+            return self.model.family_
+        encoding = self.reader.encoding
+        own = encoding.families() if encoding is not None and self.model.family is None else ()
+        return own[0] if own else self._spec.family
+
     def _start(self) -> None:
         """Open the output, at the latest moment: a finished one is left alone if there is nothing to add."""
         if self._started:
@@ -258,6 +270,8 @@ class Run:
         if not self.fitted:
             return
         wanted, found = getattr(self.model, "feature_names_in_", None), self.reader.features
+        if self.model.encoding_ is not None:
+            wanted = self.model.encoding_.features
         if wanted is None and len(found) != self.model.n_features_in_:
             raise ValueError(
                 f"the model has {self.model.n_features_in_} features, but {self.reader.name} has {len(found)}: "
@@ -273,9 +287,9 @@ class Run:
         """Return the rows that the family takes; skip others, or raise an error that says where they are."""
         if not len(chunk.rows):
             return chunk
-        family = self.model.family_ if self.fitted else self._spec.family
+        family = self._family
         try:
-            family.check(chunk.X)
+            check_rows(family, chunk.X)
             return chunk
         except ValueError as error:
             if not self.reader.selection.skip_bad or not isinstance(error, BadRow):
@@ -283,7 +297,7 @@ class Run:
         faults: dict[int, str] = {}
         for i in range(len(chunk.rows)):
             try:
-                family.check(chunk.X[i : i + 1])
+                check_rows(family, chunk.X[i : i + 1])
             except BadRow as error:
                 faults[i] = self._describe(error, chunk, i)
         mask = np.ones(len(chunk.rows), dtype=bool)
@@ -292,11 +306,18 @@ class Run:
 
     def _describe(self, error: BadRow, chunk: Chunk, i: int) -> str:
         """Say what is wrong with the i-th row of a chunk, and where in the input that is."""
-        column = None if error.column is None else self.reader.features[error.column]
+        column, reason = None, error.reason
         if isinstance(error, BadTime):
             column = self.reader.selection.time_column
+        elif error.column is not None:
+            column = self.reader.features[error.column]
+            if np.isnan(chunk.X[i, error.column]):
+                reason = f"the cell is missing, and {type(self._family).__name__} takes whole rows only"
+                if not self.reader.selection.skip_bad:
+                    remedy = f"--exclude {shlex.quote(column)} leaves the column out"
+                    reason += f"; --skip-bad skips such rows, {remedy}, --missing says which cells are missing"
         where = chunk.where(int(chunk.rows[i])) + ("" if column is None else f", column {column!r}")
-        return f"{where}: {error.reason}"
+        return f"{where}: {reason}"
 
     def _refuse(self, error: ValueError, chunks: list[Chunk]) -> NoReturn:
         """Raise an error that names the input, and where in it the row is, given the chunks of the call."""
@@ -315,6 +336,8 @@ class Run:
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
         times = np.concatenate(dates) if dates else None
+        if self.reader.encoding is not None:
+            self.model.encoding_ = self.reader.encoding  # with the categories that came
         fresh, learns, begin = not self.fitted, self.n_to_learn_from > 0, monotonic()
         try:
             with warnings.catch_warnings():  # of rows without names: the names were compared
@@ -325,7 +348,7 @@ class Run:
             self._refuse(error, chunks)
         if learns:
             self.n_rows_learnt_from, self.seconds_to_learn = len(X), monotonic() - begin
-        if fresh:
+        if fresh and self.model.encoding_ is None:
             self.model.feature_names_in_ = np.array(self.reader.features, dtype=object)
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine import make_engine
 from dyncrp.engine.types import Model, Rules
-from dyncrp.families import Family
-from dyncrp.families.base import View, repeats
+from dyncrp.families import Columns, Family
+from dyncrp.families.base import View, first_missing, repeats
 from dyncrp.learning.reproducibility import reproducibility, split
 from dyncrp.spec import Hyperparameters, ModelSpec
 
@@ -87,10 +88,11 @@ class _Run(NamedTuple):
     memory: float = math.inf
 
 
-def learn(spec: ModelSpec, X: Float, times: Float) -> Found:
+def learn(spec: ModelSpec, X: Float, times: Float, *, missing: bool = False) -> Found:
     """Choose what is unknown by the evidence of the first rows of X (n, D) at times (n,), which the family has checked.
 
-    Returns the hyperparameters, at the resolution that is asked for, and all candidates in the order in which they were
+    missing: whether the family must take missing cells, even if there are none in X. Returns the hyperparameters, at
+    the resolution that is asked for, and all candidates in the order in which they were
     tried; none, if nothing is unknown.
     """
     if spec.given is not None:
@@ -100,24 +102,26 @@ def learn(spec: ModelSpec, X: Float, times: Float) -> Found:
         raise ValueError(
             f"1 sample is too few to learn the hyperparameters: pass at least 2 rows ({n:,} is better), or set them all"
         )
-    found, candidates = Search(spec, X[:n], times[:n]).finish()
+    missing = missing or first_missing(X) < len(X)  # also in rows that are not looked at here, but must be learnt
+    found, candidates = Search(spec, X[:n], times[:n], missing=missing).finish()
     return found._replace(family=spec.sharpen(found.family)), candidates
 
 
 class Search:
     """A search for what is unknown by the evidence of all rows of X (n, D) at times (n,), which the family has checked.
 
-    It can be done piece by piece, and finds the same however it is divided. What it finds is the hyperparameters,
+    missing: whether the family must take missing cells, of these rows or others. It can be done piece by piece, and
+    finds the same however it is divided. What it finds is the hyperparameters,
     whatever the resolution, and all candidates. If a piece is interrupted, nothing is left to carry on: begin another
     search.
     """
 
-    def __init__(self, spec: ModelSpec, X: Float, times: Float) -> None:
+    def __init__(self, spec: ModelSpec, X: Float, times: Float, *, missing: bool = False) -> None:
         from threadpoolctl import ThreadpoolController
 
         self._n_jobs = spec.n_jobs
         self._blas = ThreadpoolController()
-        self._steps = _learn(spec, X, times)
+        self._steps = _learn_with_missing(spec, X, times) if missing else _learn(spec, X, times)
         self._jobs: list[Job] = []
         self._results: list[Any] | None = None  # of the first of these jobs; None before there are any
         self._found: Found | None = None
@@ -163,10 +167,15 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     not be forgotten. Rows that lie absurdly far out have no say, if they are few.
     """
     family, dynamics, alpha = spec.family, spec.dynamics, spec.alpha
-    inliers = _find_inliers(X)
+    numbers = family.continuous(X.shape[1]) if isinstance(family, Columns) else np.ones(X.shape[1], dtype=bool)
+    inliers = _find_inliers(X[:, numbers])
     X, times = X[inliers], times[inliers]
     first_memory = MEMORIES[0] if spec.memory is None else spec.memory
-    trusted = not repeats(X)
+    trusted = not repeats(X[:, numbers])
+    others = spec.other_families
+    if others and not trusted and isinstance(family, Columns) and not np.all(numbers):
+        # Numbers beside categories that repeat: counts, zeros, marks. Their clusters differ in width, often to nothing.
+        (family,), others = others, ()
     searches = [_Search(view, times, first_memory, trusted) for view in family.views(X)]
     search, chosen = searches[0], family
     if not family.known:
@@ -178,7 +187,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
             starts.append((yield from search.best_family(kind.proposals(search.Z), first, alphas)))
         at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].view.log_density)
         search, best = searches[at], (yield from searches[at].refine(kinds[at], starts[at]))
-        for other in spec.other_families if trusted and X.shape[1] <= MOST_FEATURES else ():
+        for other in others if trusted and X.shape[1] <= MOST_FEATURES else ():
             if best.n_tables == 1 or not best.reproducibility < ENOUGH_REPRODUCED:
                 break
             searches.append(_Search(other.views(X)[0], times, first_memory, trusted))
@@ -205,6 +214,26 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     return Hyperparameters(search.view.lift(best.family), best.dynamics, best.alpha, best.memory), candidates
 
 
+def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
+    """Learn as columns what is not columns yet; what is found is the family of these."""
+    if isinstance(spec.family, Columns):
+        return (yield from _learn(spec, X, times))
+    D = X.shape[1]
+    families = [Columns.of(family, D) for family in (spec.family, *spec.other_families)]
+    found, candidates = yield from _learn(
+        replace(spec, family=families[0], other_families=tuple(families[1:])), X, times
+    )
+    return (
+        found._replace(family=_only_part(found.family)),
+        [candidate._replace(family=_only_part(candidate.family)) for candidate in candidates],
+    )
+
+
+def _only_part(family: Family) -> Family:
+    """Return the family that ``Columns.of`` was given."""
+    return family.parts[0][1] if isinstance(family, Columns) else family
+
+
 def _find_inliers(X: Float) -> NDArray[np.bool_]:
     """Return a mask (n,) of the rows that are not outliers.
 
@@ -212,10 +241,13 @@ def _find_inliers(X: Float) -> NDArray[np.bool_]:
     a missing number; a few of them would widen all clusters into one. If more than one row in a hundred is that far
     out, such values are part of the data, and no row is an outlier.
     """
-    low, middle, high = np.quantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
+    X = X[:, np.any(~np.isnan(X), axis=0)]
+    if not X.shape[1]:
+        return np.ones(len(X), dtype=bool)
+    low, middle, high = np.nanquantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
     with np.errstate(over="ignore"):
         reach = np.where(high > low, OUTLIER_DISTANCE * (high - low), np.inf)
-        inliers: NDArray[np.bool_] = np.all(np.abs(X - middle) <= reach, axis=1)
+        inliers: NDArray[np.bool_] = np.all(~(np.abs(X - middle) > reach), axis=1)  # NaN is no outlier
     return inliers if np.mean(inliers) >= 0.99 else np.ones(len(X), dtype=bool)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dyncrp.checks import BadRow, Clock, as_observations, as_times
 from dyncrp.engine.types import Float
+from dyncrp.families.base import check_rows
 from dyncrp.learner import Learner
 from dyncrp.spark.packing import to_bytes
 from dyncrp.spec import Hyperparameters, ModelSpec
@@ -93,7 +94,7 @@ class Bucket:
     def _check(self, X: Float, rows: pa.Table) -> tuple[Float, Float | None, NDArray[Any]]:
         """Return the rows as the family wants them, their times if they have any, and what says which are late."""
         try:
-            X = self.known.family.check(as_observations(X, "features"))
+            X = check_rows(self.known.family, as_observations(X, "features", missing=True))
             if "time" not in rows.column_names:
                 return X, None, _values(rows["row"])
             times = as_times(_readings(rows["time"]), ordered=False)

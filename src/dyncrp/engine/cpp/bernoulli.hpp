@@ -117,7 +117,7 @@ class Bernoulli {
 
     void follow_opening(Block&, Index, Index) const {}
     void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
-    bool recentre(Index, const double*) { return false; }
+    bool recentre(Index, const Row*) { return false; }
 
     void set_variational(bool variational, Index K) {
         variational_ = variational;
@@ -140,7 +140,7 @@ class Bernoulli {
     }
 
   private:
-    double log_or_digamma(double value) const { return variational_ ? digamma(value) : std::log(value); }
+    double log_or_digamma(double value) const { return dyncrp::log_or_digamma(value, variational_); }
 
     void refresh(Index c) {
         const double* stats = stats_.row(c);

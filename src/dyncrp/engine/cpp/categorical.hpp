@@ -12,6 +12,12 @@
 
 namespace dyncrp {
 
+/// Return the log share of code x among those of its cell, if the codes from C on have one together.
+inline double log_share_of_code(double x, Index C) {
+    if (x < static_cast<double>(C)) return 0.0;
+    return std::log(static_cast<double>(C) + 1.0) - std::log1p(x) - std::log(x + 2.0);
+}
+
 class Categorical {
   public:
     static constexpr Index MOST_ROWS = 48;
@@ -88,7 +94,7 @@ class Categorical {
 
     void follow_opening(Block&, Index, Index) const {}
     void follow(Block&, Index, Index, double, double) const {}
-    bool recentre(Index, const double*) { return false; }
+    bool recentre(Index, const Row*) { return false; }
 
     void set_variational(bool variational, Index K) {
         variational_ = variational;
@@ -105,15 +111,11 @@ class Categorical {
     }
 
   private:
-    double log_or_digamma(double value) const { return variational_ ? digamma(value) : std::log(value); }
+    double log_or_digamma(double value) const { return dyncrp::log_or_digamma(value, variational_); }
 
     Index cell(double x) const { return x < static_cast<double>(C_) ? static_cast<Index>(x) : C_; }
 
-    /// Return the log share of code x among those of its cell.
-    double log_share(double x) const {
-        if (x < static_cast<double>(C_)) return 0.0;
-        return std::log(static_cast<double>(C_) + 1.0) - std::log1p(x) - std::log(x + 2.0);
-    }
+    double log_share(double x) const { return log_share_of_code(x, C_); }
 
     double sum_at_codes(const double* logs, const Row& row) const {
         return sum_of<double>(D_, [&](Index d) { return logs[cell(row.z[d]) * D_ + d] + log_share(row.z[d]); });

@@ -7,9 +7,10 @@ namespace dyncrp {
 
 /// One row: z in the units of the law's statistics T(x), and y = z / scale, in which a cluster has unit variance.
 struct Row {
-    const double* z;
-    const double* y;
-    double offset;  // the log density of whatever z leaves out of x; the same for all tables
+    const double* z = nullptr;
+    const double* y = nullptr;
+    double offset = 0.0;          // the log density of whatever z leaves out of x; the same for all tables
+    const Row* wholes = nullptr;  // of columns: the rows of the parts that are present or missing as a whole
 };
 
 /// z = x − shift, or W (x − shift) with directions W (Q, D); y = z / scale.

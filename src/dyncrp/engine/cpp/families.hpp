@@ -3,6 +3,7 @@
 
 #include "bernoulli.hpp"
 #include "categorical.hpp"
+#include "columns.hpp"
 #include "gaussian.hpp"
 #include "gaussian_diagonal.hpp"
 #include "normal_gamma.hpp"
@@ -21,5 +22,6 @@ StreamPointer make_stream(const Bernoulli::Settings&, Coordinates::Settings, std
 StreamPointer make_stream(const Poisson::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const Categorical::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const VonMisesFisher::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const Columns::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 
 }  // namespace dyncrp

@@ -38,6 +38,13 @@ struct Block {
     std::vector<Index> touched;   // tables that the block has touched, in order
     std::vector<char> is_touched;  // (capacity,)
 
+    // Of columns: the values of their cells, which the rows point to; and for parts that are present or missing as a
+    // whole, their rows (b, parts) and a block each.
+    std::vector<double> cells;
+    std::vector<Row> rows_of_wholes;
+    std::vector<Block> wholes;
+    Coordinates::Scratch scratch;  // of such a block
+
     void fit(Index rows_at_most, Index capacity, Index width) {
         const auto b = static_cast<std::size_t>(rows_at_most), k = static_cast<std::size_t>(capacity);
         grow(rows, b);
@@ -116,7 +123,7 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
     judge.follow(block, c, c, r, r);
     /// Screen about this row from now on, the first of K tables' own centre if there is no row;
     /// whether that helps.
-    { family.recentre(c, in) } -> std::convertible_to<bool>;
+    { family.recentre(c, &row) } -> std::convertible_to<bool>;
 
     /// The same tables under the other way of scoring; K tables are derived anew.
     family.set_variational(r > 0, c);

@@ -118,8 +118,8 @@ class GaussianDiagonal {
     void follow_opening(Block&, Index, Index) const {}
     void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
 
-    bool recentre(Index K, const double* y) {
-        std::copy_n(y != nullptr ? y : mean_.row(0), D_, reference_.begin());
+    bool recentre(Index K, const Row* row) {
+        std::copy_n(row != nullptr ? row->y : mean_.row(0), D_, reference_.begin());
         for (Index c = 0; c < K; ++c) refresh(c);
         return true;
     }

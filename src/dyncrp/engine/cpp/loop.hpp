@@ -267,7 +267,7 @@ class Pass {
         if (outcome.opened) {
             family_.open(K);
             family_.follow_opening(work_.block, m, K);
-            seats_.open();
+            seats_.open(work_.frame.time);
         }
         double seated = 0.0;
         for (std::size_t j = 0; j < work_.places.size(); ++j) {
@@ -284,6 +284,7 @@ class Pass {
         seats_.time = work_.frame.time;
         seats_.log_evidence += outcome.log_evidence;
         seats_.latest = outcome.place;
+        seats_.see(outcome.place, work_.frame.time);
         ++seats_.n_observations;
         // A row or table that cannot be screened cannot correct the screening of the rows after it.
         outcome.ends_block = blind;

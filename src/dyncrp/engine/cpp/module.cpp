@@ -29,8 +29,11 @@ using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu
 using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutIntegers = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
-                               Bernoulli::Settings, Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings>;
+using AnyFamily =
+    std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings, Bernoulli::Settings,
+                 Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings, Columns::Settings>;
+
+using AnyPart = decltype(Columns::PartSettings::family);
 
 /// Return a NumPy array that owns what was in the vector.
 template <class T>
@@ -283,6 +286,9 @@ class Engine {
         arrays["mode_total"] = as_array(std::move(taken.mode_total));
         arrays["n_tables_posterior"] = as_array(std::move(taken.n_tables_posterior));
         arrays["table_ids"] = as_array(std::move(taken.table_ids));
+        arrays["sizes"] = as_array(std::move(taken.sizes));
+        arrays["first_times"] = as_array(std::move(taken.first_times));
+        arrays["last_times"] = as_array(std::move(taken.last_times));
         arrays["mode_time"] = taken.mode_time;
         arrays["time"] = taken.time;
         arrays["log_evidence"] = taken.log_evidence;
@@ -300,6 +306,9 @@ class Engine {
         };
         given.table_ids = as_vector(nb::cast<Integers>(arrays["table_ids"]));
         given.n_tables = static_cast<Index>(given.table_ids.size());
+        given.sizes = as_vector(nb::cast<Integers>(arrays["sizes"]));
+        given.first_times = numbers("first_times");
+        given.last_times = numbers("last_times");
         given.stats = numbers("stats");
         if (stream_->extra() != nullptr) given.extra = numbers(stream_->extra());
         given.mode_states = numbers("mode_states");
@@ -315,7 +324,8 @@ class Engine {
             return static_cast<Index>(values.size()) == size;
         };
         if (!has(given.stats, K * stream_->stats_width()) || !has(given.mode_states, 2 * M * K) ||
-            !has(given.n_tables_posterior, K + 1) ||
+            !has(given.n_tables_posterior, K + 1) || given.sizes.size() != given.table_ids.size() ||
+            !has(given.first_times, K) || !has(given.last_times, K) ||
             !(given.extra.empty() || has(given.extra, K * stream_->extra_width())) ||
             !(given.mode_total.empty() || has(given.mode_total, 2 * M))) {
             throw std::invalid_argument("its arrays are not those of a stream of this model");
@@ -513,6 +523,21 @@ NB_MODULE(loop, module) {
                 new (settings) VonMisesFisher::Settings{width, concentration, log_normalizer, log_uniform, bessel};
             },
             nb::kw_only(), "width"_a, "concentration"_a, "log_normalizer"_a, "log_uniform"_a, "bessel"_a);
+    nb::class_<Columns::PartSettings>(module, "Part")
+        .def(
+            "__init__",
+            [](Columns::PartSettings* settings, const std::vector<Index>& at, const AnyPart& family,
+               const Coordinates::Settings& coordinates) {
+                new (settings) Columns::PartSettings{at, family, coordinates};
+            },
+            nb::kw_only(), "at"_a, "family"_a, "coordinates"_a);
+    nb::class_<Columns::Settings>(module, "Columns")
+        .def(
+            "__init__",
+            [](Columns::Settings* settings, const std::vector<Columns::PartSettings>& parts) {
+                new (settings) Columns::Settings{parts};
+            },
+            nb::kw_only(), "parts"_a);
 
     nb::class_<Engine>(module, "Engine")
         .def(nb::init<const AnyFamily&, Coordinates::Settings, const std::vector<Mode>&, const Rules&>(), "family"_a,

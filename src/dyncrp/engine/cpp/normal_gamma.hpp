@@ -24,6 +24,27 @@
 
 namespace dyncrp {
 
+/// Return a lower bound of log(1 + t) for t ≥ 0, but for rounding by less than one part in a million.
+///
+/// From below, a logarithm is log 2 times exponent and mantissa of its argument, which are the chords of log₂, with a
+/// parabola added, log₂(1 + f) ≥ f + 0.27 f(1 − f); and log(1 + t) ≥ t − t²/2, the better one for small t.
+inline float log1p_from_below(float t) {
+    constexpr float LOG_2 = 0.6931471F, BEND = 0.27F, ONE = static_cast<float>(1.0 - 3e-7);
+    constexpr float STEP = 1.0F / 8388608.0F;  // 2⁻²³
+    const std::int32_t bits = std::bit_cast<std::int32_t>(ONE + t) - 0x3F800000;
+    const float f = static_cast<float>(bits & 0x7FFFFF) * STEP;
+    const float chord = LOG_2 * (static_cast<float>(bits) * STEP + BEND * f * (1.0F - f));
+    const float small = t * (1.0F - 0.5F * t);
+    return chord > small ? chord : small;
+}
+
+/// Return Σ r z² − s²/q from the law's n, s = Σ r z and w = Σ r z²: the scatter about the table's own mean, and the
+/// mean's part in it.
+inline double scatter_of(double n, double s, double w, double p) {
+    const double mean = n > 0.0 ? s / n : 0.0;
+    return std::max(w - s * mean, 0.0) + n * (p / (p + n)) * mean * mean;
+}
+
 class NormalGamma {
   public:
     static constexpr Index MOST_ROWS = 16;
@@ -196,8 +217,8 @@ class NormalGamma {
     void follow_opening(Block&, Index, Index) const {}
     void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
 
-    bool recentre(Index K, const double* y) {
-        std::copy_n(y != nullptr ? y : mean_.row(0), D_, reference_.begin());
+    bool recentre(Index K, const Row* row) {
+        std::copy_n(row != nullptr ? row->y : mean_.row(0), D_, reference_.begin());
         for (Index c = 0; c < K; ++c) refresh(c);
         return true;
     }
@@ -221,15 +242,12 @@ class NormalGamma {
         }
     }
 
-    /// Without a scatter, as the law has it: the scatter about the table's own mean, and the mean's part in it.
     void read(Index c, const double* stats, const double* scatter) {
         std::copy_n(stats, 1 + D_, stats_.row(c));
         for (Index d = 0; d < D_; ++d) {
-            const double n = stats[0], s = stats[1 + d], p = p_[static_cast<std::size_t>(d)];
-            const double mean = n > 0.0 ? s / n : 0.0;
-            scatter_.row(c)[d] = scatter != nullptr
-                                     ? scatter[d]
-                                     : std::max(stats[1 + D_ + d] - s * mean, 0.0) + n * (p / (p + n)) * mean * mean;
+            scatter_.row(c)[d] = scatter != nullptr ? scatter[d]
+                                                    : scatter_of(stats[0], stats[1 + d], stats[1 + D_ + d],
+                                                                 p_[static_cast<std::size_t>(d)]);
         }
         refresh(c);
     }
@@ -302,17 +320,8 @@ class NormalGamma {
     }
 
     /// The most that the score of table c can be, from Π_g (1 + Σ z_d) − 1, in single precision.
-    ///
-    /// From below, a logarithm is log 2 times exponent and mantissa of its argument, which are the chords of log₂, with
-    /// a parabola added, log₂(1 + f) ≥ f + 0.27 f(1 − f); and log(1 + t) ≥ t − t²/2, the better one for small t.
     float bound(Index c, float product) const {
-        constexpr float LOG_2 = 0.6931471F, BEND = 0.27F, ONE = static_cast<float>(1.0 - 3e-7);
-        constexpr float STEP = 1.0F / 8388608.0F;  // 2⁻²³
-        const std::int32_t bits = std::bit_cast<std::int32_t>(ONE + product) - 0x3F800000;
-        const float f = static_cast<float>(bits & 0x7FFFFF) * STEP;
-        const float chord = LOG_2 * (static_cast<float>(bits) * STEP + BEND * f * (1.0F - f));
-        const float small = product * (1.0F - 0.5F * product);
-        return screen_constant_[c] - screen_power_[c] * (chord > small ? chord : small);
+        return screen_constant_[c] - screen_power_[c] * log1p_from_below(product);
     }
 
     /// The same for variational scores.

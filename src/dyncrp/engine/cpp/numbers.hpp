@@ -102,6 +102,17 @@ class LogProduct {
     double logs_ = 0.0;
 };
 
+/// Take out the rows of `width` at `places`, which count up; those of the first n that come after them move up.
+template <class T>
+inline void remove_places(T* data, Index width, std::span<const Index> places, Index n) {
+    Index to = places[0];
+    for (std::size_t j = 0; j < places.size(); ++j) {
+        const Index end = j + 1 < places.size() ? places[j + 1] : n;
+        std::copy(data + (places[j] + 1) * width, data + end * width, data + to * width);
+        to += end - places[j] - 1;
+    }
+}
+
 /// One row of `width` numbers for each table. A column of single numbers has width 1.
 template <class T>
 class PerTable {
@@ -121,14 +132,7 @@ class PerTable {
     void reserve(Index capacity) { data_.resize(static_cast<std::size_t>(capacity * width_)); }
 
     /// Take out the rows at `places`, which count up; those of the first n that come after them move up.
-    void remove(std::span<const Index> places, Index n) {
-        Index to = places[0];
-        for (std::size_t j = 0; j < places.size(); ++j) {
-            const Index end = j + 1 < places.size() ? places[j + 1] : n;
-            std::copy(row(places[j] + 1), row(end), row(to));
-            to += end - places[j] - 1;
-        }
-    }
+    void remove(std::span<const Index> places, Index n) { remove_places(data_.data(), width_, places, n); }
 
   private:
     Index width_;

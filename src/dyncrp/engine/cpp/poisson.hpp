@@ -135,7 +135,7 @@ class Poisson {
 
     void follow_opening(Block&, Index, Index) const {}
     void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
-    bool recentre(Index, const double*) { return false; }
+    bool recentre(Index, const Row*) { return false; }
 
     void set_variational(bool variational, Index K) {
         variational_ = variational;

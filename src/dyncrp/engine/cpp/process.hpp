@@ -40,6 +40,12 @@ struct Frame {
     std::vector<Factor> factors;
 };
 
+/// The rows that were given a table's label: how many, and when the first and the last came.
+struct Seen {
+    std::int64_t size;
+    double first_time, last_time;
+};
+
 /// The state of the process. Mode states are stored as they would be at `origin`, so that time costs nothing and only
 /// the tables that an observation touches are written.
 class Seats {
@@ -57,6 +63,7 @@ class Seats {
     double log_evidence = 0.0;  // added up in order of arrival
     Index latest = -1;          // place of the latest observation's table: where to look first, and no more
     PerTable<std::int64_t> ids;
+    PerTable<Seen> seen;
 
     Index n_modes() const { return static_cast<Index>(modes_.size()); }
     double origin() const { return origin_; }
@@ -67,6 +74,7 @@ class Seats {
     void reserve(Index capacity) {
         states_.reserve(capacity);
         ids.reserve(capacity);
+        seen.reserve(capacity);
         posterior_.resize(static_cast<std::size_t>(capacity + 1));
     }
 
@@ -144,11 +152,12 @@ class Seats {
         return n_tables == 0 ? 0.0 : std::max(readout(total_.data(), frame), 0.0);
     }
 
-    /// Open a table without customers.
-    void open() {
+    /// Open a table without customers at time t.
+    void open(double t) {
         std::fill_n(states_.row(n_tables), 2 * n_modes(), 0.0);
         posterior_[static_cast<std::size_t>(n_tables + 1)] = 0.0;
         ids[n_tables] = n_opened;
+        seen[n_tables] = {0, t, t};
         ++n_opened;
         ++n_tables;
     }
@@ -156,6 +165,14 @@ class Seats {
     /// Seat a customer, r of it at table c; and in all.
     void seat(Index c, double r, const Frame& frame) { add(states_.row(c), r, frame); }
     void seat_in_all(double r, const Frame& frame) { add(total_.data(), r, frame); }
+
+    /// Give a row at time t the label of table c.
+    void see(Index c, double t) {
+        Seen& rows = seen[c];
+        if (rows.size == 0) rows.first_time = t;
+        rows.last_time = t;
+        ++rows.size;
+    }
 
     /// q_n(k) = q(k) S_k + q(k−1)(1 − S_{k−1}), S_k the responsibility of the first k tables, given place by place.
     void update_posterior(std::span<const Index> places, const double* responsibilities) {
@@ -214,6 +231,7 @@ class Seats {
     void close(std::span<const Index> places) {
         states_.remove(places, n_tables);
         ids.remove(places, n_tables);
+        seen.remove(places, n_tables);
         n_tables -= static_cast<Index>(places.size());
         latest -= std::lower_bound(places.begin(), places.end(), latest) - places.begin();
         sum_total();  // anew, so that what the closed ones held leaves no rounding behind

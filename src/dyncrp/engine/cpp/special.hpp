@@ -19,16 +19,25 @@ inline double digamma(double x) {
     return shift + std::log(x) - 0.5 / x - y * series;
 }
 
+/// Return log x, or ψ(x) for variational.
+inline double log_or_digamma(double x, bool variational) { return variational ? digamma(x) : std::log(x); }
+
+inline constexpr int GAMMA_SHIFT = 10;  // from here on the asymptotic series is exact
+
+/// Return log Γ(z + ½) − log Γ(z) − ½ log z for z ≥ GAMMA_SHIFT.
+inline double log_gamma_half_series(double z) {
+    constexpr double SERIES[] = {-1.0 / 8, 1.0 / 192, -1.0 / 640, 17.0 / 14336, -31.0 / 18432, 691.0 / 180224};
+    const double y = 1.0 / (z * z);
+    double series = 0.0;
+    for (int k = 5; k >= 0; --k) series = series * y + SERIES[k];
+    return series / z;
+}
+
 /// Return log Γ(z + ½) − log Γ(z) − ½ log z for z > 0: up to z + 10, then the asymptotic series.
 inline double log_gamma_half(double z) {
-    constexpr int SHIFT = 10;
-    constexpr double SERIES[] = {-1.0 / 8, 1.0 / 192, -1.0 / 640, 17.0 / 14336, -31.0 / 18432, 691.0 / 180224};
     double rise = 1.0;
-    for (int j = 0; j < SHIFT; ++j) rise *= 1.0 + 0.5 / (z + j);
-    const double top = z + SHIFT;
-    double series = 0.0;
-    for (int k = 5; k >= 0; --k) series = series / (top * top) + SERIES[k];
-    return series / top + 0.5 * std::log1p(SHIFT / z) - std::log(rise);
+    for (int j = 0; j < GAMMA_SHIFT; ++j) rise *= 1.0 + 0.5 / (z + j);
+    return log_gamma_half_series(z + GAMMA_SHIFT) + 0.5 * std::log1p(GAMMA_SHIFT / z) - std::log(rise);
 }
 
 inline constexpr double LOG_2PI = 1.8378770664093454836;

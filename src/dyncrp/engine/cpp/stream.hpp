@@ -43,7 +43,8 @@ struct Snapshot {
     std::vector<double> stats, extra;             // (K, S), and (K, P) or none
     std::vector<double> mode_states, mode_total;  // (K, 2M) and (2M,) or none, real and imaginary parts in turn
     std::vector<double> n_tables_posterior;       // (K + 1,)
-    std::vector<std::int64_t> table_ids;          // (K,)
+    std::vector<std::int64_t> table_ids, sizes;   // (K,)
+    std::vector<double> first_times, last_times;  // (K,)
     double mode_time = 0.0, time = 0.0, log_evidence = 0.0;
     Index n_opened = 0, n_observations = 0;
 };
@@ -97,7 +98,7 @@ class StreamOf final : public Stream {
     Index n_features() const override { return coordinates_.n_features(); }
     Index capacity() const override { return capacity_; }
     Index stats_width() const override { return family_.stats_width(); }
-    const char* extra() const override { return F::extra(); }
+    const char* extra() const override { return family_.extra(); }
     Index extra_width() const override { return family_.extra_width(); }
     void set_tuning(const Tuning& tuning) override { tuning_ = tuning; }
     void set_rules(const Rules& rules) override {
@@ -191,7 +192,12 @@ class StreamOf final : public Stream {
         for (Index k = 0; k <= K; ++k) {
             taken.n_tables_posterior.push_back(rules_.posterior ? seats_.posterior(k) : (k == K ? 1.0 : 0.0));
         }
-        for (Index c = 0; c < K; ++c) taken.table_ids.push_back(seats_.ids[c]);
+        for (Index c = 0; c < K; ++c) {
+            taken.table_ids.push_back(seats_.ids[c]);
+            taken.sizes.push_back(seats_.seen[c].size);
+            taken.first_times.push_back(seats_.seen[c].first_time);
+            taken.last_times.push_back(seats_.seen[c].last_time);
+        }
         taken.mode_time = seats_.origin();
         taken.time = seats_.time;
         taken.log_evidence = seats_.log_evidence;
@@ -209,7 +215,9 @@ class StreamOf final : public Stream {
             const double* extra_numbers = given.extra.empty() ? nullptr : given.extra.data() + c * P;
             family_.read(c, given.stats.data() + c * S, extra_numbers);
             seats_.restore(c, given.mode_states.data() + 2 * M * c);
-            seats_.ids[c] = given.table_ids[static_cast<std::size_t>(c)];
+            const auto at = static_cast<std::size_t>(c);
+            seats_.ids[c] = given.table_ids[at];
+            seats_.seen[c] = {given.sizes[at], given.first_times[at], given.last_times[at]};
         }
         if (given.mode_total.empty()) {
             seats_.sum_total();
@@ -260,17 +268,21 @@ class StreamOf final : public Stream {
     /// Put `size` rows from i on into the block, which is to be screened against at most `capacity` tables.
     void take_block(const Rows& rows, Index i, Index size, Index capacity, Workspace& work) const {
         const double* x = rows.x + i * coordinates_.n_features();
+        work.block.fit(size, capacity, family_.screen_width());
+        if (static_cast<Index>(work.occupancy.size()) < capacity) {
+            work.occupancy.resize(static_cast<std::size_t>(capacity));
+        }
+        work.block.size = size;
+        if constexpr (requires { family_.take(x, size, capacity, work.block); }) {
+            family_.take(x, size, capacity, work.block);  // its parts have coordinates of their own
+            return;
+        }
         // Whoever calls has checked the rows; but another thread may change them, and what is not finite would spoil
         // all.
         if (sum_of<double>(size * coordinates_.n_features(), [=](Index d) { return 0.0 * x[d]; }) != 0.0) {
             throw std::invalid_argument("rows must hold finite numbers, as family.check returns them");
         }
-        work.block.fit(size, capacity, family_.screen_width());
-        if (static_cast<Index>(work.occupancy.size()) < capacity) {
-            work.occupancy.resize(static_cast<std::size_t>(capacity));
-        }
         coordinates_.take(x, size, work.rows);
-        work.block.size = size;
         for (Index m = 0; m < size; ++m) {
             work.block.rows[static_cast<std::size_t>(m)] = coordinates_.row(x, m, work.rows);
         }
@@ -280,7 +292,7 @@ class StreamOf final : public Stream {
     Index learn_block(Pass<F, true>& pass, const Rows& rows, Index i, Index size, Record* record) {
         while (seats_.n_tables + size > capacity_) reserve(2 * capacity_);
         take_block(rows, i, size, capacity_, work_);
-        if (seats_.n_tables == 0) family_.recentre(0, work_.block.rows[0].y);
+        if (seats_.n_tables == 0) family_.recentre(0, work_.block.rows.data());
         pass.quiet_until = quiet_until_;
         pass.prepare();
         Index m = 0;
@@ -299,7 +311,7 @@ class StreamOf final : public Stream {
         pass.blunt = 0;
         if (blunt_ >= tuning_.blunt_rows) {
             blunt_ = 0;
-            family_.recentre(seats_.n_tables, work_.block.rows[static_cast<std::size_t>(m - 1)].y);
+            family_.recentre(seats_.n_tables, &work_.block.rows[static_cast<std::size_t>(m - 1)]);
         }
         return m;
     }

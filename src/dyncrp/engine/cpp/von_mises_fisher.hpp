@@ -131,7 +131,7 @@ class VonMisesFisher {
         }
     }
 
-    bool recentre(Index, const double*) { return false; }
+    bool recentre(Index, const Row*) { return false; }
 
     void set_variational(bool variational, Index K) {
         variational_ = variational;

@@ -14,32 +14,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.checks import LATEST_TIME, microseconds
+from dyncrp.encoding import (
+    CATEGORY,
+    COUNTER,
+    KINDS,
+    LEFT_OUT,
+    LOG,
+    NUMBER,
+    ROWS_TO_JUDGE,
+    TIMES,
+    YES_NO,
+    Encoding,
+    Entry,
+    find_epoch,
+    join_columns,
+    quote,
+)
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
-from dyncrp.io.readers.columns import (
-    CATEGORY,
-    COUNTER,
-    TIMES,
-    choose_columns,
-    describe_columns,
-    join_columns,
-    judge_column,
-)
-from dyncrp.io.readers.dates import UNIT_NAMES, AmbiguousDateError, DateFormat, find_dates, find_epoch
+from dyncrp.io.readers.columns import choose_columns, judge_column
+from dyncrp.io.readers.dates import NUMBERS, UNIT_NAMES, AmbiguousDateError, DateFormat, find_dates
 from dyncrp.io.readers.formats import (
     AmbiguousError,
     Format,
     NumberFormat,
+    YesNo,
     describe_format,
     find_format,
     restore_format,
 )
 from dyncrp.io.readers.source import ENCODING_HINT
 
-MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE = 1000, 200_000  # what is looked at before anything is read
+MOST_CELLS_IN_SAMPLE = 200_000  # what is looked at before anything is read
 NOTES = {
-    CATEGORY: "categories are left out: the model takes numbers only",
+    CATEGORY: "categories are left out: the family takes numbers only",
     TIMES: "{0} holds times: --time-column {0} uses them",
     COUNTER: "to cluster {0} all the same, name the columns with --columns",
 }
@@ -51,13 +60,15 @@ Place = dict[str, Any]  # where to continue reading: plain values, "row" among t
 class Selection:
     """Which columns to read, by name, and how.
 
-    columns: the features, as ``choose_columns`` takes them, None for all that hold numbers but the time column.
+    columns: the features, as ``choose_columns`` takes them, None for all that tell something but the time column.
     time_column: where the times are, if anywhere. keep: what to copy, None for all but the time column. skip_bad:
     whether to drop rows with bad cells. header: whether CSV has one. delimiter, decimal: of CSV, None to find them from
     the first rows. encoding: of text, None for UTF-8, or UTF-16 with a byte-order mark. exclude: what is no feature, as
     in columns. missing: what stands for a missing cell, beside "NA" and the like. time_format: of the times, as
     ``DateFormat`` takes it, None to find it from the first rows. findings: what a reader of the same input found
-    before, as its places say, so that an input that has grown is read as it was.
+    before, as its places say, so that an input that has grown is read as it was. categorical, numeric: what holds
+    categories and numbers, as in columns. log: what is learnt as log1p, None to find it from the first rows. takes: the
+    kinds of columns that the family takes. learnt: how the model encodes columns already.
     """
 
     columns: tuple[str, ...] | None = None
@@ -72,14 +83,20 @@ class Selection:
     missing: tuple[str, ...] = ()
     time_format: str | None = None
     findings: dict[str, Any] | None = None
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    log: tuple[str, ...] | None = None
+    takes: tuple[str, ...] = KINDS
+    learnt: Encoding | None = None
 
 
 @dataclass(frozen=True)
 class Chunk:
     """Some rows, n of them, and where the next chunk begins.
 
-    rows: (n,) their indices. X: (n, D) finite. times: (n,) numbers or datetime64, if there is a time column. kept: the
-    columns to copy, as they were. where: says where the row of an index is. bad: what is wrong with rows left out.
+    rows: (n,) their indices. X: (n, D), encoded, NaN where a cell is missing. times: (n,) numbers or datetime64, if
+    there is a time column. kept: the columns to copy, as they were. where: says where the row of an index is. bad: what
+    is wrong with rows left out.
     """
 
     rows: NDArray[np.int64]
@@ -125,7 +142,8 @@ class Reader(ABC):
 
     ``columns`` are those that hold the features. One of lists, such as embeddings, holds several: e[0], e[1], …
     ``formats`` says how numbers are written in columns where they are not plain, and ``notes`` are sentences about what
-    was found in the first rows. ``findings`` is the same as plain values.
+    was found in the first rows. ``findings`` is the same as plain values. ``encoding`` says how the columns become
+    numbers, None if they are plain numbers; it grows with the categories that come.
 
     A format resolves the selection with ``_resolve`` when it is made, shows its first rows to ``_look``, and gives
     ``_rows``.
@@ -142,6 +160,7 @@ class Reader(ABC):
         self.formats: dict[str, Format] = {}
         self.notes: list[str] = []
         self.findings: dict[str, Any] = {}
+        self.encoding: Encoding | None = selection.learnt
         self._missing_numbers = [float(text) for text in selection.missing if cells.is_number(text)]
         # Standard input may be a file, but then it need not begin where we do.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
@@ -167,7 +186,7 @@ class Reader(ABC):
             chunk = self._chunk(rows, row)
             row += rows.n
             chunk.place.update(after | {"row": row, "times": self.time_format, "last": self.last})
-            chunk.place["findings"] = self.findings
+            chunk.place["findings"] = self.findings | {"encoding": self.encoding and self.encoding.to_plain()}
             yield chunk
 
     def error(self, message: str) -> FileError:
@@ -194,6 +213,8 @@ class Reader(ABC):
         try:
             columns = rest if wanted.columns is None else choose_columns(names, wanted.columns)
             left_out = {wanted.time_column, *choose_columns(names, wanted.exclude)}
+            said = (wanted.categorical, wanted.numeric, wanted.log or ())
+            self._categorical, self._numeric, self._log = (set(choose_columns(names, some)) for some in said)
         except LookupError as error:
             raise self._no_column(error.args[0], names) from None
         kept = rest if wanted.keep is None else [name for name in wanted.keep if name != wanted.time_column]
@@ -207,8 +228,8 @@ class Reader(ABC):
                 raise self.error(f" has {counts[name]} columns called {name!r}")
         self._width = width
         self._set_columns(self.columns)
-        if wanted.time_column is not None and wanted.time_format is not None:
-            self.formats[wanted.time_column] = DateFormat(wanted.time_format)
+        if wanted.time_column is not None and wanted.time_format not in (None, NUMBERS):
+            self.formats[wanted.time_column] = DateFormat(str(wanted.time_format))
 
     def _no_column(self, name: str, names: Sequence[str]) -> FileError:
         """Return the error for a column that there is not."""
@@ -226,67 +247,132 @@ class Reader(ABC):
         self._sources = [name for name, _ in places]  # the column of each feature
 
     def _look(self, sample: Callable[[int], dict[str, list[Any]]]) -> None:
-        """Find out how numbers are written in the columns to cluster, and which hold numbers if none were chosen.
+        """Find out what the columns hold and how it is written, from the first rows.
 
         A file of plain numbers is taken as it is: none of its columns are left out.
 
         sample: returns the first cells of each column, from so many rows. A pipe is not kept waiting for rows if the
         first one has plain numbers only.
         """
-        before = self.selection.findings
-        if before is not None:
-            self.findings = before
-            self.formats = {name: restore_format(format) for name, format in before["formats"].items()}
-            self._set_columns(before.get("columns", self.columns))
+        if self._remember():
             return
         plain = NumberFormat(self.selection.decimal or ".")
         names = [name for name in self.columns if self.widths[name] is None]
         time = self.selection.time_column
-        counts = [1] * self.live + [max(1, min(MOST_ROWS_IN_SAMPLE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
+        counts = [1] * self.live + [max(1, min(ROWS_TO_JUDGE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
         for n in counts:
             first = {name: [cell for cell in some if not self._is_missing(cell)] for name, some in sample(n).items()}
-            found = {name: self._find_format(name, first[name]) for name in names}
+            found = self._find_formats({name: first[name] for name in names})
             known = time is None or time in self.formats or any(map(cells.is_time, first[time][:1]))
             if known and all(format == plain for format in found.values()):
                 break
         if not any(first.values()):  # there is nothing to look at
             found = {}
-        if self.selection.columns is None:
-            self._leave_out(found, {name: judge_column(format, first[name]) for name, format in found.items()})
+        keep = self.selection.columns is not None
+        entries = {name: judge_column(name, format, first[name], keep=keep) for name, format in found.items()}
+        self._decide(entries, plain=all(format == plain for format in found.values()))
+        categories = {
+            entry.name for entry in (self.encoding.entries if self.encoding else ()) if entry.kind == CATEGORY
+        }
         if time is not None and time not in self.formats:
             found[time] = self._find_format(time, first[time]) or self._find_dates(time, first[time])
         for name, format in found.items():
-            if format is not None and format != plain and name in (*self.columns, time):
+            if format is not None and format != plain and name in {*self.columns, time} - categories:
                 self.formats[name] = format
                 self.notes.append(f"{name}: {describe_format(format, first[name])}")
-        unit = find_epoch(first[time]) if time is not None and time not in self.formats else None
-        if unit is not None:
-            kind = f"{UNIT_NAMES[unit]} since 1970"
-            self.notes.append(f"{time}: numbers, perhaps {kind}; --time-format {unit} takes them for dates")
+        for entry in self.selection.learnt.entries if self.selection.learnt is not None else ():
+            if entry.kind == YES_NO and entry.name in self.columns and entry.words != ("1", "0"):
+                self.formats[entry.name] = YesNo(*entry.words)  # these rows may have one of the words only
+        if time is not None and time not in self.formats and self.selection.time_format != NUMBERS:
+            unit = find_epoch(cells.as_numbers(first[time]))
+            if unit is not None:
+                self.formats[time] = DateFormat(unit)
+                described = describe_format(self.formats[time], first[time])
+                self.notes.append(
+                    f"{time}: {described}, {UNIT_NAMES[unit]} since 1970; --time-format number keeps numbers"
+                )
         self.findings["formats"] = {name: vars(format) for name, format in self.formats.items()}
+
+    def _remember(self) -> bool:
+        """Take over what was found before, if anything was."""
+        before = self.selection.findings
+        if before is None:
+            return False
+        self.findings = {name: value for name, value in before.items() if name != "encoding"}
+        self.formats = {name: restore_format(format) for name, format in before.get("formats", {}).items()}
+        plain = before.get("encoding")
+        self.encoding = None if plain is None else Encoding.from_plain(plain)
+        self._set_columns(before.get("columns", self.columns))
+        return True
+
+    def _decide(self, entries: dict[str, Entry], *, plain: bool) -> None:
+        """Take what columns hold by their first rows, as far as the options say nothing else, and say so.
+
+        plain: whether all of them hold plain numbers.
+        """
+        wanted = self.selection
+        said = bool(self._categorical or wanted.log)
+        counters = [name for name, entry in entries.items() if entry.reason in (COUNTER, TIMES)]
+        if wanted.learnt is None and plain and not said:
+            for name in counters[:1]:
+                reason, quoted = entries[name].reason, shlex.quote(name)
+                self.notes.append(
+                    f"{name} holds times: --time-column {quoted} uses them"
+                    if reason == TIMES
+                    else f"{name} counts the rows: --exclude {quoted} leaves it out"
+                )
+            return
+        if wanted.learnt is None:
+            chosen = []
+            for name in self.columns:
+                if self.widths[name] is None:
+                    entry = entries.get(name, Entry(name, NUMBER))
+                    if plain and entry.kind != NUMBER:
+                        entry = Entry(name, NUMBER)
+                    chosen.append(self._choose(name, entry))
+                else:
+                    chosen += [Entry(f"{name}[{at}]", NUMBER) for at in range(self.widths[name] or 1)]
+            self.encoding = Encoding(tuple(chosen))
+        assert self.encoding is not None
+        known = {entry.name: entry for entry in self.encoding.entries}
+        if wanted.learnt is not None and wanted.columns is None:
+            absent = next((name for name in self.encoding.features if name not in self.features), None)
+            if absent is not None:
+                raise self._no_column(absent, self.columns)
+        line = self.encoding.describe()
+        left = [name for name in self.columns if self.widths[name] is not None or _is_clustered(known.get(name))]
+        if set(left) == set(self.encoding.features):
+            left = list(self.encoding.features)  # in the order that the model knows
+        self._set_columns(left, f": {line}")
+        self.findings["columns"] = list(self.columns)
+        self.notes.append(line)
+        for reason, note in NOTES.items():
+            names = [entry.name for entry in known.values() if entry.reason == reason]
+            if names and wanted.learnt is None:
+                self.notes.append(note.format(shlex.quote(names[0])))
+
+    def _choose(self, name: str, entry: Entry) -> Entry:
+        """Return what a column holds, as the options say and as the family takes it."""
+        wanted = self.selection
+        if name in self._categorical:
+            return Entry(name, CATEGORY)
+        if name in self._numeric and entry.kind != LOG:
+            entry = Entry(name, NUMBER)
+        if name in self._log and entry.kind in (CATEGORY, YES_NO):
+            raise self.error(f", column {name!r}: --log is for numbers, and it holds {entry.kind}")
+        if wanted.log is not None and entry.kind in (NUMBER, LOG):
+            return Entry(name, LOG if name in self._log else NUMBER)
+        if entry.kind == LEFT_OUT and wanted.columns is not None:
+            return Entry(name, NUMBER)  # of dates, whose cells are refused
+        if entry.kind == CATEGORY and CATEGORY not in wanted.takes and wanted.columns is None:
+            return Entry(name, LEFT_OUT, (), CATEGORY)
+        return entry if entry.kind in (*wanted.takes, LEFT_OUT) else Entry(name, NUMBER)
 
     def _find_dates(self, name: str, column: list[Any]) -> Format | None:
         try:
             return find_dates(column)
         except AmbiguousDateError as error:
             raise self.error(f", column {name!r}: {error}") from None
-
-    def _leave_out(self, found: dict[str, Format | None], reasons: dict[str, str | None]) -> None:
-        """Leave out columns for which there is a reason, unless all hold plain numbers, and say so."""
-        plain = NumberFormat(self.selection.decimal or ".")
-        counters = [name for name, reason in reasons.items() if reason == COUNTER]
-        if all(format == plain for format in found.values()):
-            if counters:
-                self.notes.append(f"{counters[0]} counts the rows: --exclude {shlex.quote(counters[0])} leaves it out")
-            return
-        line = describe_columns(found, reasons)
-        self._set_columns([name for name in self.columns if reasons.get(name) is None], f": {line}")
-        self.findings["columns"] = list(self.columns)
-        self.notes.append(line)
-        for reason, note in NOTES.items():
-            names = [name for name, found in reasons.items() if found == reason]
-            if names:
-                self.notes.append(note.format(shlex.quote(names[0])))
 
     def _is_missing(self, cell: object) -> bool:
         """Tell whether a cell is missing, by itself or because the selection says so."""
@@ -296,10 +382,26 @@ class Reader(ABC):
         return bool(self._missing_numbers) and cells.as_numbers([plain])[0] in self._missing_numbers
 
     def _find_format(self, name: str, column: list[Any]) -> Format | None:
-        try:
-            return find_format(column, self.selection.decimal)
-        except AmbiguousError as error:
-            raise self.error(f", column {name!r}: {error}") from None
+        return self._find_formats({name: column})[name]
+
+    def _find_formats(self, columns: dict[str, list[Any]]) -> dict[str, Format | None]:
+        """Return how cells are written, None for text. What may be read in two ways is read as other columns are."""
+        found: dict[str, Format | None] = {}
+        unclear = {}
+        marks = set[str]()
+        for name, column in columns.items():
+            try:
+                found[name] = format = find_format(column, self.selection.decimal)
+            except AmbiguousError as error:
+                found[name], unclear[name] = None, error
+                continue
+            if isinstance(format, NumberFormat) and any(isinstance(c, str) and format.decimal in c for c in column):
+                marks.add(format.decimal)
+        for name, fault in unclear.items():
+            if len(marks) != 1:
+                raise self.error(f", column {name!r}: {fault}")
+            found[name] = find_format(columns[name], min(marks))
+        return found
 
     @property
     def _columns_read(self) -> tuple[str, ...]:
@@ -310,18 +412,27 @@ class Reader(ABC):
         """Turn cells into numbers and times; bad rows are skipped or an error."""
         bad = np.zeros(rows.n, dtype=bool)
         bad[list(rows.broken)] = True
-        X = np.empty((rows.n, len(self.features)))
+        numbers = np.zeros((rows.n, len(self.features)))
+        words: dict[str, Column] = {}
         at = 0
         for name, width in self.widths.items():
-            column = rows.features[name]
-            part = cells.as_vectors(self.formats[name].read(column) if name in self.formats else column, width)
-            X[:, at : at + part.shape[1]] = part
-            at += part.shape[1]
-        if self._missing_numbers:
-            X[np.isin(X, self._missing_numbers)] = np.nan
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isfinite(np.sum(X)):
-                bad |= ~np.all(np.isfinite(X), axis=1)
+            column, format, end = rows.features[name], self.formats.get(name), at + (width or 1)
+            if self._is_category(name):
+                words[name] = _as_words(column)
+            else:
+                part = cells.as_vectors(column if format is None else format.read(column), width)
+                if isinstance(format, YesNo):
+                    part = np.where((part == 0.0) | (part == 1.0), part, np.nan)
+                if self._missing_numbers:
+                    part = np.where(np.isin(part, self._missing_numbers), np.nan, part)
+                bad |= self._faulty(column, part, width)
+                numbers[:, at:end] = part
+            at = end
+        X = numbers
+        if self.encoding is not None:
+            finite = np.where(np.isinf(numbers), np.nan, numbers)
+            columns = dict(zip(self.features, finite.T, strict=True)) | words
+            X, self.encoding = self.encoding.encode(columns, self._is_missing)
         times = None
         if rows.times is not None:
             format = self.formats.get(str(self.selection.time_column))
@@ -335,41 +446,61 @@ class Reader(ABC):
         if np.any(bad):
             faulty = np.flatnonzero(bad)
             if not self.selection.skip_bad:
-                raise self.error(", " + self._fault(rows, X, first, int(faulty[0])))
-            chunk = chunk.select(~bad, [self._fault(rows, X, first, int(i)) for i in faulty])
+                raise self.error(", " + self._fault(rows, numbers, int(faulty[0])))
+            chunk = chunk.select(~bad, [self._fault(rows, numbers, int(i)) for i in faulty])
         if chunk.times is not None and len(chunk.times):
             self._check_order(chunk)
         return chunk
 
-    def _fault(self, rows: Rows, X: NDArray[np.float64], first: int, i: int) -> str:
-        """Say what is wrong with the i-th of rows that begin with the row ``first``, and where."""
+    def _is_category(self, name: str) -> bool:
+        """Tell whether a column holds categories."""
+        return self.encoding is not None and self.widths[name] is None and self.encoding[name].kind == CATEGORY
+
+    def _faulty(self, column: Column, part: NDArray[np.float64], width: int | None) -> NDArray[np.bool_]:
+        """Return which cells are no numbers, (n,), and not missing either; a list must be whole."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(np.sum(part)):
+                return np.zeros(len(part), dtype=bool)
+        faulty: NDArray[np.bool_] = ~np.all(np.isfinite(part), axis=1)
+        if width is None:
+            for i in np.flatnonzero(np.isnan(part[:, 0])).tolist():
+                faulty[i] = not self._is_missing(column[i])
+        return faulty
+
+    def _fault(self, rows: Rows, numbers: NDArray[np.float64], i: int) -> str:
+        """Say what is wrong with the i-th of rows, and where. numbers: (n, D) before they are encoded."""
         where = rows.where(i)
         if i in rows.broken:
             return f"{where}: {rows.broken[i]}"
-        bad = np.flatnonzero(~np.isfinite(X[i]))
-        if bad.size:
-            name = self._sources[bad[0]]
+        for at in np.flatnonzero(~np.isfinite(numbers[i])).tolist():
+            name = self._sources[at]
             cell = rows.features[name][i]
+            if self.widths[name] is None and not np.isinf(numbers[i, at]) and self._is_missing(cell):
+                continue
+            format = self.formats.get(name)
+            if isinstance(format, YesNo):
+                words = f"{quote(cell)} is neither {format.yes!r} nor {format.no!r}"
+                return f"{where}, column {name!r}: {words}; --categorical {shlex.quote(name)} takes it for a category"
             fault = cells.describe_fault(cell, self.widths[name])
-            if self.widths[name] is None and (
-                self._is_missing(cell) or cells.as_numbers([cell])[0] in self._missing_numbers
-            ):
-                fault = f"{cells.quote(cell)} stands for a missing cell" if cells.is_word(cell) else fault
-                remedy = f"; --skip-bad skips such rows, --exclude {shlex.quote(name)} leaves the column out"
-                return f"{where}, column {name!r}: {fault}{'' if self.selection.skip_bad else remedy}"
             return f"{where}, column {name!r}: {fault}{self._hint(cell)}"
         format = self.formats.get(str(self.selection.time_column))
         wanted = (
             self.time_format.description if self.time_format else "numbers or ISO 8601 dates; --time-format says which"
         )
         wanted = format.description if isinstance(format, DateFormat) else wanted
-        cell = "" if rows.times is None else cells.quote(rows.times[i])
+        cell = "" if rows.times is None else quote(rows.times[i])
         return f"{where}, column {self.selection.time_column!r}: {cell} is not a time; the times are {wanted}"
 
     def _hint(self, cell: object) -> str:
         """Say which option may be missing, if a cell is no number."""
-        unknown = isinstance(cell, str) and not cells.is_text(cell)
-        return f"; it is not in UTF-8: {ENCODING_HINT}" if unknown else ""
+        if not isinstance(cell, str):
+            return ""
+        if not cells.is_text(cell):
+            return f"; it is not in UTF-8: {ENCODING_HINT}"
+        mark = cell.strip()
+        return (
+            "" if not mark or any(map(str.isalnum, mark)) else f"; --missing {shlex.quote(mark)} takes it for nothing"
+        )
 
     def _times(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return a column as times (n,), and which of them are bad. The first time decides the format."""
@@ -407,3 +538,13 @@ class Reader(ABC):
                 f"backwards: {times[at]} is earlier than {earlier}, the time before it"
             )
         self.last = ticks[-1].item()
+
+
+def _is_clustered(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind != LEFT_OUT
+
+
+def _as_words(column: Column) -> list[Any]:
+    """Return the cells of a category as text, and what is none as it is."""
+    listed = column.tolist() if isinstance(column, np.ndarray) else column
+    return [cell if cell is None or isinstance(cell, (str, float)) else str(cell) for cell in listed]

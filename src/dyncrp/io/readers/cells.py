@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.encoding import quote
+
 Column = Any  # a list of cells, or an array of NumPy or Arrow
-LONGEST_QUOTE = 60  # characters of a cell in a message
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))  # what stands for nothing, in lower case
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--"))  # what stands for nothing, in lower case
 
 
 class TimeFormat(StrEnum):
@@ -128,12 +129,6 @@ def describe_fault(cell: object, width: int | None = None) -> str:
     if is_number(cell) or str(cell).strip().lower().lstrip("+-") == "nan":
         return f"{quote(cell)} is not a finite number"
     return f"{quote(cell)} is not a number"
-
-
-def quote(cell: object) -> str:
-    """Return a cell as a message shows it: on one line, and not too long."""
-    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
-    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "…" + text[-1]
 
 
 def select(column: Column, mask: NDArray[np.bool_]) -> Column:

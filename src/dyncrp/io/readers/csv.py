@@ -12,9 +12,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from dyncrp.encoding import CATEGORY
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Rows, Selection
-from dyncrp.io.readers.cells import is_number
+from dyncrp.io.readers.cells import MISSING, is_number
 from dyncrp.io.readers.columns import name_repeated
 from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
 
@@ -174,6 +175,12 @@ class CsvReader(LinesReader):
         columns = {name: [cells[at] for cells in rows] for name, at in self._at.items()}
         return self._rows_of(columns, len(rows), lambda i: f"line {lines[i]}", broken)
 
+    @property
+    def _texts(self) -> set[str]:
+        """The columns whose cells are needed as text: other formats, and categories."""
+        entries = () if self.encoding is None else self.encoding.entries
+        return {*self.formats, *(entry.name for entry in entries if entry.kind == CATEGORY)}
+
     def _arrow(self, width: int) -> Any:
         """Return what Arrow reads a piece with, None without Arrow."""
         if width > MOST_COLUMNS_FOR_ARROW or self.delimiter == self.selection.decimal:
@@ -186,14 +193,14 @@ class CsvReader(LinesReader):
         except ModuleNotFoundError:
             return None
         types = {str(self._at[name]): pa.float64() for name in self.columns}
-        types |= {str(self._at[name]): pa.string() for name in (*self.kept, *self.formats)}
+        types |= {str(self._at[name]): pa.string() for name in (*self.kept, *self._texts)}
         names = [str(at) for at in range(width)]
         options = {
             "parse_options": reader.ParseOptions(delimiter=self.delimiter, quote_char=False),
             "convert_options": reader.ConvertOptions(
                 column_types=types,
                 include_columns=list(types),
-                null_values=[],
+                null_values=[spelt for word in MISSING for spelt in (word, word.upper(), word.title())],
                 strings_can_be_null=False,
                 decimal_point=self.selection.decimal or ".",
             ),
@@ -216,12 +223,12 @@ class CsvReader(LinesReader):
             cells = self._fast(piece.content)
             columns = {name: cells.column(str(at)) for name, at in self._at.items()}
             numbers = {
-                name: columns[name].cast("double").to_numpy() for name in self.columns if name not in self.formats
+                name: columns[name].cast("double").to_numpy() for name in self.columns if name not in self._texts
             }
         except ValueError:
             return None
-        if not all(np.all(np.isfinite(column)) for column in numbers.values()):
+        if any(np.any(np.isinf(column)) for column in numbers.values()):
             return None
-        texts = {name: columns[name].to_pylist() for name in {*self.kept, *self.formats}}
+        texts = {name: columns[name].to_pylist() for name in {*self.kept, *self._texts}}
         rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
         return rows._replace(features={name: numbers.get(name, texts.get(name)) for name in self.columns})

@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.checks import microseconds
+from dyncrp.encoding import quote
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 
 EPOCHS = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}  # microseconds in the unit; for ns, which are shorter, see below
+LONGEST = {"s": 6e10, "ms": 6e13, "us": 9e15}  # counts that may be turned to dates all at once, the years up to 3800
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 # A month is written before the day with slashes and dashes only.
 DAYS = ["%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y"]
 DAYS += ["%Y/%m/%d", "%Y.%m.%d", "%b %d %Y", "%b %d, %Y", "%B %d %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y"]
 HOURS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", ", %H:%M:%S"]
 PATTERNS = [day + hour for day in DAYS for hour in HOURS] + ["%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%H:%M:%S"]
+NUMBERS = "number"  # times that are no dates, even if they could be
 FIRST, LAST = datetime.min, datetime.max
 
 
@@ -44,6 +47,12 @@ class DateFormat:
     def read(self, column: Column) -> NDArray[Any]:
         """Return a column (n,) as datetime64, NaT for what is no date."""
         ticks = np.full(len(column), np.iinfo(np.int64).min)  # NaT
+        numbers = cells.as_numbers(column) if self.pattern in EPOCHS else np.empty(0)
+        if len(numbers) and self.pattern != "ns" and np.all(np.abs(numbers) < LONGEST[self.pattern]):
+            whole = numbers == np.floor(numbers)  # those are exact
+            counts = np.where(whole, numbers, 0.0).astype(np.int64) * EPOCHS[self.pattern]
+            ticks = np.where(whole, counts, np.rint(numbers * EPOCHS[self.pattern]).astype(np.int64))
+            return ticks.view("M8[us]")
         for i, cell in enumerate(column):
             tick = self._tick(cell)
             ticks[i] = ticks[i] if tick is None else tick
@@ -82,8 +91,8 @@ def parse(cell: str, pattern: str) -> datetime | None:
 
 @cache
 def is_pattern(pattern: str) -> bool:
-    """Tell whether strptime knows a pattern, by a date that is written with it, or it is s, ms, us or ns."""
-    if pattern in EPOCHS:
+    """Tell whether strptime knows a pattern, by a date that is written with it; or it is s, ms, us, ns or number."""
+    if pattern in EPOCHS or pattern == NUMBERS:
         return True
     try:
         return "%" in pattern and bool(datetime.strptime(datetime(2025, 12, 31).strftime(pattern), pattern))
@@ -117,18 +126,5 @@ def find_dates(column: Sequence[object]) -> DateFormat | None:
             if dates[0] != dates[1] and dates[0] is not None and dates[1] is not None:
                 readings = f"{dates[0]:%Y-%m-%d} or {dates[1]:%Y-%m-%d}"
                 choice = f"--time-format {first!r} or {other!r} says which"
-                raise AmbiguousDateError(f"{cells.quote(cell)} may be {readings}: {choice}")
+                raise AmbiguousDateError(f"{quote(cell)} may be {readings}: {choice}")
     return DateFormat(first)
-
-
-def find_epoch(column: Sequence[object]) -> str | None:
-    """Return the unit in which numbers may count the time since 1970, if they lie in the years 2001 to 2064.
-
-    >>> find_epoch(["1763287200000"]), find_epoch([12, 13])
-    ('ms', None)
-    """
-    numbers = cells.as_numbers(column)
-    for unit, scale in {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}.items():
-        if len(numbers) and np.all((numbers >= 1e9 * scale) & (numbers < 3e9 * scale)):
-            return unit
-    return None

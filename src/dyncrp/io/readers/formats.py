@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dyncrp.encoding import quote
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 from dyncrp.io.readers.dates import DateFormat
@@ -94,9 +95,9 @@ def describe_format(format: Format, column: Sequence[object]) -> str:
         return f"{format.yes} is read as 1, {format.no} as 0"
     if isinstance(format, DateFormat):
         date = next(cell for cell in column if not np.isnat(format.read([cell])[0]))
-        return f"{cells.quote(date)} is read as {format.read([date])[0].astype('M8[s]')}"
+        return f"{quote(date)} is read as {format.read([date])[0].astype('M8[s]')}"
     longest = max((cell for cell in column if format.number(cell) is not None), key=lambda cell: len(str(cell)))
-    return f"{cells.quote(longest)} is read as {format.number(longest):.15g}"
+    return f"{quote(longest)} is read as {format.number(longest):.15g}"
 
 
 class AmbiguousError(ValueError):
@@ -152,7 +153,7 @@ def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -
         first, *others = (choice.number(cell) for choice in best)
         other = next((value for value in others if value != first), None)
         if first is not None and other is not None:
-            readings = f"{cells.quote(cell)} may be {first:.15g} or {other:.15g}"
+            readings = f"{quote(cell)} may be {first:.15g} or {other:.15g}"
             raise AmbiguousError(f"{readings}: --decimal . or --decimal , says which")
     # Where only the decimal mark is seen, the other mark may still come between thousands.
     seen = {choice.decimal for choice in best} == {best[0].decimal}

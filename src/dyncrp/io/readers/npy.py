@@ -28,6 +28,8 @@ class NpyReader(Reader):
             raise self.error(f" must hold rows of numbers, but holds an array of {dtype} with shape {shape}")
         self.n, self.width, self.dtype = shape[0], (shape[1] if len(shape) == 2 else 1), dtype
         self._resolve([str(at) for at in range(self.width)])
+        if not self._remember():
+            self._decide({}, plain=True)
         self.row_size = self.width * dtype.itemsize
         self._by_columns: Any = None
         if transposed and self.width > 1:

@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from dyncrp.encoding import CATEGORY, LEFT_OUT, ROWS_TO_JUDGE, TIMES, Entry
 from dyncrp.io.files import FileError
-from dyncrp.io.readers.base import Place, Reader, Rows, Selection
-from dyncrp.io.readers.columns import CATEGORY, TIMES
-from dyncrp.io.readers.formats import Format, NumberFormat
+from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Place, Reader, Rows, Selection
+from dyncrp.io.readers.columns import judge_column
+from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
 from dyncrp.io.readers.source import BLOCK
 
 
@@ -22,29 +23,40 @@ class ParquetReader(Reader):
         self.parquet = self._open()
         schema = self.parquet.schema_arrow
         self._resolve(schema.names, self._list_width)
-        types = {column: _value_type(schema.field(column).type) for column in self._columns_read}
-        reasons = {column: self._judge(types[column]) for column in self.columns}
-        if selection.columns is None and any(reasons.values()):
-            found: dict[str, Format | None] = {
-                column: None if reason else NumberFormat() for column, reason in reasons.items()
-            }
-            self._leave_out(found, reasons)
-        for column in self.columns:
-            if reasons[column]:
+        kinds = {column: _value_type(schema.field(column).type) for column in self._columns_read}
+        if not self._remember():
+            self._find_kinds(kinds)
+        self.types = {column: kinds[column] for column in self._columns_read}
+
+    def _find_kinds(self, types: dict[str, Any]) -> None:
+        """Find out what the columns hold, by their types and their first rows."""
+        names = [column for column in self.columns if self.widths[column] is None]
+        first = self._sample(names)
+        keep = self.selection.columns is not None
+        entries = {}
+        for column in names:
+            cells = [cell for cell in first[column] if not self._is_missing(cell)]
+            format, other = _format(types[column])
+            entry = Entry(column, LEFT_OUT, (), other) if other else judge_column(column, format, cells, keep=keep)
+            refused = other or (entry.kind == CATEGORY and CATEGORY not in self.selection.takes)
+            if keep and refused and column not in self._categorical:
                 raise self.error(f", column {column!r}: it holds {types[column]}, not numbers")
-        self.types = {column: types[column] for column in self._columns_read}
+            entries[column] = entry
+        for column in self.columns:
+            if column not in names and not _is_number(types[column].value_type):
+                raise self.error(f", column {column!r}: it holds {types[column]}, not numbers")
+        self._decide(entries, plain=all(isinstance(_format(types[column])[0], NumberFormat) for column in names))
 
-    def _judge(self, kind: Any) -> str | None:
-        """Return why a column of a type is no feature, None if it holds numbers."""
-        from pyarrow import types
-
-        if types.is_timestamp(kind) or types.is_date(kind):
-            return TIMES
-        if types.is_string(kind) or types.is_large_string(kind):
-            return CATEGORY
-        inner = kind.value_type if hasattr(kind, "value_field") and hasattr(kind, "value_type") else kind
-        numeric = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean
-        return None if any(test(inner) for test in numeric) else f"it holds {kind}"
+    def _sample(self, names: list[str]) -> dict[str, list[Any]]:
+        """Return the first cells of columns."""
+        if not names:
+            return {}
+        n = max(1, min(ROWS_TO_JUDGE, MOST_CELLS_IN_SAMPLE // len(names)))
+        try:
+            batch = next(self.parquet.iter_batches(n, columns=names, use_threads=False), None)
+            return {name: [] if batch is None else batch.column(name).to_pylist() for name in names}
+        except Exception as error:  # damaged bytes make the reader raise almost anything
+            raise self._read_error(error) from error
 
     def _open(self) -> Any:
         try:
@@ -112,7 +124,10 @@ class ParquetReader(Reader):
                     continue
                 batch = batch.slice(max(begin - at, 0))
                 cells = {name: batch.column(name).cast(kind) for name, kind in self.types.items()}
-                features = {name: _features(cells[name], width) for name, width in self.widths.items()}
+                features = {
+                    name: cells[name].to_pylist() if self._is_category(name) else _features(cells[name], width)
+                    for name, width in self.widths.items()
+                }
                 kept = {name: cells[name] for name in self.kept}
                 times = None if self.selection.time_column is None else _times(kept[self.selection.time_column])
             except Exception as error:  # damaged bytes make the reader raise almost anything
@@ -125,6 +140,26 @@ class ParquetReader(Reader):
 def _value_type(kind: Any) -> Any:
     """Return the type of a column whose words are written out, if it has a dictionary: each batch may have its own."""
     return kind.value_type if hasattr(kind, "index_type") else kind
+
+
+def _is_number(kind: Any) -> bool:
+    """Tell whether a type is of numbers."""
+    from pyarrow import types
+
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean))
+
+
+def _format(kind: Any) -> tuple[Format | None, str]:
+    """Return how the cells of a type are read, None for text; and why they cannot be, if so."""
+    from pyarrow import types
+
+    if types.is_boolean(kind):
+        return YesNo("true", "false"), ""
+    if _is_number(kind):
+        return NumberFormat(), ""
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return None, TIMES
+    return None, "" if types.is_string(kind) or types.is_large_string(kind) else f"it holds {kind}"
 
 
 def _features(column: Any, width: int | None) -> Any:

@@ -1,0 +1,150 @@
+"""``dyncrp summary``: the tables of a saved model or a checkpoint, the largest first."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dyncrp.checks import Clock
+from dyncrp.cli.errors import count, print_result, report_errors
+from dyncrp.cli.info import read_model
+from dyncrp.description import COLUMNS, describe_tables
+from dyncrp.families import Columns
+from dyncrp.groups import Groups
+from dyncrp.io.files import FileError
+from dyncrp.jobs.run import JOIN
+from dyncrp.mixture import DynamicalMixture
+
+MOST_NAMED = 6  # features in the line about what tells tables apart
+LEAST_SHOWN = 1e-6  # of the largest number of a column; less is 0
+LONGEST_NAME = 24  # characters of a feature's name
+HOUR = np.timedelta64(1, "h")
+GAP = "  "
+
+
+def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
+    """Print a line for each of the n_tables largest tables, or of all; with n_groups, the group of each, too."""
+    with report_errors():
+        checkpoint, model = read_model(file)
+        if model is None:
+            raise FileError(f"{file} is a checkpoint from before the first row: there are no tables yet")
+        asked = None if checkpoint is None else checkpoint.options.get(JOIN)  # what the run was asked for
+        wanted = asked if n_groups is None else n_groups
+        groups = None if wanted is None else model.groups(None if wanted == "auto" else wanted)
+        print_result("\n".join(_lines(model, groups, n_tables, shutil.get_terminal_size().columns)))
+
+
+def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:
+    """Return what is printed: how many tables there are, those shown in columns that fit, and what is left out."""
+    names = getattr(model, "feature_names_in_", None)
+    told = describe_tables(model.engine_, names, model.clock_, groups, model.encoding_)
+    order = np.argsort(-told["rows"], kind="stable")[:n_tables]
+    head = f"{count(model.n_tables_, 'table')} of {count(int(np.sum(told['rows'])), 'row')}"
+    if len(order) < model.n_tables_:
+        head += f"; the {len(order):,} largest" if len(order) > 1 else "; the largest"
+
+    told |= {"share": [_percent(share) for share in told["share"].tolist()], **_times(told, model.clock_)}
+    own, parts = [name for name in told if name in COLUMNS], _what_tells_apart(told, model)
+    cells = {name: _column_of(name, [_clear(values)[i] for i in order], model.clock_) for name, values in told.items()}
+    columns = [_column("table", model.table_ids_[order].tolist()), *cells.values()]
+    if _total_width(columns) > width:  # then those that tell most
+        features = parts or [name for name in told if name not in own]
+        columns = [columns[0], *(cells[name] for name in (*own, *features))]
+    n_shown = len(columns)
+    while n_shown > 1 + len(own) and _total_width(columns[:n_shown]) > width:
+        n_shown -= 1
+
+    lines = [head, *(GAP.join(cells).rstrip() for cells in zip(*columns[:n_shown], strict=True))]
+    if len(order) < model.n_tables_:
+        lines.append(f"{count(model.n_tables_ - len(order), 'more table')}: --all shows every table")
+    if n_shown < len(columns):
+        lines.append(f"{count(len(columns) - n_shown, 'more feature')}: model.describe() in Python has all of them")
+    if len(parts) > 1 < model.n_tables_:
+        listed = ", ".join(f"{_short(name)} {_percent(part)}" for name, part in list(parts.items())[:MOST_NAMED])
+        lines.append(f"what tells tables apart: {listed}" + ", …" * (len(parts) > MOST_NAMED))
+    return lines
+
+
+def _what_tells_apart(told: dict[str, Any], model: DynamicalMixture) -> dict[str, float]:
+    """Return the features in order of how much they tell tables apart, and the part of each in that.
+
+    It is known of independent features, see ``Columns.told``; nothing for others.
+    """
+    family, state = model.engine_.model.family, model.engine_.state
+    if not family.independent:
+        return {}
+    columns = family if isinstance(family, Columns) else Columns.of(family, model.engine_.n_features)
+    stats = state.stats if columns is family else columns.split(state.stats, state.squares)["stats"]
+    nats = np.maximum(columns.told(stats), 0.0)
+    parts = nats / max(float(np.sum(nats)), 1e-300)
+    found = zip(list(told)[-columns.width :], parts.tolist(), strict=True)
+    return dict(sorted(found, key=lambda item: -item[1]))
+
+
+def _column_of(name: str, values: Sequence[Any], clock: str) -> list[str]:
+    """Return the cells of what is told of each table under a name, its title first."""
+    zone = " (UTC)" if clock == Clock.DATES and name in ("first_seen", "last_seen") else ""
+    title = name.replace("_", " ") + zone if name in COLUMNS else _short(name)
+    return _column(title, values, right=name in COLUMNS)
+
+
+def _clear(values: Sequence[Any]) -> Sequence[Any]:
+    """Return numbers with 0 for those that are nothing next to the largest: a prior leaves its trace in a centre."""
+    if any(isinstance(value, (str, np.datetime64)) for value in values):
+        return values
+    least = LEAST_SHOWN * max(map(abs, values), default=0.0)
+    return [value if abs(value) >= least else 0 for value in values]
+
+
+def _total_width(columns: Sequence[list[str]]) -> int:
+    return sum(len(cells[0]) + len(GAP) for cells in columns) - len(GAP)
+
+
+def _column(title: str, values: Sequence[Any], *, right: bool = True) -> list[str]:
+    """Return a title and the values below it as texts of one length: numbers to the right, and texts if asked."""
+    right = right or not any(isinstance(value, str) for value in values)
+    cells = [title, *map(_cell, values)]
+    length = max(map(len, cells))
+    return [cell.rjust(length) if right else cell.ljust(length) for cell in cells]
+
+
+def _cell(value: Any) -> str:
+    """Return a text as it is, a whole number in full, and another number with four digits.
+
+    >>> [_cell(value) for value in (12345, 12345.6, 0.123456, -0.0, 1.5e-7, 4.1e22, "3 93 %")]
+    ['12,345', '12,346', '0.1235', '0', '1.5e-07', '4.1e+22', '3 93 %']
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value + 0.0:.4g}"
+
+
+def _percent(share: float) -> str:
+    """Return a share as a percentage; a small one is not nothing.
+
+    >>> _percent(0.5), _percent(0.001), _percent(0.0)
+    ('50 %', '<1 %', '0 %')
+    """
+    return "<1 %" if 0.0 < share < 0.005 else f"{100.0 * share:.0f} %"
+
+
+def _times(told: dict[str, Any], clock: str) -> dict[str, list[str]]:
+    """Return when tables were seen as texts: numbers with the digits in which they differ, dates without the rest."""
+    seen = {name: told[name] for name in ("first_seen", "last_seen")}
+    if clock == Clock.DATES:
+        unit = "M8[m]" if np.max(seen["last_seen"]) - np.min(seen["first_seen"]) >= HOUR else "M8[s]"
+        return {name: [str(t).replace("T", " ") for t in times.astype(unit)] for name, times in seen.items()}
+    form = ",.0f" if clock == Clock.INDEX else ".10g"
+    return {name: [format(t, form) for t in times.tolist()] for name, times in seen.items()}
+
+
+def _short(name: str) -> str:
+    """Return the name of a feature on one line, and not too long."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in name)
+    return plain if len(plain) <= LONGEST_NAME else plain[: LONGEST_NAME - 1] + "…"

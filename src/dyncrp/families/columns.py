@@ -1,0 +1,400 @@
+"""Mixed columns: a product of families, each over some of the columns, in which any cell may be missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.checks import BadRow, Seed
+from dyncrp.families.base import SCALES, Family, Float, Shapes, Tables, missing_cell
+
+Column = int | str
+Part = tuple[tuple[Column, ...], Family]
+
+
+class Piece(NamedTuple):
+    """What is present or missing as one: a column, or all columns of a part whose features are not independent.
+
+    family: of these columns alone. at: their positions in a row. stats, squares: where its own lie among those of all.
+    """
+
+    family: Family
+    at: tuple[int, ...]
+    stats: slice
+    squares: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Family):
+    """Each part of a row has a family of its own: p(x | φ) = Π_p p_p(x_p | φ_p), with independent priors.
+
+    So the log densities are sums over the parts, and the statistics are those of the parts side by side. A part whose
+    features are independent is a product over its columns in turn, and every column has a count of its own. A missing
+    cell is NaN. It is integrated out, which for a product leaves out the column: the statistics of a table do not
+    change there, and its log density is 0. T(x) = (1, then for each column, or part that is not a product, the T of its
+    family if it is present and zeros if it is missing). A row with nothing in it is judged by weight alone and moves no
+    centre.
+
+    Parts count as their likelihoods do: one of many columns, or of columns that tell clusters well apart, has more say.
+    ``told`` measures it, and ``dyncrp summary`` prints it, so that no part drowns the others silently.
+
+    Args:
+        parts: families by their columns: a name, a position, or a tuple of these, as in
+            ``{"city": Categorical(), ("height", "weight"): Gaussian()}``. Names are those of the columns of a
+            DataFrame. Every column of the data belongs to one part. A family may have unknown hyperparameters.
+
+    >>> from dyncrp import Bernoulli, Columns, Gaussian
+    >>> family = Columns({(0, 2): Gaussian(1.0, 100.0), 1: Bernoulli(0.5, 0.5)})
+    >>> X = np.array([[5.0, 1.0, -3.0], [5.2, np.nan, -3.0]])
+    >>> stats = family.statistics(X).sum(axis=0, keepdims=True)
+    >>> stats  # rows, then count and sum of column 0, of column 2, and of column 1
+    array([[ 2. ,  2. , 10.2,  2. , -6. ,  1. ,  1. ]])
+    >>> family.centers(stats).round(2)
+    array([[ 5.07,  0.75, -2.99]])
+    >>> family.log_predictive(np.array([[np.nan, 1.0, np.nan]]), stats).round(3)  # log 3/4
+    array([[-0.288]])
+    """
+
+    parts: Any
+
+    pieces: ClassVar[tuple[Piece, ...]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _as_parts(self.parts))
+        columns = [column for part, _ in self.parts for column in part]
+        doubled = next((column for column, n in Counter(columns).items() if n > 1), None)
+        if doubled is not None:
+            raise ValueError(f"column {doubled!r} is in two parts of Columns")
+        object.__setattr__(self, "pieces", ())
+        if self.has_names:
+            return
+        if sorted(columns) != list(range(len(columns))):
+            absent = next(at for at in range(len(columns)) if at not in columns)
+            raise ValueError(
+                f"Columns must have a part for every column from 0 to {max(columns)}, and {absent} has none"
+            )
+        for part, family in self.parts:
+            if family.width not in (None, len(part)):
+                raise ValueError(f"{family!r} has {family.width} features, and its part {len(part)} columns: {part}")
+        if self.known:
+            object.__setattr__(self, "pieces", tuple(self._cut()))
+
+    def _cut(self) -> Iterable[Piece]:
+        stats, squares = 1, 0
+        for part, family in self.parts:
+            each = [((at,), family.feature(i)) for i, at in enumerate(part)] if family.independent else [(part, family)]
+            for at, one in each:
+                row = np.zeros((1, len(at)))
+                S, P = one.empty(len(at)).shape[1], one.squares(row).shape[1]
+                yield Piece(one, at, slice(stats, stats + S), slice(squares, squares + P))
+                stats, squares = stats + S, squares + P
+
+    @classmethod
+    def of(cls, family: Family, n_features: int) -> Columns:
+        """Return a family as the one part of so many columns; then cells may be missing.
+
+        >>> from dyncrp import Bernoulli
+        >>> Columns.of(Bernoulli(1.0, 1.0), 2)
+        Columns({(0, 1): Bernoulli(a=1.0, b=1.0)})
+        """
+        return cls({tuple(range(n_features)): family})
+
+    def split(self, stats: Float, squares: Float) -> dict[str, Float]:
+        """Return stats and squares for tables of the one part, as they were before cells could be missing."""
+        (part, family), *others = self.parts
+        if others or not family.independent:
+            raise ValueError(f"only the stats of one family can be split, got {self!r}")
+        D, n = len(part), stats[:, :1]
+        each = stats[:, 1:].reshape(len(stats), -1, D)
+        found = {"stats": np.hstack([n, *(np.hstack([n, each[:, :, d]]) for d in range(D))])}
+        of_features = family.squares_of_features(stats, squares)
+        return found | ({"squares": np.hstack(of_features)} if of_features else {})
+
+    @property
+    def has_names(self) -> bool:
+        """Whether columns go by name."""
+        return any(isinstance(column, str) for part, _ in self.parts for column in part)
+
+    def at(self, names: Sequence[str] | None) -> Columns:
+        """Return the family with positions for names, given the names of all columns.
+
+        >>> from dyncrp import Bernoulli, Gaussian
+        >>> Columns({"b": Bernoulli(), "a": Gaussian()}).at(["a", "b"])
+        Columns({1: Bernoulli(a=None, b=None), 0: Gaussian()})
+        """
+        if not self.has_names:
+            return self
+        wanted = [column for part, _ in self.parts for column in part]
+        if names is None:
+            raise ValueError(f"Columns names {wanted}, and X has no names: pass a DataFrame, or give positions")
+        places = {name: at for at, name in enumerate(names)}
+        absent = [column for column in wanted if isinstance(column, str) and column not in places]
+        rest = [name for at, name in enumerate(names) if name not in wanted and at not in wanted]
+        if absent or rest:
+            fault = f"X has no columns {absent}" if absent else f"columns {rest} of X have no part"
+            raise ValueError(f"Columns must have a part for every column of X: {fault}")
+        return Columns([([places.get(c, c) for c in part], family) for part, family in self.parts])
+
+    @property
+    def known(self) -> bool:
+        """Whether every part is known."""
+        return all(family.known for _, family in self.parts)
+
+    @property
+    def independent(self) -> bool:
+        """True: cells may be missing, or all of a part where that is not independent; ``check`` sees to it."""
+        return True
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return sum(len(part) for part, _ in self.parts)
+
+    def continuous(self, n_features: int) -> NDArray[np.bool_]:
+        """Return which columns are those of parts with continuous features."""
+        mask = np.zeros(n_features, dtype=bool)
+        for part, family in self.parts:
+            mask[list(part)] = family.continuous(len(part))
+        return mask
+
+    def _with(self, families: Iterable[Family]) -> Columns:
+        """Return other families of the same parts."""
+        return Columns([(part, family) for (part, _), family in zip(self.parts, families, strict=True)])
+
+    def proposals(
+        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
+    ) -> list[Family]:
+        """Return what the unknown parts may be: each part's own proposals, from coarse to fine, the i-th of all as one.
+
+        With labels, parts other than numbers are as the evidence of that clustering has them.
+        """
+        from dyncrp.families.columns_proposals import propose  # it makes Gaussians
+
+        if self.known:
+            return [self]
+        found = [propose(family, X[:, list(part)], labels, scales) for part, family in self.parts]
+        if not all(found):
+            return []
+        most = max(map(len, found))
+        return [self._with([some[i * len(some) // most] for some in found]) for i in range(most)]
+
+    def for_one_cluster(self, found: Family) -> Family:
+        """Return the found family with each part for one cluster."""
+        if not isinstance(found, Columns):
+            return found
+        return self._with(
+            one.for_one_cluster(other) for (_, one), (_, other) in zip(self.parts, found.parts, strict=True)
+        )
+
+    def sharpen(self, resolution: float) -> Columns:
+        """Return the family with those parts sharpened that can be."""
+        self.require_known()
+        can = [type(family).sharpen is not Family.sharpen for _, family in self.parts]
+        if not any(can):
+            raise ValueError("no part of it has a resolution to change")
+        families = (family for _, family in self.parts)
+        return self._with(one.sharpen(resolution) if able else one for one, able in zip(families, can, strict=True))
+
+    def check(self, X: Float) -> Float:
+        """What the parts take, and NaN for a missing cell; a part that is not independent is missing as a whole."""
+        if self.has_names:
+            raise ValueError(f"{self!r} needs the names of the columns: pass a DataFrame")
+        if X.shape[1] != self.width:
+            raise ValueError(f"Columns has parts for {self.width} columns, but X has {X.shape[1]} features")
+        found = X
+        for part, family in self.parts:
+            at = list(part)
+            cells = np.ascontiguousarray(X[:, at])
+            present = np.ones(len(X), dtype=bool)
+            if not family.independent:
+                missing = np.isnan(cells)
+                present = ~np.all(missing, axis=1)
+                if np.any(missing[present]):
+                    row = int(np.flatnonzero(present & np.any(missing, axis=1))[0])
+                    raise missing_cell(family, row, part[int(np.argmax(missing[row]))])
+                cells = cells[present]
+            try:
+                checked = family.check(cells) if len(cells) else cells
+            except BadRow as error:
+                column = None if error.column is None else part[error.column]
+                raise BadRow(error.reason, np.flatnonzero(present)[error.row], column) from None
+            if checked is not cells:
+                found = found.copy() if found is X else found
+                found[np.ix_(present, at)] = checked
+        return found
+
+    def _present(self, X: Float) -> list[tuple[Piece, Float, Float]]:
+        """Return for each piece its columns (n, d), 0 in place of what is missing, and 1 where it is present (n, 1)."""
+        here = ~np.isnan(X)
+        cells = np.where(here, X, 0.0)
+        return [(piece, cells[:, piece.at], here[:, piece.at[:1]].astype(np.float64)) for piece in self.pieces]
+
+    def statistics(self, X: Float) -> Float:
+        """Return (1, T of each piece, zeros if it is missing): (n, D) to (n, S)."""
+        each = [here * piece.family.statistics(cells) for piece, cells, here in self._present(X)]
+        return np.hstack([np.ones((len(X), 1)), *each])
+
+    def observed(self, X: Float) -> tuple[Float, Float]:
+        """Return 1 for the statistics (n, S) and squares (n, P) that a row tells something of, 0 for the others."""
+        here = ~np.isnan(X)
+        of_stats = [np.repeat(here[:, p.at[:1]], p.stats.stop - p.stats.start, axis=1) for p in self.pieces]
+        of_squares = [np.repeat(here[:, p.at[:1]], p.squares.stop - p.squares.start, axis=1) for p in self.pieces]
+        return np.hstack([np.ones((len(X), 1)), *of_stats]), np.hstack(of_squares).astype(np.float64)
+
+    def squares(self, X: Float) -> Float:
+        """Return those of the pieces side by side."""
+        return np.hstack([here * piece.family.squares(cells) for piece, cells, here in self._present(X)])
+
+    def expected_squares(self, stats: Float, n_features: int) -> Float:
+        """Return those of the pieces side by side; 0 for what was always missing."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            each = [piece.family.expected_squares(stats[:, piece.stats], len(piece.at)) for piece in self.pieces]
+        found: Float = np.nan_to_num(np.hstack(each))
+        return found
+
+    def log_base_measure(self, X: Float) -> Float:
+        """Return the sum over what is present."""
+        return np.sum([here[:, 0] * p.family.log_base_measure(cells) for p, cells, here in self._present(X)], axis=0)
+
+    def log_partition(self, stats: Float) -> Float:
+        """Return the sum over the pieces."""
+        return np.sum([piece.family.log_partition(stats[:, piece.stats]) for piece in self.pieces], axis=0)
+
+    def _sum_of_present(self, X: Float, stats: Float, name: str) -> Float:
+        """Return the sum over what is present of this method of the pieces' families: (n, D) and (K, S) to (n, K)."""
+        total = np.zeros((len(X), len(stats)))
+        for piece in self.pieces:
+            here = ~np.isnan(X[:, piece.at[0]])  # the zeros in place of others need not be what a family takes
+            total[here] += getattr(piece.family, name)(X[here][:, piece.at], stats[:, piece.stats])
+        return total
+
+    def log_predictive(self, X: Float, stats: Float) -> Float:
+        """Return the sum over what is present."""
+        return self._sum_of_present(X, stats, "log_predictive")
+
+    def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
+        """Return the sum over what is present."""
+        return self._sum_of_present(X, stats, "expected_log_likelihood")
+
+    def centers(self, stats: Float) -> Float:
+        """Return the centres of the pieces; of a table that has never seen a column, the prior's."""
+        found = np.empty((len(stats), self.width))
+        for piece in self.pieces:
+            found[:, piece.at] = piece.family.centers(stats[:, piece.stats])
+        return found
+
+    def code_probabilities(self, stats: Float, d: int) -> Float | None:
+        """Return those of the family of column d."""
+        piece = next(piece for piece in self.pieces if d in piece.at)
+        return piece.family.code_probabilities(stats[:, piece.stats], piece.at.index(d))
+
+    def counts(self, stats: Float, d: int) -> Float:
+        """Return how many rows of each table had something in column d, (K,)."""
+        return stats[:, next(piece.stats.start for piece in self.pieces if d in piece.at)]
+
+    def told(self, stats: Float) -> Float:
+        """Return how much each column tells of which table a row is at, in nats for each of the rows: (D,).
+
+        It is the log evidence of the column with these tables, less that with one table for all rows, divided by the
+        number of rows. A column that is the same at all tables has a little less than 0. Columns of a part that is not
+        independent share what that tells.
+        """
+        found = np.empty(self.width)
+        whole = np.sum(stats, axis=0, keepdims=True)
+        for piece in self.pieces:
+            parts, one = stats[:, piece.stats], whole[:, piece.stats]
+            gain = np.sum(piece.family.log_partition(parts)) - piece.family.log_partition(one)[0]
+            found[list(piece.at)] = gain / whole[0, 0] / len(piece.at)
+        return found
+
+    def shapes(self, stats: Float, squares: Float) -> Shapes:
+        """Return the coordinates of all pieces side by side, each with a variance of its own, (K, Q)."""
+        centers, spreads, betweens, least = [], [], [], 1.0
+        for piece in self.pieces:
+            count = stats[:, piece.stats.start]
+            seen = count > 0.0
+            some = np.where(seen[:, None], stats[:, piece.stats], piece.family.statistics(np.zeros((1, len(piece.at)))))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                shape = piece.family.shapes(some, squares[:, piece.squares])
+            Q = shape.centers.shape[1]
+            spread = shape.spread
+            if spread.ndim == 3:
+                spread = np.diagonal(spread, axis1=1, axis2=2)
+            spread = np.ones((len(stats), 1)) if spread.size == 0 else spread.reshape(len(stats), -1)
+            usual = np.average(shape.centers[seen], axis=0, weights=count[seen]) if np.any(seen) else np.zeros(Q)
+            centers.append(np.where(seen[:, None], shape.centers, usual))
+            spreads.append(np.where(seen[:, None], np.maximum(spread, shape.least), 1.0) + np.zeros(Q))
+            betweens.append(shape.between + np.zeros(Q))
+            least = min(least, shape.least)
+        return Shapes(stats[:, 0], np.hstack(centers), np.hstack(spreads), least, np.hstack(betweens))
+
+    def add(self, first: Tables, second: Tables) -> dict[str, Float]:
+        """Return the sums of stats and squares; what else an engine keeps follows from these."""
+        return {name: first[name] + second[name] for name in ("stats", "squares") if name in first}
+
+    def log_bayes_factor(self, first: Tables, second: Tables) -> Float:
+        """Return the sum over the pieces that both have seen."""
+        total = np.zeros(max(len(first["stats"]), len(second["stats"])))
+        for piece in self.pieces:
+            one, other = ({"stats": tables["stats"][:, piece.stats]} for tables in (first, second))
+            both = (one["stats"][:, 0] > 0) & (other["stats"][:, 0] > 0)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                total += np.where(both, piece.family.log_bayes_factor(one, other), 0.0)
+        return total
+
+    def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
+        """Draw the parameters of all parts, side by side."""
+        self.require_known()
+        rng = np.random.default_rng(seed)
+        return np.hstack([family.sample_parameters(n_tables, len(part), rng) for part, family in self.parts])
+
+    def sample(self, parameters: Float, seed: Seed = None) -> Float:
+        """Draw a complete row for each row of parameters: (n, P) to (n, D)."""
+        self.require_known()
+        rng = np.random.default_rng(seed)
+        widths = [family.sample_parameters(1, len(part), 0).shape[1] for part, family in self.parts]
+        found = np.empty((len(parameters), self.width))
+        for (part, family), some in zip(
+            self.parts, np.split(np.asarray(parameters), np.cumsum(widths)[:-1], axis=1), strict=True
+        ):
+            found[:, part] = family.sample(some, rng)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Columns) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.parts))
+
+    def __repr__(self) -> str:
+        shown = (f"{part[0] if len(part) == 1 else part!r}: {family!r}" for part, family in self.parts)
+        return f"Columns({{{', '.join(f'{one}' for one in shown)}}})"
+
+
+def _as_parts(given: Any) -> tuple[Part, ...]:
+    """Return the parts as pairs of columns and family."""
+    pairs = given.items() if isinstance(given, Mapping) else given
+    wanted = "a dict of families by their columns, such as {0: Gaussian(), (1, 2): Bernoulli()}"
+    try:
+        found = [((key,) if isinstance(key, (str, int, np.integer)) else tuple(key), family) for key, family in pairs]
+    except (TypeError, ValueError):
+        raise ValueError(f"the parts of Columns must be {wanted}, got {given!r}") from None
+    parts: list[Part] = []
+    for part, family in found:
+        if not isinstance(family, Family) or isinstance(family, Columns):
+            raise ValueError(f"the parts of Columns must be {wanted}, got {family!r} for {part}")
+        if not part or not all(isinstance(column, str) or _is_position(column) for column in part):
+            raise ValueError(f"columns must be names or positions from 0, got {part!r} in Columns")
+        parts.append((tuple(column if isinstance(column, str) else int(column) for column in part), family))
+    if not parts:
+        raise ValueError(f"the parts of Columns must be {wanted}, got none")
+    return tuple(parts)
+
+
+def _is_position(column: object) -> bool:
+    return isinstance(column, (int, np.integer)) and not isinstance(column, (bool, np.bool_)) and bool(column >= 0)

@@ -1,0 +1,114 @@
+"""What the unknown parts of mixed columns may be: proposals for the search by evidence. NaN is a missing cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.families.base import SHARES, SMALLEST_POSITIVE, Family, Float, repeats
+from dyncrp.families.gaussian import LEAST_RATIO, Gaussian
+from dyncrp.families.gaussian_proposals import LONGEST_RANGE, ROUND_ROWS_PER_DIRECTION
+from dyncrp.families.normal_gamma import NormalGamma
+
+Labels = NDArray[np.int64]
+
+
+def propose(family: Family, X: Float, labels: Labels | None, scales: Sequence[float]) -> list[Family]:
+    """Return known families for one part, X (n, d), given perhaps the labels (n,) of a clustering of all columns."""
+    if family.known:
+        return [family]
+    if isinstance(family, (Gaussian, NormalGamma)) and family.variance is None and family.prior_variance is None:
+        return _propose_numbers(family, X, labels, scales)
+    if not family.independent:
+        whole = ~np.any(np.isnan(X), axis=1)
+        return family.proposals(X[whole], None if labels is None else labels[whole], scales)
+    return _propose_by_column(family, X, labels)
+
+
+def _propose_numbers(
+    family: Gaussian | NormalGamma, X: Float, labels: Labels | None, scales: Sequence[float]
+) -> list[Family]:
+    """Return what variances may be, each in the unit of its column: as gaussian_proposals has it for one unit.
+
+    Without labels a share of each column's variance lies within clusters. With labels, what those show, shrunk towards
+    the same share in all columns.
+    """
+    present = ~np.isnan(X)
+    count = np.maximum(np.sum(present, axis=0), 1)
+    cells = np.where(present, X, 0.0)
+    mean = np.sum(cells, axis=0) / count if family.prior_mean is None else np.asarray(family.prior_mean)
+    about = np.where(present, X - mean, 0.0)
+    whole = np.sum(about**2, axis=0) / count
+    whole = np.where(whole > np.maximum(1e-24 * np.sum(cells**2, axis=0) / count, SMALLEST_POSITIVE), whole, 1.0)
+    found = []
+    if labels is None:
+        far = np.zeros(X.shape[1])
+        for d in range(X.shape[1]):
+            column = X[present[:, d], d]
+            if len(column) and not repeats(column[:, None]):
+                far[d] = (np.ptp(column) / LONGEST_RANGE) ** 2
+        for share in SHARES:
+            between = np.where(far > whole, far, (1.0 - share) * whole)
+            found.append(_make(family, share * whole, between, mean))
+        return found
+    if len(np.unique(labels)) >= len(X):
+        return []
+    within, freedom = _within(about, present, labels)
+    D = X.shape[1]
+    ratio = within / whole
+    weight = ROUND_ROWS_PER_DIRECTION * D / (freedom + ROUND_ROWS_PER_DIRECTION * D)
+    ratio = (1.0 - weight) * ratio + weight * max(float(np.mean(ratio)), 1e-6)
+    for scale in scales:
+        variance = np.minimum(scale * ratio, 0.999) * whole
+        found.append(_make(family, variance, np.maximum(whole - variance, LEAST_RATIO * variance), mean))
+    return found
+
+
+def _make(family: Gaussian | NormalGamma, variance: Float, prior: Float, mean: Float) -> Family:
+    variance, prior = np.maximum(variance, SMALLEST_POSITIVE), np.maximum(prior, SMALLEST_POSITIVE)
+    if isinstance(family, NormalGamma):
+        return NormalGamma(variance, prior, family.degrees, mean)
+    return Gaussian(variance, prior, mean)
+
+
+def _within(about: Float, present: NDArray[np.bool_], labels: Labels) -> tuple[Float, float]:
+    """Return the variance within clusters of each column, and the usual degrees of freedom that it has."""
+    _, labels = np.unique(labels, return_inverse=True)
+    K = int(labels.max()) + 1
+    sums, counts = np.zeros((K, about.shape[1])), np.zeros((K, about.shape[1]))
+    np.add.at(sums, labels, about)
+    np.add.at(counts, labels, present.astype(np.float64))
+    gaps = np.where(present, about - (sums / np.maximum(counts, 1.0))[labels], 0.0)
+    freedom = np.maximum(np.sum(present, axis=0) - np.sum(counts > 0, axis=0), 1)
+    return np.sum(gaps**2, axis=0) / freedom, float(np.mean(freedom))
+
+
+def _propose_by_column(family: Family, X: Float, labels: Labels | None) -> list[Family]:
+    """Return what each column by itself may be, the i-th of all as one; with labels, what has most evidence in each."""
+    columns = []
+    for d in range(X.shape[1]):
+        present = ~np.isnan(X[:, d])
+        column = X[present, d : d + 1] if np.any(present) else np.zeros((1, 1))
+        some = family.feature(d).proposals(column)
+        if labels is not None:
+            clusters = labels[present] if np.any(present) else np.zeros(1, dtype=np.int64)
+            some = [max(some, key=lambda one: _log_evidence(one, column, clusters))]
+        columns.append(some)
+    return [_join(each) for each in zip_longest(*columns, fillvalue=columns[0][-1])] if columns else []
+
+
+def _log_evidence(family: Family, column: Float, labels: Labels) -> float:
+    """Return log p(column (n, 1) | its clusters)."""
+    _, labels = np.unique(labels, return_inverse=True)
+    T = family.statistics(column)
+    stats = np.zeros((int(labels.max()) + 1, T.shape[1]))
+    np.add.at(stats, labels, T)
+    return float(np.sum(family.log_partition(stats)) + np.sum(family.log_base_measure(column)))
+
+
+def _join(features: Sequence[Family]) -> Family:
+    """Return one family of all features."""
+    return features[0].join(features[1:])
