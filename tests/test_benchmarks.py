@@ -288,3 +288,63 @@ def test_the_picture_of_moving_clusters(tmp_path, monkeypatch):
     monkeypatch.setattr(moving, "FRAMES", 8)
     moving.draw(tmp_path / "moving.gif", n=400)
     assert (tmp_path / "moving.gif").stat().st_size > 1000
+
+
+def test_draws_of_mixed_columns_are_the_same_rows_in_every_form():
+    from benchmarks import mixed
+
+    draw = mixed.Draw((25.0, 1.0, 0.5), seed=3, n=400, holes=0.3)
+    missing = np.isnan(draw.X)
+    # Binomial(4800, 0.3): a share of 0.3 ± 0.0066; four standard errors.
+    assert missing.mean() == pytest.approx(0.3, abs=0.0265)
+    frame = draw.frame()
+    np.testing.assert_array_equal(frame.isna(), missing)
+    assert frame["category5"].nunique() == len(np.unique(draw.X[~missing[:, 5], 5]))
+    np.testing.assert_array_equal(frame["flag8"].dropna().astype(float), draw.X[~missing[:, 8], 8])
+    filled = draw.imputed()
+    np.testing.assert_array_equal(filled[~missing], draw.X[~missing])
+    assert filled[missing[:, 0], 0] == pytest.approx(draw.X[~missing[:, 0], 0].mean())
+    for at in (*mixed.CATEGORIES, *mixed.YES_NO):
+        often = np.bincount(draw.X[~missing[:, at], at].astype(int)).argmax()
+        assert set(filled[missing[:, at], at]) == {often}
+    assert mixed.Draw((25.0, 1.0, 0.5), seed=3, n=400).frame()["flag8"].dtype == bool
+
+
+@pytest.mark.slow
+def test_mixed_columns_are_measured():
+    from benchmarks import mixed
+
+    names = tuple(mixed.every_system())
+    amis = mixed.compare([mixed.Draw((100.0, 5.0, 1.0), seed=0, n=200, holes=0.1)], names)
+    assert list(amis) == list(names)
+    assert all(0.0 <= ami <= 1.0 for (ami,) in amis.values())
+    for name in ("given the truth", "Gaussian", "DataFrame"):
+        assert amis[name][0] > 0.9, name
+
+
+def test_the_speed_of_mixed_columns_is_measured(monkeypatch):
+    from benchmarks import mixed
+
+    monkeypatch.setattr(mixed, "SPEED_TABLES", 5)
+    rows = mixed.compare_rates(TOY)
+    assert [row["system"] for row in rows] == ["Gaussian", "mixed", "mixed, 30 % missing"]
+    assert [row["clusters"] for row in rows[:2]] == [5, 5]
+
+
+@pytest.mark.slow
+def test_a_file_of_mixed_columns_is_clustered_by_the_command_line(tmp_path, monkeypatch, capsys):
+    from types import SimpleNamespace
+
+    from benchmarks import mixed
+
+    assert not list(mixed.connections(SimpleNamespace(data=tmp_path, quick=True)))
+    assert "no folder with connections.csv.gz" in capsys.readouterr().out
+    rng = np.random.default_rng(0)
+    classes = rng.integers(3, size=300)
+    lines = [f"{9.0 * k + rng.normal():.3f},{'abc'[k]},kind{k}" for k in classes]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["bytes,flag,class", *lines]) + "\n")
+    monkeypatch.setattr(mixed, "CLASSES", 3)
+    row = mixed.run_file(path, rounds=1, first=100)
+    assert row["ami"] > 0.95
+    assert row["rate"] > 0
