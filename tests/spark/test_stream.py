@@ -125,7 +125,7 @@ def test_late_rows_are_marked(spark, readings, tmp_path):
 
 def test_a_bad_row_stops_the_query_and_is_named(spark, readings, tmp_path):
     rows = stream(spark, readings).withColumn(
-        "humidity", F.when(F.col("row") == 77, float("nan")).otherwise(F.col("humidity"))
+        "humidity", F.when(F.col("row") == 77, float("inf")).otherwise(F.col("humidity"))
     )
     labels = cluster(rows, MODEL, key="sensor", features=FEATURES, time="time", row="row")
     with pytest.raises(Exception, match=r"row 77, .* cannot be learnt: .*filter such rows out before"):
