@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,15 +63,12 @@ class Columns(Family):
 
     parts: Any
 
-    pieces: ClassVar[tuple[Piece, ...]]
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", _as_parts(self.parts))
         columns = [column for part, _ in self.parts for column in part]
         doubled = next((column for column, n in Counter(columns).items() if n > 1), None)
         if doubled is not None:
             raise ValueError(f"column {doubled!r} is in two parts of Columns")
-        object.__setattr__(self, "pieces", ())
         if self.has_names:
             return
         if sorted(columns) != list(range(len(columns))):
@@ -81,8 +79,11 @@ class Columns(Family):
         for part, family in self.parts:
             if family.width not in (None, len(part)):
                 raise ValueError(f"{family!r} has {family.width} features, and its part {len(part)} columns: {part}")
-        if self.known:
-            object.__setattr__(self, "pieces", tuple(self._cut()))
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The pieces, in the order of the statistics; a search makes many families that never need them."""
+        return tuple(self._cut())
 
     def _cut(self) -> Iterable[Piece]:
         stats, squares = 1, 0

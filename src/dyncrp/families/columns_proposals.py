@@ -77,10 +77,7 @@ def _make(family: Gaussian | NormalGamma, variance: Float, prior: Float, mean: F
 def _within(about: Float, present: NDArray[np.bool_], labels: Labels) -> tuple[Float, float]:
     """Return the variance within clusters of each column, and the usual degrees of freedom that it has."""
     _, labels = np.unique(labels, return_inverse=True)
-    K = int(labels.max()) + 1
-    sums, counts = np.zeros((K, about.shape[1])), np.zeros((K, about.shape[1]))
-    np.add.at(sums, labels, about)
-    np.add.at(counts, labels, present.astype(np.float64))
+    sums, counts = _sum_by_label(labels, about), _sum_by_label(labels, present.astype(np.float64))
     gaps = np.where(present, about - (sums / np.maximum(counts, 1.0))[labels], 0.0)
     freedom = np.maximum(np.sum(present, axis=0) - np.sum(counts > 0, axis=0), 1)
     return np.sum(gaps**2, axis=0) / freedom, float(np.mean(freedom))
@@ -103,12 +100,17 @@ def _propose_by_column(family: Family, X: Float, labels: Labels | None) -> list[
 def _log_evidence(family: Family, column: Float, labels: Labels) -> float:
     """Return log p(column (n, 1) | its clusters)."""
     _, labels = np.unique(labels, return_inverse=True)
-    T = family.statistics(column)
-    stats = np.zeros((int(labels.max()) + 1, T.shape[1]))
-    np.add.at(stats, labels, T)
+    stats = _sum_by_label(labels, family.statistics(column))
     return float(np.sum(family.log_partition(stats)) + np.sum(family.log_base_measure(column)))
 
 
 def _join(features: Sequence[Family]) -> Family:
     """Return one family of all features."""
     return features[0].join(features[1:])
+
+
+def _sum_by_label(labels: Labels, values: Float) -> Float:
+    """Return the sums of the rows (n, m) of each label 0, 1, …, K − 1: (K, m)."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 1))
+    return np.add.reduceat(values[order], starts, axis=0)
