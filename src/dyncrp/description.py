@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dyncrp.checks import Clock
 from dyncrp.encoding import Encoding
 from dyncrp.engine.types import Engine, Float
-from dyncrp.families import Family
+from dyncrp.families import Columns, Family
 from dyncrp.groups import Groups
 
 if TYPE_CHECKING:
@@ -89,6 +89,26 @@ def describe_features(
         texts = _list_codes(probabilities, counts / max(float(np.sum(counts)), 1e-300), words)
         cells[name] = [text if n > 0.0 else "" for text, n in zip(texts, counts.tolist(), strict=True)]
     return cells
+
+
+def what_tells_apart(engine: Engine, names: Sequence[str]) -> dict[str, float]:
+    """Return the features in order of how much they tell tables apart, and the part of each in that.
+
+    It is known of independent features, see ``Columns.told``; nothing for others.
+
+    >>> from dyncrp import DynamicalMixture, Gaussian
+    >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.0], [0.0, 30.0]])
+    >>> what_tells_apart(model.engine_, ["a", "b"])
+    {'b': 1.0, 'a': 0.0}
+    """
+    family, state = engine.model.family, engine.state
+    if not family.independent:
+        return {}
+    columns = family if isinstance(family, Columns) else Columns.of(family, engine.n_features)
+    stats = state.stats if columns is family else columns.split(state.stats, state.squares)["stats"]
+    nats = np.maximum(columns.told(stats), 0.0)
+    parts = nats / max(float(np.sum(nats)), 1e-300)
+    return dict(sorted(zip(names, parts.tolist(), strict=True), key=lambda item: -item[1]))
 
 
 def as_frame(columns: dict[str, Any], ids: NDArray[np.int64]) -> pd.DataFrame:

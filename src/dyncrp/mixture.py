@@ -578,7 +578,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         encoding = None if self.__sklearn_is_fitted__() else self.__dict__.get("encoding_")
         frames: tuple[Any, ...] = ()
         if encoding is None and is_frame(X):
-            encoding, frames = _infer(X, params), (X,)
+            encoding = _infer(X, params)
+            frames = () if encoding is None else (X,)
         rows, encoding = self._encode(X, encoding)
         spec = _resolve(params, encoding, getattr(X, "columns", None))
         spec.check_clock(clock)
@@ -593,7 +594,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = rows.shape[1]
             self._check_names(X, reset=True)
         else:
-            self.feature_names_in_ = np.array([entry.name for entry in encoding.entries], dtype=object)
+            self.feature_names_in_ = np.array(encoding.names, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
         return trace
 

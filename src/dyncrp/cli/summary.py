@@ -12,8 +12,7 @@ import numpy as np
 from dyncrp.checks import Clock
 from dyncrp.cli.errors import count, print_result, report_errors
 from dyncrp.cli.info import read_model
-from dyncrp.description import COLUMNS, describe_tables
-from dyncrp.families import Columns
+from dyncrp.description import COLUMNS, describe_tables, what_tells_apart
 from dyncrp.groups import Groups
 from dyncrp.io.files import FileError
 from dyncrp.jobs.run import JOIN
@@ -48,12 +47,13 @@ def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None,
         head += f"; the {len(order):,} largest" if len(order) > 1 else "; the largest"
 
     told |= {"share": [_percent(share) for share in told["share"].tolist()], **_times(told, model.clock_)}
-    own, parts = [name for name in told if name in COLUMNS], _what_tells_apart(told, model)
-    cells = {name: _column_of(name, [_clear(values)[i] for i in order], model.clock_) for name, values in told.items()}
+    own, features = ([name for name in told if (name in COLUMNS) == wanted] for wanted in (True, False))
+    parts = what_tells_apart(model.engine_, features)
+    clear = {name: _clear(values) for name, values in told.items()}
+    cells = {name: _column_of(name, [values[i] for i in order], model.clock_) for name, values in clear.items()}
     columns = [_column("table", model.table_ids_[order].tolist()), *cells.values()]
     if _total_width(columns) > width:  # then those that tell most
-        features = parts or [name for name in told if name not in own]
-        columns = [columns[0], *(cells[name] for name in (*own, *features))]
+        columns = [columns[0], *(cells[name] for name in (*own, *(parts or features)))]
     n_shown = len(columns)
     while n_shown > 1 + len(own) and _total_width(columns[:n_shown]) > width:
         n_shown -= 1
@@ -67,22 +67,6 @@ def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None,
         listed = ", ".join(f"{_short(name)} {_percent(part)}" for name, part in list(parts.items())[:MOST_NAMED])
         lines.append(f"what tells tables apart: {listed}" + ", …" * (len(parts) > MOST_NAMED))
     return lines
-
-
-def _what_tells_apart(told: dict[str, Any], model: DynamicalMixture) -> dict[str, float]:
-    """Return the features in order of how much they tell tables apart, and the part of each in that.
-
-    It is known of independent features, see ``Columns.told``; nothing for others.
-    """
-    family, state = model.engine_.model.family, model.engine_.state
-    if not family.independent:
-        return {}
-    columns = family if isinstance(family, Columns) else Columns.of(family, model.engine_.n_features)
-    stats = state.stats if columns is family else columns.split(state.stats, state.squares)["stats"]
-    nats = np.maximum(columns.told(stats), 0.0)
-    parts = nats / max(float(np.sum(nats)), 1e-300)
-    found = zip(list(told)[-columns.width :], parts.tolist(), strict=True)
-    return dict(sorted(found, key=lambda item: -item[1]))
 
 
 def _column_of(name: str, values: Sequence[Any], clock: str) -> list[str]:

@@ -180,7 +180,7 @@ class Family(ABC):
     @property
     def can_widen(self) -> bool:
         """Whether the family fits any number of features, so that one may be added to a stream; see ``widen``."""
-        return False
+        return self.independent and self.known and self.width is None
 
     def widen(self, stats: Float, n_features: int) -> Float:
         """Return stats (K, S) of tables as if all their observations had had 0 in features added at the end.

@@ -73,11 +73,6 @@ class Bernoulli(Family):
         return found
 
     @property
-    def can_widen(self) -> bool:
-        """True if a and b are plain numbers."""
-        return self.known and self.width is None
-
-    @property
     def independent(self) -> bool:
         """True."""
         return True

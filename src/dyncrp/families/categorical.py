@@ -73,11 +73,6 @@ class Categorical(Family):
         return [] if labels is not None else [Categorical(strength, self.n_codes) for strength in STRENGTHS]
 
     @property
-    def can_widen(self) -> bool:
-        """True if the concentration is a plain number."""
-        return self.known and self.width is None
-
-    @property
     def independent(self) -> bool:
         """True."""
         return True

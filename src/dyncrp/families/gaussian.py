@@ -222,11 +222,6 @@ class Gaussian(Family):
         return (self.inverse.T * variance) @ self.inverse
 
     @property
-    def can_widen(self) -> bool:
-        """True if all hyperparameters are plain numbers."""
-        return self.known and self.width is None
-
-    @property
     def safe_norm(self) -> float:
         """Well within every feature's bound; −1 for a subclass that checks in its own way."""
         return 0.5 * self._safe if self._safe > 0 and type(self).check is Gaussian.check else -1.0

@@ -96,11 +96,6 @@ class NormalGamma(Family):
         return self._guess(self._limit.sharpen(resolution))
 
     @property
-    def can_widen(self) -> bool:
-        """True if all hyperparameters are plain numbers."""
-        return self._limit.can_widen
-
-    @property
     def safe_norm(self) -> float:
         """That of the limit."""
         return self._limit.safe_norm

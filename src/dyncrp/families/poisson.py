@@ -86,11 +86,6 @@ class Poisson(Family):
         return sorted(found, key=lambda family: -_reason_to_share(family, X))
 
     @property
-    def can_widen(self) -> bool:
-        """True if shape and rate are plain numbers."""
-        return self.known and self.width is None
-
-    @property
     def independent(self) -> bool:
         """True."""
         return True
