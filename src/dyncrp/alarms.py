@@ -1,0 +1,286 @@
+"""How often a row of the stream so far was as unexpected: a bounded, forgetting sketch of past novelty scores.
+
+A score is −log p(x_n | x_<n), any real number; only the order of scores matters. Of the scores s_i of earlier rows,
+with weights w_i that fall with age, the p-value of a score s counts the share that is as high:
+
+    p = Σ_i w_i [s_i ≥ s] / (1 + Σ_i w_i).
+
+If scores come in random order, P(p ≤ a) = a whatever their distribution: the next score is equally likely to lie in
+each of the gaps between earlier ones. In a gap, log p is linear. Above the score u that one row reaches, a generalised
+Pareto tail goes on,
+
+    p = (1 + ξ (s − u)/σ)^(−1/ξ) / (1 + Σ_i w_i),
+
+with ξ and σ fitted to the highest scores by probability-weighted moments (Hosking and Wallis 1987).
+
+**Memory.** The first rows of a stream are odd, since most tables open among them. So the memory grows with the stream:
+the score of row i has weight (i/n)² at row n, and some 0.4 n rows count. From row 131,072 on, weights fall by the
+factor e in 65,536 rows.
+
+**Blocks.** Scores are taken in by blocks of a quarter of the rows before, from 32 to 16,384. High scores count for
+those after them at once; others wait until the block is full, and of many only some are kept. Where a block ends
+depends on the scores alone, not on calls.
+
+**Cells.** What was taken in is kept as cells: a score, and the weight of those about it. The highest 50 rows have
+cells of their own; further down, a cell has a fiftieth of the weight above it. Some 420 cells are enough, however long
+the stream is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from math import exp, inf, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+LEAST_BLOCK, MOST_BLOCK = 32, 16_384  # rows
+BLOCK_SHARE = 4  # in between, a block has this part of the rows before it
+POWER = 2.0  # with which weights fall while the memory grows
+MEMORY = 65_536  # rows in which weights fall by e in the long run
+EXACT = 50.0  # rows at the top with cells of their own; below, the weight above a cell over its own
+HIGH_SHARE, LEAST_HIGH = 64.0, 24.0  # the highest 64th of the memory is high, and at least 24 rows of it
+MOST_HIGH = 512  # high scores that wait: after so many a block ends early
+MOST_LOW = 512  # others that are kept of a block
+TAIL_SHARE, LEAST_TAIL = 1000.0, 48.0  # the tail is fitted to the highest thousandth, and at least 48 rows
+MOST_SHAPE = 0.9  # ξ; the moments exist below 1
+LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
+SMALLEST_P = 1e-300
+OF_A_FILE = {"counts": np.int64, "values": np.float64, "weights": np.float64, "high": np.float64, "low": np.float64}
+
+
+class NoveltySketch:
+    """The scores of a stream so far, in bounded memory; see the module for the law.
+
+    The results do not depend on how the scores are divided into calls. The first 32 have p = 1.
+
+    Attributes:
+        n: scores taken in.
+
+    >>> import numpy as np
+    >>> scores = np.random.default_rng(0).exponential(size=100_000)
+    >>> sketch = NoveltySketch()
+    >>> sketch.add(scores)
+    >>> sketch.p_values(np.array([0.0, 1.0, 4.0])).round(3)  # in truth exp(−s): 1, 0.368, 0.018
+    array([1.   , 0.361, 0.018])
+    >>> int(np.sum(NoveltySketch().p_values(scores)[2000:] <= 0.001))  # 98 are expected
+    98
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._start = 0  # rows before this block
+        self._values: Float = np.empty(0)  # of the cells, increasing
+        self._weights: Float = np.empty(0)
+        self._high: list[float] = []  # of this block, in order of arrival
+        self._low: list[float] = []
+        self._look()
+
+    def _look(self) -> None:
+        """Work out what the rows of a block need from the cells."""
+        size = min(max(self._start // BLOCK_SHARE, LEAST_BLOCK), MOST_BLOCK)
+        self._end, self._stride = self._start + size, max(size // MOST_LOW, 1)
+        self._border, self._total = -inf, 1.0
+        values, weights = self._values, self._weights
+        if not len(values):
+            return
+        above = np.cumsum(weights[::-1])[::-1]
+        W = float(above[0])
+        self._total = 1.0 + W
+        self._log_above = np.log(above)
+        high = max(W / HIGH_SHARE, LEAST_HIGH)
+        if high < W:
+            self._border = float(values[np.count_nonzero(above >= high) - 1])
+        self._tail = _Tail(values, weights, above, max(W / TAIL_SHARE, LEAST_TAIL))
+
+    def add(self, scores: Float) -> None:
+        """Take in the next scores, (n,)."""
+        self._take(_checked(scores), None)
+
+    def add_one(self, score: float) -> None:
+        """Take in the next score: the same as ``add`` of one, and faster."""
+        if not -LARGEST <= score <= LARGEST:
+            return self.add(np.array([score]))
+        if score >= self._border:
+            self._high.append(score)
+        elif (self.n - self._start) % self._stride == 0:
+            self._low.append(score)
+        self.n += 1
+        if self.n == self._end or len(self._high) == MOST_HIGH:
+            self._end_block()
+        return None
+
+    def p_values(self, scores: Float) -> Float:
+        """Return p, (n,), of these scores if they come next, one after the other; the sketch does not change."""
+        scores = _checked(scores)
+        p = np.empty(len(scores))
+        self.copy()._take(scores, p)
+        return p
+
+    def _take(self, scores: Float, p: Float | None) -> None:
+        """Take in scores, and write p of each if it is asked for."""
+        begin = 0
+        while begin < len(scores):
+            done = self.n - self._start
+            part = scores[begin : begin + self._end - self.n]
+            at = np.flatnonzero(part >= self._border)
+            room = MOST_HIGH - len(self._high)
+            if len(at) >= room:
+                at = at[:room]
+                part = part[: at[-1] + 1]
+            high = part[at].tolist()
+            if p is not None:
+                p[begin : begin + len(part)] = self._p(part, at, high)
+            self._high += high
+            low = part[-done % self._stride :: self._stride]
+            self._low += low[low < self._border].tolist()
+            self.n += len(part)
+            begin += len(part)
+            if self.n == self._end or len(self._high) == MOST_HIGH:
+                self._end_block()
+
+    def _p(self, scores: Float, at: NDArray[np.intp], high: list[float]) -> Float:
+        """Return p of scores of one block; those at ``at`` are high."""
+        if not len(self._values):
+            return np.ones(len(scores))
+        p = np.exp(np.interp(scores, self._values, self._log_above))
+        beyond = np.flatnonzero(scores > self._tail.start)
+        if len(beyond):
+            p[beyond] = self._tail.above(scores[beyond])
+        p /= self._total
+        # High scores of this block count at once: a flood of them ends by itself.
+        waiting, done = sorted(self._high), self.n - self._start
+        rows = self._total + done
+        for i, score in zip(at.tolist(), high, strict=True):
+            place = bisect_left(waiting, score)
+            p[i] = (p[i] * self._total + len(waiting) - place) / (rows + i)
+            waiting.insert(place, score)
+        return np.maximum(p, SMALLEST_P, out=p)
+
+    def _end_block(self) -> None:
+        """Let the cells take in the scores that wait."""
+        rows, n_high = self.n - self._start, len(self._high)
+        growing = self.n <= 2 * MEMORY
+        kept = (self._start / self.n) ** POWER if growing else exp(-rows / MEMORY)
+        waiting = np.array(self._high + self._low)
+        weights = np.ones(len(waiting))
+        if self._low:
+            weights[n_high:] = (rows - n_high) / len(self._low)
+        values = np.concatenate([self._values, waiting])
+        self._values, self._weights = _cells(values, np.concatenate([kept * self._weights, weights]))
+        self._start, self._high, self._low = self.n, [], []
+        self._look()
+
+    def copy(self) -> NoveltySketch:
+        """Return a sketch that goes on from here on its own."""
+        other = object.__new__(NoveltySketch)
+        other.__dict__.update(self.__dict__)  # arrays are replaced, never changed
+        other._high, other._low = self._high.copy(), self._low.copy()
+        return other
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next score needs, to the bit."""
+        return {
+            "counts": np.array([self.n, self._start]),
+            "values": self._values,
+            "weights": self._weights,
+            "high": np.array(self._high),
+            "low": np.array(self._low),
+        }
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> NoveltySketch:
+        """Go on from what ``arrays`` returned; anything else is a ``ValueError``."""
+        if arrays.keys() != OF_A_FILE.keys():
+            raise ValueError(f"its novelty sketch has arrays {sorted(arrays)}, and needs {sorted(OF_A_FILE)}")
+        for name, kind in OF_A_FILE.items():
+            array = arrays[name]
+            if array.dtype != kind or array.ndim != 1 or not np.all(np.abs(array) <= LARGEST):
+                raise ValueError(f"its {name} of past novelty must be one row of finite {np.dtype(kind).name}s")
+        counts, values, weights = arrays["counts"], arrays["values"], arrays["weights"]
+        if len(counts) != 2 or not 0 <= counts[1] <= counts[0]:
+            raise ValueError(f"its counts of past novelty are {counts.tolist()}")
+        if len(values) != len(weights) or np.any(np.diff(values) <= 0.0) or not np.all(weights > 0.0):
+            raise ValueError("its cells of past novelty are not increasing values with positive weights")
+        sketch = cls()
+        sketch.n, sketch._start = counts.tolist()
+        if (sketch._start > 0) != (len(values) > 0):
+            raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} cells")
+        sketch._values, sketch._weights = values.copy(), weights.copy()
+        sketch._look()
+        sketch._high, sketch._low = arrays["high"].tolist(), arrays["low"].tolist()
+        n_high, n_low, rows = len(sketch._high), len(sketch._low), sketch.n - sketch._start
+        fits = (
+            n_high < MOST_HIGH
+            and n_high + n_low <= rows < sketch._end - sketch._start
+            and n_low * sketch._stride < rows + sketch._stride
+        )
+        if not (
+            fits and all(s >= sketch._border for s in sketch._high) and all(s < sketch._border for s in sketch._low)
+        ):
+            raise ValueError("its scores of past novelty that wait are not those of one block")
+        return sketch
+
+
+class _Tail:
+    """How many rows are as high as a score s: c (1 + ξ (s − u)/σ)^(−1/ξ), above the score u that c rows reach."""
+
+    def __init__(self, values: Float, weights: Float, above: Float, rows: float) -> None:
+        """Fit to the highest of these cells, which so many rows reach."""
+        self.rows = min(1.0, float(above[0]))
+        self.start = float(np.interp(log(self.rows), np.log(above[::-1]), values[::-1]))
+        self.shape = self.scale = 0.0
+        first = max(int(np.count_nonzero(above > rows)), 1)
+        excess, weights, above = values[first:] - values[first - 1], weights[first:], above[first:]
+        if len(excess) < 2:
+            return
+        # E[Y] and E[Y (1 − F(Y))]: the weight above a score over that of all others is an unbiased 1 − F.
+        mean = float(weights @ excess) / above[0]
+        weighted = float(weights @ (excess / mean * ((above - weights) / (above[0] - weights)))) / above[0]
+        self.shape = min(max(2.0 - 1.0 / max(1.0 - 2.0 * weighted, 0.5), 0.0), MOST_SHAPE)
+        self.scale = mean * (1.0 - self.shape) + self.shape * max(self.start - float(values[first - 1]), 0.0)
+
+    def above(self, scores: Float) -> Float:
+        """Return how many rows are as high as each of these scores, which lie above the start."""
+        if self.scale == 0.0:  # nothing is known about how fast it falls
+            return np.full(len(scores), self.rows)
+        with np.errstate(over="ignore", under="ignore"):
+            z = (scores - self.start) / self.scale
+            return self.rows * np.exp(-z if self.shape < 1e-6 else -np.log1p(self.shape * z) / self.shape)
+
+
+def _checked(scores: Float) -> Float:
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 1:
+        raise ValueError(f"scores must be one number for each row, got shape {scores.shape}")
+    if not np.all(np.isfinite(scores)):
+        raise ValueError(f"scores must be finite, got {scores[~np.isfinite(scores)][0]}")
+    return scores
+
+
+def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
+    """Return cells for weighted scores in any order: increasing values and their weights.
+
+    A score with weight c above it has the number c up to 50, and 50 (1 + log(c/50)) further down. Those with the same
+    whole number share a cell, whose value is their median: a score that was, so ties stay ties.
+    """
+    order = np.argsort(-values, kind="stable")
+    values, weights = values[order], weights[order]
+    at = _changes(values)
+    values, weights = values[at], np.add.reduceat(weights, at)
+    above = np.cumsum(weights)
+    middle = above - 0.5 * weights
+    number = np.minimum(middle, EXACT) + EXACT * np.log(np.maximum(middle, EXACT) / EXACT)
+    at = _changes(np.floor(number))
+    weights = np.add.reduceat(weights, at)
+    median = np.searchsorted(above, np.append(0.0, above[at[1:] - 1]) + 0.5 * weights)
+    return values[median][::-1].copy(), weights[::-1].copy()
+
+
+def _changes(values: Float) -> NDArray[np.intp]:
+    """Return where values (n,) differ from the ones before, and 0."""
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1]))
