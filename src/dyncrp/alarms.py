@@ -66,7 +66,7 @@ class NoveltySketch:
     >>> sketch = NoveltySketch()
     >>> sketch.add(scores)
     >>> sketch.p_values(np.array([0.0, 1.0, 4.0])).round(3)  # in truth exp(−s): 1, 0.368, 0.018
-    array([1.   , 0.361, 0.018])
+    array([1.   , 0.36 , 0.018])
     >>> int(np.sum(NoveltySketch().p_values(scores)[2000:] <= 0.001))  # 98 are expected
     98
     """
