@@ -623,6 +623,7 @@ def test_get_params_gives_back_what_was_given():
         "new_table_threshold": 0.25,
         "max_tables": 9,
         "prune_below": 0.5,
+        "alarm_rate": 0.001,
     }
     assert DynamicalMixture(**params).get_params(deep=False) == params
 

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 from dyncrp.checks import Clock, as_observations, as_times
-from dyncrp.engine.types import Arrays, Float, Trace
+from dyncrp.engine.types import UNKNOWN, Arrays, Float
+from dyncrp.events import Batch
 from dyncrp.families.base import check_rows, first_missing
+from dyncrp.feedback import Feedback, check_name
 from dyncrp.learner import Learner
 from dyncrp.learning import Candidate, Found, Search, learn
 from dyncrp.spec import Hyperparameters, ModelSpec
 
 OF_WARMUP = "warmup_"  # how the names of its arrays begin in a file
-ARRAY_TYPES = {"rows": np.float64, "times": np.float64, "learnt_from": np.int64}  # and how they go on
+ARRAY_TYPES = {"rows": np.float64, "times": np.float64, "learnt_from": np.int64}  # and how they go on,
+TOLD = ("tables", "marks")  # with what is known of the rows, if anything is
 # A piece of a search is as many runs of candidates as take this many rows, and at least one. What a run takes beside
 # its rows is as much as so many rows take.
 ROWS_PER_PIECE, ROWS_PER_RUN = 3000, 150
@@ -31,7 +34,8 @@ class Beginning:
 
     learner: the rows so far, seated by the present hyperparameters; from the first row on. n_learnt_from: how many rows
     those were learnt from. candidates: what was tried then, None if that is not known. over: whether nothing is
-    provisional any more; then no row is kept. trace: what the last batch did, None if there was none. piecewise:
+    provisional any more; then no row is kept. batch: what the last batch did, None if there was none. history: what
+    all rows so far did, as they are seated now; since it was read from a file, if it was. piecewise:
     whether a call of ``learn`` carries a search on by one piece only, so that the hyperparameters change some calls
     later; ``finish`` does the rest. missing: whether cells may be missing in rows to come.
     """
@@ -43,9 +47,10 @@ class Beginning:
         self.n_learnt_from = 0
         self.candidates: list[Candidate] | None = None
         self.over = spec.given is not None
-        self.trace: Trace | None = None
+        self.batch: Batch | None = None
+        self.history: list[Batch] = []
         self._batch = (0, 0)  # which rows that is of
-        self._kept: list[tuple[Float, Float]] = []  # rows and times, as they came
+        self._kept: list[tuple[Float, Float, Feedback]] = []  # rows, times, and what is known of them, as they came
         self._search: Search | None = None
         self._goal = 0  # how many rows that is on
 
@@ -57,35 +62,45 @@ class Beginning:
     @property
     def times(self) -> Float:
         """The times of the rows so far, (n,); none once it is over."""
-        return np.concatenate([np.zeros(0), *(times for _, times in self._kept)])
+        return np.concatenate([np.zeros(0), *(times for _, times, _ in self._kept)])
 
-    def learn(self, X: Float, times: Float, *, whole: bool = False, batch: bool = True) -> Trace:
+    @property
+    def feedback(self) -> Feedback:
+        """What is known of the rows so far; nothing of none once it is over."""
+        return Feedback.join([Feedback.nothing(0), *(known for _, _, known in self._kept)])
+
+    def learn(
+        self, X: Float, times: Float, feedback: Feedback | None = None, *, whole: bool = False, batch: bool = True
+    ) -> Batch:
         """Learn from the next rows (n, D), which the family has checked, and return what they did.
 
-        whole: whether these are all rows for now, so that what is unknown is learnt from them all, up to ``warmup``.
+        feedback: what is known of them, by names, as ids are provisional. whole: whether these are all rows for now, so
+        that what is unknown is learnt from them all, up to ``warmup``.
         batch: whether they are the last batch from now on. If a call is interrupted, the rows that it came to are
         learnt, or none.
         """
         begin, end = self.n_rows, self.n_rows + len(X)
+        known = Feedback.nothing(len(X)) if feedback is None else feedback
         goal = min(end, self.spec.warmup) if whole else self._due(end)
         at_once = begin == 0 or (goal > self.n_learnt_from and not self.piecewise)
         if not at_once and not self.over and first_missing(X) < len(X) and not self.learner.family.independent:
             goal, at_once, self._search = self.n_learnt_from, True, None
         if at_once:
-            rows, t = self._rows(X, times)
+            rows, t, known = self._rows((X, times, known))
             whole = whole or self.over
             found = learn(self.spec, rows, t, missing=self.missing) if whole else self._find(goal, rows, t)
-            return self._seat(goal, *found, rows, t, (begin, end) if batch else self._batch)
+            return self._seat(goal, *found, rows, t, known, (begin, end) if batch else self._batch)
         try:
-            trace = self.learner.run(X, times)
+            done = self.learner.run(X, times, known)
         finally:
             n = self.n_rows - begin
-            self._kept.append((X[:n].copy(), times[:n].copy()))
+            self._kept.append((X[:n].copy(), times[:n].copy(), known.part(slice(0, n))))
+        self.history.append(done)
         if batch:
-            self.trace, self._batch = trace, (begin, end)
+            self.batch, self._batch = done, (begin, end)
         if self.piecewise:
             self._carry_on(max(1, ROWS_PER_PIECE // (goal + ROWS_PER_RUN)))
-        return trace
+        return done
 
     def check(self, X: Float) -> Float:
         """Return rows as the family wants them, the one that was asked for and the one that was found."""
@@ -103,8 +118,9 @@ class Beginning:
         if self.n_rows >= self.spec.warmup:
             self.finish()
         elif not self.over and self.n_learnt_from < max(2, self.n_rows):
-            rows, times = self._rows()
-            self._seat(len(rows), *learn(self.spec, rows, times, missing=self.missing), rows, times, self._batch)
+            rows, times, known = self._rows()
+            found = learn(self.spec, rows, times, missing=self.missing)
+            self._seat(len(rows), *found, rows, times, known, self._batch)
         self.over, self._kept, self._search = True, [], None
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
@@ -113,21 +129,28 @@ class Beginning:
             self.finish()
             self.learner.widen(n_features, absent)
             return
-        rows, times = self._rows()
+        rows, times, known = self._rows()
         rows = check_rows(
             self.spec.family, np.pad(rows, ((0, 0), (0, n_features - rows.shape[1])), constant_values=absent)
         )
         goal = 1 if self.piecewise else self.n_learnt_from  # from 1 row at once, and then again from more in pieces
         self._search = None
-        self._seat(goal, *self._find(goal, rows, times), rows, times, self._batch)
+        self._seat(goal, *self._find(goal, rows, times), rows, times, known, self._batch)
 
     def arrays(self) -> Arrays:
         """Return what is needed to go on beside the learner; nothing, if it is over."""
         if self.over:
             return {}
-        rows, times = self._rows()
+        rows, times, known = self._rows()
         kept = {"rows": rows, "times": times, "learnt_from": np.array(self.n_learnt_from)}
+        if not known.empty:
+            kept |= dict(zip(TOLD, known[:2], strict=True))
         return {OF_WARMUP + name: array for name, array in kept.items()}
+
+    def config(self) -> dict[str, Any]:
+        """Return what a file must say beside ``arrays`` and what the learner says: the names that rows were told."""
+        names = self.feedback.names
+        return {"told_names": list(names)} if names else {}
 
     @classmethod
     def restore(cls, spec: ModelSpec, config: Mapping[str, Any], arrays: Arrays) -> Beginning:
@@ -135,13 +158,24 @@ class Beginning:
 
         Without arrays of its own it is over, as it was when the file was written, or had nothing unknown.
         """
-        own = {OF_WARMUP + name for name in ARRAY_TYPES}
+        own = {OF_WARMUP + name for name in (*ARRAY_TYPES, *TOLD)}
         learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - own})
         beginning = cls(spec, learner.clock)
         beginning.learner, beginning.over = learner, own.isdisjoint(arrays)
         if not beginning.over:
             beginning._restore({name: arrays[OF_WARMUP + name] for name in ARRAY_TYPES})
+            if OF_WARMUP + TOLD[0] in arrays:
+                tables, marks = (arrays[OF_WARMUP + name] for name in TOLD)
+                beginning._restore_told(tables, marks, config.get("told_names", []))
         return beginning
+
+    def _restore_told(self, tables: Any, marks: Any, names: Any) -> None:
+        (rows, times, _), n = self._kept[0], self.n_rows
+        if any(array.shape != (n,) or array.dtype != np.int64 for array in (tables, marks)):
+            raise ValueError(f"what it knows of the rows that it keeps must be {n} whole numbers")
+        if tables.max() > UNKNOWN or tables.min() < UNKNOWN - len(names) or marks.min() < UNKNOWN:
+            raise ValueError("what it knows of the rows that it keeps are not names and marks")
+        self._kept = [(rows, times, Feedback(tables, marks, tuple(check_name(name) for name in names)))]
 
     def _restore(self, kept: Arrays) -> None:
         rows, times, learnt_from = kept.values()
@@ -156,19 +190,19 @@ class Beginning:
             raise ValueError("the rows that it keeps are not those that it has learnt")
         check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
         self.n_learnt_from = int(learnt_from)
-        self._kept = [(rows, times)]
+        self._kept = [(rows, times, Feedback.nothing(n))]
 
     def _due(self, n: int) -> int:
         """Return how many rows to learn from when n have come."""
         return self.spec.warmup if n >= self.spec.warmup else 1 << (n.bit_length() - 1)
 
-    def _rows(self, *next_: Float) -> tuple[Float, Float]:
-        """Return the rows so far, and their times; the next ones too, if they are given."""
-        parts = [*self._kept, next_] if next_ else self._kept
+    def _rows(self, next_: tuple[Float, Float, Feedback] | None = None) -> tuple[Float, Float, Feedback]:
+        """Return the rows so far, their times, and what is known of them; of the next ones too, if they are given."""
+        parts = self._kept if next_ is None else [*self._kept, next_]
         if len(parts) == 1:
-            rows, times = parts[0]
-            return rows, times
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+            return parts[0]
+        rows, times, known = zip(*parts, strict=True)
+        return np.concatenate(rows), np.concatenate(times), Feedback.join(known)
 
     def _start(self, goal: int, rows: Float, times: Float) -> Search:
         """Return a search on the first so many rows; if cells of others are missing, for a family that takes that."""
@@ -194,14 +228,14 @@ class Beginning:
             return
         search = self._search
         if search is None or self._goal != goal:
-            rows, times = self._rows()
-            search = self._start(goal, rows, times)
+            search = self._start(goal, *self._rows()[:2])
         self._search, self._goal = None, goal  # what is interrupted begins again
         found = search.finish() if n_runs is None else search.advance(n_runs)
         if found is None:
             self._search = search
         else:
-            self._seat(goal, *self._sharpen(goal, *found), *self._rows(), self._batch)
+            rows, times, known = self._rows()
+            self._seat(goal, *self._sharpen(goal, *found), rows, times, known, self._batch)
 
     def _seat(
         self,
@@ -210,20 +244,22 @@ class Beginning:
         candidates: list[Candidate],
         rows: Float,
         times: Float,
+        known_of_rows: Feedback,
         batch: tuple[int, int],
-    ) -> Trace:
+    ) -> Batch:
         """Seat all rows by hyperparameters that were learnt from the first so many; return what the new ones did.
 
         batch: which of the rows are the last batch from now on. All is done, or nothing.
         """
         learner = Learner(self.spec, known, self.clock, rows.shape[1])
-        traces = {}
+        done = {}
         for begin, end in pairwise(sorted({0, *batch, self.n_rows, len(rows)})):
             part = check_rows(learner.family, rows[begin:end])
-            traces[begin, end] = learner.run(part, times[begin:end])
+            done[begin, end] = learner.run(part, times[begin:end], known_of_rows.part(slice(begin, end)))
         over = self.over or goal >= self.spec.warmup
         fresh = not self._kept  # the rows are the caller's own
-        self._kept = [] if over else [(rows.copy(), times.copy()) if fresh else (rows, times)]
+        kept = (rows.copy(), times.copy(), known_of_rows) if fresh else (rows, times, known_of_rows)
+        self._kept = [] if over else [kept]
         self.learner, self.n_learnt_from, self.candidates, self.over = learner, goal, candidates, over
-        self.trace, self._batch = traces.get(batch), batch
-        return traces[begin, end]
+        self.batch, self._batch, self.history = done.get(batch), batch, list(done.values())
+        return done[begin, end]

@@ -1,11 +1,14 @@
-"""Learner: a model with nothing unknown, at work on one stream. It owns the engine, the clock and a learning alpha."""
+"""Learner: a model with nothing unknown, at work on one stream.
+
+It owns the engine and the clock, a learning alpha, the names of the tables and a sketch of past novelty.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,17 +16,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dyncrp.alarms import NoveltySketch
 from dyncrp.checks import Clock, as_times, positive
-from dyncrp.engine import make_engine
-from dyncrp.engine.types import ARRAY_TYPES, OF_ENGINES, Arrays, Engine, Float, Trace, concatenate
+from dyncrp.engine import by_hand, make_engine
+from dyncrp.engine.types import (
+    ARRAY_TYPES,
+    NEW,
+    OF_ENGINES,
+    Arrays,
+    Engine,
+    Float,
+    Int,
+    Told,
+    Trace,
+    concatenate,
+)
+from dyncrp.events import Batch
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import first_missing
+from dyncrp.feedback import Feedback, Names
 from dyncrp.io.packed import pack, unpack
 from dyncrp.learning.alpha import AlphaPosterior
 from dyncrp.spec import Hyperparameters, ModelSpec
 
 ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the next
-OF_ALPHA = "alpha_"  # how the names of its arrays begin in a file
+OF_ALPHA = "alpha_"  # how the names of its arrays begin in a file,
+OF_SKETCH = "novelty_"  # and those of the sketch
+NOBODYS = 1 << 62  # the id of a table that nobody has opened yet
 HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
 CLOCKS = tuple(Clock)
 
@@ -44,6 +63,8 @@ class Learner:
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
         self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
+        self.names, self.sketch = Names(), NoveltySketch()
+        self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
 
     @property
     def alpha(self) -> float:
@@ -58,14 +79,24 @@ class Learner:
             return np.arange(begin, begin + n, dtype=np.float64)
         return as_times(given, n=n, last=self.engine.time)
 
-    def run(self, X: Float, times: Float) -> Trace:
-        """Learn from rows (n, D), in which cells may be missing."""
+    def run(self, X: Float, times: Float, feedback: Feedback | None = None) -> Batch:
+        """Learn from rows (n, D), in which cells may be missing, and of which something may be known."""
+        engine, sketch = self.engine, self.sketch.copy()
+        first_row, n_opened = engine.n_observations, engine.n_opened
         first = len(X) if self.takes_missing else first_missing(X)
-        traces = [self._run(X[:first], times[:first])] if first else []
+        if feedback is not None and feedback.empty:
+            feedback = None
+        traces = [self._run(X[:first], times[:first], _part(feedback, slice(0, first)))] if first else []
         if first < len(X):
             self.engine = self.engine_for_missing()
-            traces.append(self._run(X[first:], times[first:]))
-        return concatenate(traces)
+            traces.append(self._run(X[first:], times[first:], _part(feedback, slice(first, None))))
+        return Batch(concatenate(traces), times, first_row, n_opened, sketch)
+
+    def run_one(self, x: Float, t: float) -> int:
+        """Learn from one whole row x (D,), if alpha does not learn, and return its label."""
+        label, log_evidence = self.engine.run_one(x, t)
+        self.sketch.add_one(-log_evidence)
+        return label
 
     @property
     def takes_missing(self) -> bool:
@@ -87,21 +118,78 @@ class Learner:
     def _empty_engine(self, family: Family) -> Engine:
         return make_engine(replace(self.engine.model, family=family), self.engine.n_features)
 
-    def _run(self, X: Float, times: Float) -> Trace:
+    def _run(self, X: Float, times: Float, feedback: Feedback | None) -> Trace:
         """Learn from rows; after every hundredth, let alpha learn from the tables opened."""
         engine = self.engine
         if self.alpha_posterior is None:
-            return engine.run(X, times)
+            return self._seat(X, times, feedback)
         self._catch_up()
         traces = []
         begin = 0
         while begin < len(X):
             end = min(begin + ROWS_PER_ALPHA - engine.n_observations % ROWS_PER_ALPHA, len(X))
             self._latest_times = times[begin:end]
-            traces.append(engine.run(X[begin:end], self._latest_times))
+            traces.append(self._seat(X[begin:end], self._latest_times, _part(feedback, slice(begin, end))))
             self._catch_up()
             begin = end
         return concatenate(traces)
+
+    def _seat(self, X: Float, times: Float, feedback: Feedback | None) -> Trace:
+        """Seat rows as they are told to be. A table that is not open, or not any more, opens with its next row."""
+        if feedback is None:
+            return self._take_in(X, times, None)
+        traces, begin = [], 0
+        while begin < len(X):
+            rest = slice(begin, None)
+            tables, marks = self._ids(feedback.part(rest)), feedback.marks[rest]
+            trace = self._take_in(X[rest], times[rest], Told(tables, marks))
+            if not len(trace.labels):
+                one = slice(begin, begin + 1)
+                trace = self._take_in(X[one], times[one], Told(np.array([NEW]), feedback.marks[one]))
+                self._name(int(feedback.tables[begin]), feedback.names, int(trace.labels[0]))
+            traces.append(trace)
+            begin += len(trace.labels)
+        return concatenate(traces)
+
+    def _take_in(self, X: Float, times: Float, told: Told | None) -> Trace:
+        """Let the engine learn rows, and the sketch their novelty: of those it came to, if it is interrupted."""
+        engine, before = self.engine, self.engine.n_observations
+        try:
+            return engine.run(X, times) if told is None else engine.run(X, times, told)
+        finally:
+            self.sketch.add(-engine.latest_evidence[: engine.n_observations - before])
+
+    def _ids(self, feedback: Feedback) -> Int:
+        """Return the tables of rows by ids as they are now, those that nobody has opened yet by one of nobody's."""
+        tables = self.names.find_all(feedback.tables)
+        for j, name in enumerate(feedback.names):
+            found = self.names.find(name)
+            tables[feedback.tables == NEW - j] = NOBODYS if found is None else found
+        return tables
+
+    def _name(self, told: int, names: Sequence[str], table: int) -> None:
+        """Let a table that opened for a row have the name that the row was told with, or answer for that id."""
+        if told <= NEW:
+            self.names.give(table, names[NEW - told])
+        else:
+            self.names.forward(told, table)
+
+    def merge(self, a: int, b: int) -> int:
+        """Let two open tables be one; return its id, the older of the two. The other stands for it from now on."""
+        kept, gone = min(a, b), max(a, b)
+        by_hand.merge(self.engine, kept, gone)
+        if a == gone and gone in self.names.of:  # the first of the two names stays
+            name = self.names.of[gone]
+            self.names.give(gone, "")
+            self.names.give(kept, name)
+        self.names.forward(gone, kept)
+        return kept
+
+    def split(self, table: int, X: Float, times: Float) -> int:
+        """Take rows X (n, D) at times (n,) out of an open table; return the id of theirs."""
+        if first_missing(X) < len(X):
+            self.engine = self.engine_for_missing()
+        return by_hand.split(self.engine, table, X, times)
 
     def _catch_up(self) -> None:
         """Let alpha learn from what the engine has learnt; after an interruption, from what it came to."""
@@ -141,12 +229,16 @@ class Learner:
             "n_features": self.engine.n_features,
             "clock": self.clock.value,
         }
-        return config if self.alpha_posterior is None else config | {"prior_alpha": self.alpha_posterior.prior_mean}
+        if self.alpha_posterior is not None:
+            config["prior_alpha"] = self.alpha_posterior.prior_mean
+        return config | self.names.to_plain()
 
     def arrays(self) -> Arrays:
-        """Return all that the next row needs, to the bit."""
+        """Return all that the next row needs, to the bit; the sketch only if alarms are wanted."""
         self._catch_up()
         arrays = self.engine.arrays()
+        if self._saves_sketch:
+            arrays |= {OF_SKETCH + name: array for name, array in self.sketch.arrays().items()}
         if self.alpha_posterior is not None:
             arrays |= {OF_ALPHA + name: array for name, array in self.alpha_posterior.arrays().items()}
         return arrays
@@ -172,18 +264,24 @@ class Learner:
             prior_mean = positive("prior alpha", config["prior_alpha"])
             learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
         learner.go_on(arrays)
+        learner.names = Names.from_plain(config, learner.engine.n_opened)
         return learner
 
     def go_on(self, arrays: Arrays) -> None:
         """Go on from what ``arrays`` of a learner of the same model returned; anything else is a ``ValueError``."""
         posterior = self.alpha_posterior
         of_alpha = {name: arrays[name] for name in arrays if posterior is not None and name.startswith(OF_ALPHA)}
-        arrays = {name: array for name, array in arrays.items() if name not in of_alpha}
+        sketch = {name.removeprefix(OF_SKETCH): arrays[name] for name in arrays if name.startswith(OF_SKETCH)}
+        arrays = {
+            name: array for name, array in arrays.items() if name not in of_alpha and not name.startswith(OF_SKETCH)
+        }
         unknown = sorted(arrays.keys() - ARRAY_TYPES.keys())
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
+        kept = NoveltySketch.restore(sketch) if sketch else NoveltySketch()
         self._fit_engine_to(arrays)
         self.engine.restore(arrays)
+        self.sketch = kept
         if posterior is not None:
             found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
             posterior.restore(found, self.engine.n_observations)
@@ -211,6 +309,8 @@ class Learner:
     def to_state(self) -> bytes:
         """Return ``arrays`` without ``config``, as bytes, for another learner of the same model."""
         clock, n_features = CLOCKS.index(self.clock), self.engine.n_features
+        if self.names.to_plain():
+            raise ValueError("a state does not hold names or merged ids: keep the model with to_bytes")
         return HEAD.pack(self.fingerprint, clock, n_features, self.alpha) + pack(self.arrays())
 
     def set_state(self, content: bytes) -> None:
@@ -239,6 +339,10 @@ class Learner:
         learner = cls(spec, known, CLOCKS[clock], n_features)
         learner.set_state(content)
         return learner
+
+
+def _part(feedback: Feedback | None, rows: slice) -> Feedback | None:
+    return None if feedback is None else feedback.part(rows)
 
 
 def digest(*values: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -23,8 +23,10 @@ from dyncrp.dynamics import Dynamics
 from dyncrp.encoding import Encoding, is_frame, stack
 from dyncrp.engine.law import occupancy
 from dyncrp.engine.types import Engine, Float, Trace
+from dyncrp.events import Batch, Event, as_time, events_of
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows, first_missing
+from dyncrp.feedback import Feedback, check_name
 from dyncrp.groups import Groups, join
 from dyncrp.io import files, model_file
 from dyncrp.learner import Learner
@@ -34,6 +36,9 @@ from dyncrp.spec import ModelSpec
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+NEEDS_MAP = "{} needs table_count='map': q(C_n) does not know of what is done by hand"
 
 
 class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -77,6 +82,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             closed table is forgotten, and its id is never used again. None is no limit.
         prune_below: the occupancy below which a table closes. The table that the observation joined or opened never
             closes.
+        alarm_rate: the share of rows that raise an alarm where nothing happens, such as 0.001; see ``events_``. None is
+            no alarms.
 
     Attributes:
         family_, dynamics_, alpha_, memory_: the hyperparameters in use, given or learnt; alpha as it is now.
@@ -86,6 +93,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         labels_: (n,) the table id of each row of the last batch.
         responsibilities_: scipy.sparse CSR of the last batch, with a column for each id ever given.
         novelty_: (n,) −log p(x_n | x_<n) of each row of the last batch: how unexpected it was.
+        novelty_p_: (n,) the probability that a row of the stream so far would have been as unexpected.
+        events_: what happened in the last batch, and by hand since: a list of ``dyncrp.events.Event``. ``on_event`` may
+            be set to a function, which is then called with each event once ids are final.
+        names_: the names of tables by their ids.
         n_tables_, n_opened_: the number of open tables K, and of tables ever opened.
         table_ids_: (K,) the ids of the open tables, increasing.
         closed_ids_: the ids of the tables that closed in the last batch, in order.
@@ -115,12 +126,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     piecewise = False
     # Whether to learn a family that takes missing cells even if none is missing in the first rows; likewise.
     expects_missing = False
+    # A function that is called with each event as it happens.
+    on_event: Callable[[Event], object] | None = None
 
     _beginning: Beginning  # as long as something is provisional
     _learner: Learner  # from then on
     _params: dict[str, Any]  # as the learner has them; set_params counts from the next fit
     _frames: tuple[Any, ...] = ()  # of the beginning, if they decide what columns hold
-    _trace: Trace
+    _batch: Batch
+    _by_hand: tuple[Event, ...] = ()  # since the last batch
     _evidence: list[Candidate]
     n_features_in_: int
     encoding_: Encoding | None
@@ -142,6 +156,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         new_table_threshold: float = 0.5,
         max_tables: int | None = None,
         prune_below: float = 0.0,
+        alarm_rate: float | None = None,
     ) -> None:
         self.family = family
         self.dynamics = dynamics
@@ -157,6 +172,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.new_table_threshold = new_table_threshold
         self.max_tables = max_tables
         self.prune_below = prune_below
+        self.alarm_rate = alarm_rate
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; deep, also the fields of family and dynamics, as ``family__variance``."""
@@ -176,14 +192,49 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             setattr(self, name, value)
         return self
 
-    def fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored."""
-        self._learn(X, times, start=True, whole=True)
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        *,
+        times: ArrayLike | None = None,
+        labels: Iterable[Any] | None = None,
+        apart: Iterable[Any] | None = None,
+    ) -> Self:
+        """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored.
+
+        labels and apart: as for ``partial_fit``.
+        """
+        self._learn(X, times, (labels, apart), start=True, whole=True)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
-        """Continue learning from X (n, D) at ``times`` (n,), by default the index of arrival; y is ignored."""
-        self._learn(X, times, start=not self.__sklearn_is_fitted__())
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        *,
+        times: ArrayLike | None = None,
+        labels: Iterable[Any] | None = None,
+        apart: Iterable[Any] | None = None,
+    ) -> Self:
+        """Continue learning from X (n, D) at ``times`` (n,), by default the index of arrival; y is ignored.
+
+        labels: (n,) the table of each row, as far as known: an id, a name, or −1 or None. Such a row is seated there,
+        and nowhere else. A name that no table has opens one of that name; an id of a closed table opens one in its
+        place. Until ``learned_`` ids are provisional, and only names are taken. apart: (n,) marks, whole numbers or
+        texts, or −1 or None. Rows that follow each other with the same mark cannot share a table, such as the faces in
+        one photo.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))
+        >>> model.partial_fit([[0.0], [1.5], [0.1]], labels=["left", "right", None]).labels_
+        array([0, 1, 0])
+        >>> model.names_
+        {0: 'left', 1: 'right'}
+        >>> model.partial_fit([[0.2], [0.1]], apart=["photo 1", "photo 1"]).labels_
+        array([0, 1])
+        """
+        self._learn(X, times, (labels, apart), start=not self.__sklearn_is_fitted__())
         return self
 
     def learn_one(self, x: ArrayLike, t: Any = None) -> int:
@@ -207,10 +258,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         clock = Clock.INDEX if t is None else Clock.NUMBERS if type(t) is float else Clock.DATES
         learner: Learner | None = self.__dict__.get("_learner")
         quick = learner is not None and learner.clock is clock and learner.alpha_posterior is None
+        quick = quick and self.on_event is None
         whole = learner is not None and (learner.takes_missing or first_missing(row))
         if learner is None or not quick or not whole or clock is Clock.DATES:
             start = not self.__sklearn_is_fitted__()
-            return int(self._learn(row, None if t is None else [t], start=start, batch=False).labels[0])
+            return int(self._learn(row, None if t is None else [t], start=start, batch=False).trace.labels[0])
         engine = learner.engine
         self._check_width(row)
         row = check_rows(engine.model.family, row)
@@ -218,7 +270,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             t = engine.n_observations
         elif not engine.time <= t <= LATEST_TIME:
             as_times([t], n=1, last=engine.time)
-        return engine.run_one(row[0], float(t))[0]
+        return learner.run_one(row[0], float(t))
+
+    def learn_row(self, x: Float, t: float) -> int:
+        """Learn from one whole row x (D,) that the family has checked, as ``learn_one`` does; for adapters."""
+        return self._learner.run_one(x, t)
 
     def learn_unknown(self) -> Self:
         """End the warm-up now: learn what is unknown from all rows so far, at least 2, and keep it from now on.
@@ -311,6 +367,150 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the mean of ``score_samples``, by which scikit-learn compares models; y is ignored."""
         return float(np.mean(self.score_samples(X, times)))
 
+    def merge(self, a: int | str, b: int | str) -> int:
+        """Let two tables be one, and return its id, the older of the two; the other id stands for it from now on.
+
+        Statistics and occupancies add up: the table is what it would be if the rows of both had been seated there. If
+        both have names, the first stays. a, b: ids or names of open tables.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [4.0], [9.2]])
+        >>> model.merge(2, 0), model.table_ids_, model.resolve([0, 1, 2])
+        (0, array([0, 1]), array([0, 1, 0]))
+        """
+        learner = self._editable("merge")
+        one, other = self._find(a), self._find(b)
+        if one == other:
+            raise ValueError(f"{a!r} and {b!r} are the same table already, {one}")
+        kept = learner.merge(one, other)
+        self._happened("merged", kept, {"merged": max(one, other)})
+        return kept
+
+    def rename(self, table: int | str, name: str) -> None:
+        """Give a table a name that no other one has; "" takes its name away. table: its id, or the name it has.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0]])
+        >>> model.rename(1, "door 3")
+        >>> model.names_, model.resolve(["door 3"])
+        ({1: 'door 3'}, array([1]))
+        """
+        learner = self._editable("rename")
+        found, text = self._find(table), "" if name == "" else check_name(name)
+        if text and learner.names.find(text) not in (None, found):
+            raise ValueError(
+                f"table {learner.names.find(text)} is called {text!r} already: merge the two, if they are one"
+            )
+        before = learner.names.of.get(found)
+        learner.names.give(found, text)
+        self._happened("renamed", found, {"before": before})
+
+    def split(self, table: int | str, X: ArrayLike, *, times: ArrayLike | None = None) -> int:
+        """Take rows X (n, D) out of a table that they were given, into a new one; return its id.
+
+        What the rows had put into the table is taken out, exactly if they were wholly its own. times: (n,) when they
+        came, which is needed unless nothing is forgotten.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(4.0, 100.0)).fit([[0.0], [3.0], [0.2], [3.2]])
+        >>> model.n_tables_, model.split(0, [[3.0], [3.2]]), model.centers_.round(1).ravel()
+        (1, 1, array([0.1, 3. ]))
+        """
+        learner = self._editable("split")
+        found = self._find(table)
+        engine = learner.engine
+        if engine.model.memory < math.inf:
+            raise ValueError(
+                f"split needs memory=inf: with memory={engine.model.memory:g} the table has forgotten rows"
+            )
+        rows, _ = self._encode(X, self.encoding_)
+        self._check_width(rows)
+        rows = check_rows(learner.family, rows)
+        if times is None:
+            if np.any(engine.model.modes.rates != 0.0):
+                raise ValueError(f"split needs the times of the rows: {learner.dynamics!r} forgets with time")
+            t = np.full(len(rows), engine.time)
+        else:
+            t = as_times(times, n=len(rows), ordered=False)
+            late = np.flatnonzero(t > engine.time)
+            if len(late):
+                raise ValueError(f"the times of rows that have come are not after {engine.time:g}, got {t[late[0]]:g}")
+        new = learner.split(found, rows, t)
+        self._happened("opened", new, {"split_from": found})
+        return new
+
+    def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
+        """Return the ids that ids and names stand for, as merges have made them; −1 stays −1.
+
+        So labels from before a merge can be brought up to date: ``model.resolve(labels)``.
+        """
+        names = self._fitted.names
+        array = np.asarray(tables if hasattr(tables, "__array__") else list(tables))
+        if array.dtype.kind in "iu" or not array.size:
+            return names.find_all(array.astype(np.int64))
+        given = tables if not hasattr(tables, "__array__") else array.tolist()
+        return np.array([self._find(table, closed=True) for table in given], dtype=np.int64)
+
+    @property
+    def names_(self) -> dict[int, str]:
+        """The names of tables by their ids."""
+        return dict(sorted(self._fitted.names.of.items()))
+
+    @property
+    def events_(self) -> list[Event]:
+        """What happened in the last batch, in order, and what was done by hand since."""
+        learner, batch = self._fitted, self.__dict__.get("_batch")
+        found = [] if batch is None else self._events(batch)
+        names = learner.names.of
+        return found + [event._replace(name=names.get(event.table)) for event in self._by_hand]
+
+    def _events(self, batch: Batch) -> list[Event]:
+        learner = self._fitted
+        return events_of(batch, learner.dynamics, learner.clock, learner.names.of, self._params["alarm_rate"])
+
+    def _happened(self, kind: str, table: int, what: dict[str, Any]) -> None:
+        """Note what was done by hand."""
+        learner = self._fitted
+        time = as_time(learner.engine.time, learner.clock)
+        row, name = learner.engine.n_observations - 1, learner.names.of.get(table)
+        event = Event(kind, row, time, table, name, None, what)
+        self._by_hand = (*self._by_hand, event)
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def _editable(self, doing: str) -> Learner:
+        """Return the learner, whose tables may be changed by hand."""
+        learner = self._fitted
+        if not self.learned_:
+            raise ValueError(
+                f"{doing} needs tables that are final: they are provisional until {self._params['warmup']} rows have "
+                "come, or learn_unknown is called"
+            )
+        self._require_map(learner, doing)
+        return learner
+
+    def _require_map(self, learner: Learner, doing: str) -> None:
+        if learner.engine.model.rules.table_count != "map":
+            raise ValueError(NEEDS_MAP.format(doing))
+
+    def _find(self, table: Any, *, closed: bool = False) -> int:
+        """Return the id of the open table that an id or a name stands for; closed: or of one that has closed."""
+        learner = self._fitted
+        engine = learner.engine
+        if isinstance(table, str):
+            found = learner.names.find(table)
+            if found is None:
+                known = ", ".join(map(repr, sorted(learner.names.of.values())[:10])) or "none"
+                raise ValueError(f"no table is called {table!r}; the names are {known}")
+        else:
+            whole_number = isinstance(table, (int, np.integer)) and not isinstance(table, bool)
+            if not whole_number or not 0 <= table < engine.n_opened:
+                raise ValueError(f"a table must be an id below {engine.n_opened} or a name, got {table!r}")
+            found = int(learner.names.find(int(table)))  # type: ignore[arg-type]
+        if not closed and found not in engine.ids:
+            raise ValueError(f"table {table!r} has closed: what it knew is forgotten")
+        return found
+
     @property
     def labels_(self) -> NDArray[np.int64]:
         """Table id of each row of the last batch, (n,)."""
@@ -326,14 +526,25 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """How unexpected each row of the last batch was when it came, −log p(x_n | x_<n), (n,)."""
         return -self._last_batch("novelty_").log_evidence
 
+    @property
+    def novelty_p_(self) -> Float:
+        """How likely a row of the stream so far would have been as unexpected as each row of the last batch, (n,).
+
+        If nothing happens in a stream, one row in a thousand has a p of at most 0.001. The stream so far is not all of
+        it: old rows are forgotten, see ``dyncrp.alarms``. Without an ``alarm_rate`` it is not saved, and begins anew
+        when a model is loaded.
+        """
+        self._last_batch("novelty_p_")
+        return self._batch.novelty_p
+
     def _last_batch(self, name: str) -> Trace:
         check_is_fitted(self)
-        if not hasattr(self, "_trace"):
+        if not hasattr(self, "_batch"):
             raise AttributeError(
                 f"this DynamicalMixture has no {name}, which describes the last batch: there was none since it was "
                 "loaded or began with learn_one. Call fit or partial_fit"
             )
-        return self._trace
+        return self._batch.trace
 
     @property
     def evidence_(self) -> list[Candidate]:
@@ -442,8 +653,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         config = {"params": self._params, "feature_names": names, **learner.config()}
         if self.encoding_ is not None:
             config["encoding"] = self.encoding_.to_plain()
-        kept = {} if self.learned_ else self._beginning.arrays()
-        return model_file.dumps(config, learner.arrays() | kept)
+        if self.learned_:
+            return model_file.dumps(config, learner.arrays())
+        beginning = self._beginning
+        return model_file.dumps(config | beginning.config(), learner.arrays() | beginning.arrays())
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -505,7 +718,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 )
             self._learner = Learner.from_state(spec, spec.given, content)
             self._params, self.n_features_in_, self.encoding_ = params, self._learner.engine.n_features, None
-        self.__dict__.pop("_trace", None)
+        self.__dict__.pop("_batch", None)
+        self._by_hand = ()
         return self
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
@@ -518,35 +732,69 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = n_features
 
     def _learn(
-        self, X: ArrayLike, times: ArrayLike | None, *, start: bool, whole: bool = False, batch: bool = True
-    ) -> Trace:
+        self,
+        X: ArrayLike,
+        times: ArrayLike | None,
+        told: tuple[Any, Any] = (None, None),
+        *,
+        start: bool,
+        whole: bool = False,
+        batch: bool = True,
+    ) -> Batch:
         """Validate everything, and only then learn; return what the rows did.
 
-        start: whether these are the first rows. whole, batch: as for ``Beginning.learn``.
+        told: labels and apart. start: whether these are the first rows. whole, batch: as for ``Beginning.learn``.
         """
         clock = Clock.of(times)
         if start:
-            return self._start(X, times, clock, whole=whole, batch=batch)
+            done = self._start(X, times, clock, told, whole=whole, batch=batch)
+        else:
+            done = self._continue(X, times, clock, told, batch=batch)
+        if batch:
+            self._by_hand = ()
+        return done
+
+    def _continue(
+        self, X: ArrayLike, times: ArrayLike | None, clock: Clock, told: tuple[Any, Any], *, batch: bool
+    ) -> Batch:
         learner = self._fitted
         rows, encoding = self._encode(X, self.encoding_)
         self._check_names(X)
         self._check_width(rows)
         learner.clock.check(clock)
+        feedback = self._feedback(told, len(rows), learner)
         if self.learned_:
-            trace = learner.run(check_rows(learner.family, rows), learner.times(times, len(rows)))
+            done = learner.run(check_rows(learner.family, rows), learner.times(times, len(rows)), feedback)
             if batch:
-                self._trace = trace
+                self._batch = done
         elif self._looks_different(X):
-            return self._start_again(X, learner.times(times, len(rows)), batch=batch)
+            return self._start_again(X, learner.times(times, len(rows)), feedback, batch=batch)
         else:
             beginning = self._beginning
             rows = beginning.check(rows)
-            trace = beginning.learn(rows, learner.times(times, len(rows)), batch=batch)
+            done = beginning.learn(rows, learner.times(times, len(rows)), feedback, batch=batch)
             if self._frames:
                 self._frames = (*self._frames, X)
             self._adopt(beginning)
+            self.encoding_ = encoding
+            return done
         self.encoding_ = encoding
-        return trace
+        self._report(done)
+        return done
+
+    def _feedback(self, told: tuple[Any, Any], n: int, learner: Learner | None = None) -> Feedback | None:
+        """Return what labels and apart say of n rows, checked; learner: as far as there is one."""
+        feedback = Feedback.read(*told, n)
+        if feedback is not None and learner is not None:
+            feedback.check_ids(learner.engine.n_opened, provisional=not self.learned_)
+            self._require_map(learner, "what labels and apart say")
+        return feedback
+
+    def _report(self, *batches: Batch) -> None:
+        """Call ``on_event`` with what happened."""
+        if self.on_event is not None:
+            for event in (event for batch in batches for event in self._events(batch)):
+                self.on_event(event)
 
     def _looks_different(self, X: Any) -> bool:
         """Whether the first rows, now that there are more of them, show that columns hold something else."""
@@ -559,20 +807,29 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the frames of the beginning and X as one."""
         return stack([*self._frames, X], [] if self.encoding_ is None else self.encoding_.names)
 
-    def _start_again(self, X: Any, t: Float, *, batch: bool) -> Trace:
+    def _start_again(self, X: Any, t: Float, feedback: Feedback | None, *, batch: bool) -> Batch:
         """Learn the rows so far and those of X (n, D) at times t (n,) with what columns are known to hold now."""
         before, frame = self._beginning, self._stack(X)
         rows, encoding = self._encode(frame, _infer(frame, self._params))
         spec = _resolve(self._params, encoding, None)
         rows, times = check_rows(spec.family, rows), np.concatenate([before.times, t])
         beginning = Beginning(spec, before.clock, piecewise=self.piecewise, missing=self.expects_missing)
-        beginning.learn(rows[: -len(t)], times[: -len(t)], batch=not batch)
-        trace = beginning.learn(rows[-len(t) :], t, batch=batch)
+        beginning.learn(rows[: -len(t)], times[: -len(t)], before.feedback, batch=not batch)
+        done = beginning.learn(rows[-len(t) :], t, feedback, batch=batch)
         self._frames, self.encoding_ = (frame,), encoding
         self._adopt(beginning)
-        return trace
+        return done
 
-    def _start(self, X: ArrayLike, times: ArrayLike | None, clock: Clock, *, whole: bool, batch: bool) -> Trace:
+    def _start(
+        self,
+        X: ArrayLike,
+        times: ArrayLike | None,
+        clock: Clock,
+        told: tuple[Any, Any],
+        *,
+        whole: bool,
+        batch: bool,
+    ) -> Batch:
         params = self.get_params(deep=False)
         # One that was set before the first call is used; a later fit forgets the one before.
         encoding = None if self.__sklearn_is_fitted__() else self.__dict__.get("encoding_")
@@ -585,18 +842,22 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         spec.check_clock(clock)
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
+        feedback = self._feedback(told, len(rows))
+        if feedback is not None:
+            feedback.check_ids(0, provisional=spec.given is None)
+            if spec.rules.table_count != "map":
+                raise ValueError(NEEDS_MAP.format("what labels and apart say"))
         beginning = Beginning(spec, clock, piecewise=self.piecewise, missing=self.expects_missing)
-        trace = beginning.learn(rows, t, whole=whole, batch=batch)
-        self._frames = frames
+        done = beginning.learn(rows, t, feedback, whole=whole, batch=batch)
+        self._frames, self._params, self.encoding_ = frames, params, encoding
         self._adopt(beginning)
-        self._params, self.encoding_ = params, encoding
         if encoding is None:
             self.n_features_in_ = rows.shape[1]
             self._check_names(X, reset=True)
         else:
             self.feature_names_in_ = np.array(encoding.names, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
-        return trace
+        return done
 
     def _encode(self, X: Any, encoding: Encoding | None) -> tuple[Float, Encoding | None]:
         """Return rows (n, D) as the family sees them, and the encoding with what is new in them."""
@@ -609,13 +870,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _adopt(self, beginning: Beginning) -> None:
         """Take over what a beginning has come to; once it is over, its learner goes on alone."""
-        if beginning.trace is not None:
-            self._trace = beginning.trace
+        if beginning.batch is not None:
+            self._batch = beginning.batch
         if beginning.candidates is not None:
             self._evidence = beginning.candidates
         if beginning.over:
             self._learner, self._frames = beginning.learner, ()
             self.__dict__.pop("_beginning", None)
+            self._report(*beginning.history)  # from the first row on: ids are final only now
         else:
             self._beginning = beginning
             self.__dict__.pop("_learner", None)

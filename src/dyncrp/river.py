@@ -360,9 +360,9 @@ class DynamicalMixture(base.Clusterer):
             if engine is not None and one_by_one and self._learned:
                 for row in map(np.frombuffer, rows):
                     if clock is Clock.INDEX:
-                        engine.run_one(self._check_row(row), float(engine.n_observations))
+                        model.learn_row(self._check_row(row), float(engine.n_observations))
                     else:
-                        engine.run_one(self._check_row(row[1:]), row.item(0))
+                        model.learn_row(self._check_row(row[1:]), row.item(0))
             else:
                 packed = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
                 if clock is Clock.INDEX:

@@ -25,6 +25,7 @@ DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
 OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0),)
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
+HIGHEST_ALARM_RATE = 0.5
 SHORTEST_MEMORY = 2.0  # with 1, a table would be its latest member and no more
 
 
@@ -61,6 +62,7 @@ class ModelSpec:
     resolution: float
     learn_alpha: bool
     n_jobs: int | None
+    alarm_rate: float | None
     other_families: tuple[Family, ...]
 
     @classmethod
@@ -75,6 +77,7 @@ class ModelSpec:
         resolution: Any = 1.0,
         learn_alpha: Any = False,
         n_jobs: Any = None,
+        alarm_rate: Any = None,
         **rules: Any,
     ) -> ModelSpec:
         """Check the parameters of ``DynamicalMixture`` and resolve "auto" and None; ``rules`` as for ``Rules``."""
@@ -111,6 +114,7 @@ class ModelSpec:
             factor,
             bool(learn_alpha),
             None if n_jobs is None else int(n_jobs),
+            None if alarm_rate is None else check_alarm_rate(alarm_rate),
             OTHER_FAMILIES if family is None else (),
         )
         if resolved.known or type(resolved).sharpen is Family.sharpen:  # no need to learn it first to refuse
@@ -160,6 +164,21 @@ def check_memory(memory: Any) -> float:
     if value is None or not value >= SHORTEST_MEMORY:
         raise ValueError(
             f"memory must be a number ≥ {SHORTEST_MEMORY:g}, math.inf or None (to be learnt), got {memory!r}"
+        )
+    return value
+
+
+def check_alarm_rate(alarm_rate: Any) -> float:
+    """Return the share of rows that may raise an alarm where nothing happens, as a number.
+
+    >>> check_alarm_rate(0.001)
+    0.001
+    """
+    value = real(alarm_rate)
+    if value is None or not 0.0 < value <= HIGHEST_ALARM_RATE:
+        raise ValueError(
+            f"alarm_rate must be None or a number from 0, exclusive, to {HIGHEST_ALARM_RATE}, such as 0.001 for one "
+            f"row in a thousand; got {alarm_rate!r}"
         )
     return value
 

@@ -9,8 +9,8 @@ State goes in and comes out; nothing is modified. Where each equation of the pap
     coordinate updates of q(φ)                   ``update``, the families' posteriors
     Eq. 'approx_lower_bound'                     ``lower_bound``
 
-Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream, and ``update`` lets a table
-forget its old members.
+Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream, ``update`` lets a table
+forget its old members, and ``step`` and ``run`` seat rows as someone tells them to.
 """
 
 from __future__ import annotations
@@ -27,16 +27,20 @@ from dyncrp.dynamics import Modes
 from dyncrp.engine.types import (
     DROPPED,
     NEGLIGIBLE,
+    NEW,
     TIE,
+    UNKNOWN,
     Arrays,
     Float,
     Int,
     Model,
     State,
     Step,
+    Told,
     Trace,
     check_arrays,
     check_ids,
+    mark_of,
     with_seen,
     with_squares,
 )
@@ -78,12 +82,20 @@ def prior_weights(state: State, model: Model) -> Float:
     return np.append(occupancy(state, model.modes), 0.0) + model.alpha * state.n_tables_posterior
 
 
-def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
-    """Take in one observation x (D,) at time t: advance, weigh, score, assign, update, close."""
+def step(
+    state: State, x: Float, t: float, model: Model, table: int = UNKNOWN, mark: int = UNKNOWN
+) -> tuple[State, Step]:
+    """Take in one observation x (D,) at time t: advance, weigh, score, assign, update, close.
+
+    table: the id of the open table that it is at, if someone knows that, or ``NEW``. It is then seated there wholly;
+    its log evidence is what it would be if nobody knew. mark: tables that the rows just before it took which had the
+    same mark have no weight.
+    """
     rules = model.rules
     X = x[None, :]
     state = advance(state, t, model.modes)
-    weights = prior_weights(state, model)
+    taken = state.taken if mark != UNKNOWN and mark == state.mark else ()
+    weights = np.where(np.append(np.isin(state.ids, taken), False), 0.0, prior_weights(state, model))
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
 
@@ -96,7 +108,8 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
 
     log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
     responsibilities = _softmax(scores)
-    if len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold * (1.0 - TIE):
+    opens = len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold * (1.0 - TIE)
+    if opens if table == UNKNOWN else table == NEW:
         stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
         squares = np.vstack([state.squares, np.zeros(state.squares.shape[1])])
         mode_states = np.vstack(
@@ -108,6 +121,8 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         responsibilities = _softmax(scores[:-1])
         stats, squares, mode_states = state.stats, state.squares, state.mode_states
         count, ids = state.n_tables_posterior, state.ids
+    if table != UNKNOWN:
+        responsibilities = (ids == (state.n_opened if table == NEW else table)).astype(np.float64)
 
     label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
     responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
@@ -122,6 +137,8 @@ def step(state: State, x: Float, t: float, model: Model) -> tuple[State, Step]:
         ids=ids,
         n_opened=state.n_opened + len(ids) - len(state.ids),
         **_seen(state, label, len(ids)),
+        mark=mark,
+        taken=() if mark == UNKNOWN else (*taken, int(ids[label])),
     )
     closed = np.zeros(0, dtype=np.int64)
     if rules.closes:
@@ -239,29 +256,45 @@ def update_n_tables_posterior(count: Float, responsibilities: Float, table_count
     return count * seated + np.append(0.0, moved[:-1])
 
 
-def run(state: State, X: Float, times: Float, model: Model) -> tuple[State, Trace]:
-    """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
-    labels = np.empty(len(X), dtype=np.int64)
-    log_evidence = np.empty(len(X))
-    rows, columns, closed = [], [], []
+def run(state: State, X: Float, times: Float, model: Model, told: Told | None = None) -> tuple[State, Trace]:
+    """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order.
+
+    It ends before a row that is told to be at a table that is not open.
+    """
+    labels, log_evidence, absences = [], [], []
+    rows, columns, closed, closed_rows = [], [], [], []
     for i in range(len(X)):
         before = state
-        state, done = step(before, X[i], float(times[i]), model)
+        table, mark = (UNKNOWN, UNKNOWN) if told is None else (int(told.tables[i]), int(told.marks[i]))
+        if table >= 0 and table not in before.ids:
+            break
+        state, done = step(before, X[i], float(times[i]), model, table, mark)
         ids = np.append(before.ids, before.n_opened)[: len(done.responsibilities)]
-        labels[i], log_evidence[i] = ids[done.label], done.log_evidence
+        labels.append(ids[done.label])
+        log_evidence.append(done.log_evidence)
+        absences.append(_absence(before, done.label, float(times[i])))
         rows.append(done.responsibilities)
         columns.append(ids)
         closed.append(ids[done.closed])
-    indptr = np.cumsum([0, *map(len, rows)])
+        closed_rows.append(np.full(len(done.closed), i))
+    none = [np.zeros(0, dtype=np.int64)]
     return state, Trace(
-        labels,
-        log_evidence,
-        indptr,
-        np.concatenate(columns),
-        np.concatenate(rows),
+        np.array(labels, dtype=np.int64),
+        np.array(log_evidence),
+        np.cumsum([0, *map(len, rows)]),
+        np.concatenate(columns or none),
+        np.concatenate(rows or [np.zeros(0)]),
         state.n_opened,
-        np.concatenate(closed),
+        np.concatenate(closed or none),
+        np.concatenate(closed_rows or none),
+        np.array(absences, dtype=np.float64),
     )
+
+
+def _absence(before: State, place: int, t: float) -> float:
+    """Return how long the table at this place had no row when one came at time t; 0 if it never had one."""
+    had = place < len(before.sizes) and before.sizes[place] > 0
+    return t - float(before.last_times[place]) if had else 0.0
 
 
 def shares(state: State, x: Float, t: float, model: Model) -> Float:
@@ -286,6 +319,7 @@ class LawEngine:
         self.state = initial_state(model, n_features)
         self.n_observations = 0
         self.log_evidence = 0.0
+        self.latest_evidence: Float = np.zeros(0)
 
     @property
     def n_tables(self) -> int:
@@ -307,10 +341,11 @@ class LawEngine:
         """Time of the latest observation."""
         return self.state.time
 
-    def run(self, X: Float, times: Float) -> Trace:
-        """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order."""
-        self.state, trace = run(self.state, X, times, self.model)
-        self.n_observations += len(X)
+    def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
+        """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
+        self.state, trace = run(self.state, X, times, self.model, told)
+        self.n_observations += len(trace.labels)
+        self.latest_evidence = trace.log_evidence
         self.log_evidence = float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
         return trace
 
@@ -358,6 +393,7 @@ class LawEngine:
             "sizes": state.sizes,
             "first_times": state.first_times,
             "last_times": state.last_times,
+            **({"mark": np.array(state.mark), "taken": np.array(state.taken)} if state.taken else {}),
             **({"squares": state.squares} if state.squares.shape[1] else {}),
         }
 
@@ -391,6 +427,7 @@ class LawEngine:
             arrays["sizes"],
             arrays["first_times"],
             arrays["last_times"],
+            *mark_of(arrays),
         )
         self.state = advance(self.state, float(arrays["time"]), self.model.modes)
 

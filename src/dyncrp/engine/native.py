@@ -19,7 +19,21 @@ from numpy.typing import NDArray
 
 from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
-from dyncrp.engine.types import SEEN, Arrays, Complex, Float, Model, State, Trace, check_arrays, check_ids, with_seen
+from dyncrp.engine.types import (
+    MARKED,
+    SEEN,
+    Arrays,
+    Complex,
+    Float,
+    Model,
+    State,
+    Told,
+    Trace,
+    check_arrays,
+    check_ids,
+    mark_of,
+    with_seen,
+)
 from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 from dyncrp.families.columns import Piece
@@ -27,6 +41,7 @@ from dyncrp.families.gaussian import LOG_2PI
 
 LARGEST_COUNT = 1 << 62  # that the loop's integers hold
 NONE = np.zeros(0)
+NOTHING = np.zeros(0, dtype=np.int64)  # is told of the rows
 EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the law's
 
 FamilySettings = (
@@ -75,6 +90,8 @@ def _kind(piece: Piece) -> tuple[Any, ...]:
 class NativeEngine(loop.Engine):
     """Streaming inference for one model and one stream of D features."""
 
+    latest_evidence: Float = NONE
+
     def __init__(self, model: Model, n_features: int) -> None:
         if not has_code_for(model.family):
             raise ValueError(f"there is no native engine for {model.family!r}")
@@ -83,12 +100,20 @@ class NativeEngine(loop.Engine):
         self.model = model
         self.n_features = n_features
 
-    def run(self, X: Float, times: Float) -> Trace:
-        """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order."""
+    def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
+        """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``law.run``."""
         n = len(X)
-        labels, log_evidence, indptr = np.empty(n, np.int64), np.empty(n), np.empty(n + 1, np.int64)
-        indices, data, closed = self._learn(X, times, labels, log_evidence, indptr)
-        return Trace(labels, log_evidence, indptr, indices, data, self.n_opened, closed)
+        labels, log_evidence, absences = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        indptr = np.empty(n + 1, np.int64)
+        tables, marks = (NOTHING, NOTHING) if told is None else (told.tables, told.marks)
+        self.latest_evidence = log_evidence
+        learnt, indices, data, closed, closed_rows = self._learn(
+            X, times, tables, marks, labels, log_evidence, absences, indptr
+        )
+        if learnt < n:
+            labels, log_evidence, absences = labels[:learnt], log_evidence[:learnt], absences[:learnt]
+            indptr = indptr[: learnt + 1]
+        return Trace(labels, log_evidence, indptr, indices, data, self.n_opened, closed, closed_rows, absences)
 
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
@@ -100,6 +125,7 @@ class NativeEngine(loop.Engine):
     def state(self) -> State:
         """A copy of the state, as the law has it."""
         arrays = self.arrays()
+        mark, taken = mark_of(arrays)
         elapsed = float(arrays["time"] - arrays["mode_time"]) if len(arrays["stats"]) else 0.0
         return State(
             stats=arrays["stats"],
@@ -112,6 +138,8 @@ class NativeEngine(loop.Engine):
             sizes=arrays["sizes"],
             first_times=arrays["first_times"],
             last_times=arrays["last_times"],
+            mark=mark,
+            taken=taken,
         )
 
     def arrays(self) -> Arrays:
@@ -143,7 +171,8 @@ class NativeEngine(loop.Engine):
             raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
         check_ids(arrays["table_ids"], n_opened)
         arrays = with_seen(arrays)
-        given: dict[str, Any] = {name: arrays[name] for name in (*shapes, *SEEN)}
+        mark_of(arrays)
+        given: dict[str, Any] = {name: arrays[name] for name in (*shapes, *SEEN, *MARKED) if name in arrays}
         if P and "squares" not in arrays:
             given["squares"] = self.model.family.expected_squares(arrays["stats"], self.n_features)
         if len(self._cells):

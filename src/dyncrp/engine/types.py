@@ -33,6 +33,8 @@ TIE = 1e-9
 NEGLIGIBLE = 1e-300
 # A responsibility below this is 0: no table is kept alive by observations that were not its own.
 DROPPED = 1e-12
+# In place of a table that someone tells: none, and one that opens for the row.
+UNKNOWN, NEW = -1, -2
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class State:
     sizes: (K,) how many rows were given the table's label; inference does not look at them, nor at the times.
     first_times, last_times: (K,) of the first and the last of these rows. A table that opened with a row that got
     another label, as it may where tables share a row, has size 0 and the time of its opening until its first one.
+    mark: of the latest row, see ``Told``; taken: the ids that it and the rows before it with the same mark got.
     """
 
     stats: Float
@@ -126,6 +129,23 @@ class State:
     sizes: Int
     first_times: Float
     last_times: Float
+    mark: int = UNKNOWN
+    taken: tuple[int, ...] = ()
+
+
+class Told(NamedTuple):
+    """What someone knows of n rows, beside what is in them.
+
+    tables: (n,) the id of the table of each, ``UNKNOWN``, or ``NEW`` for a table that opens for it. marks: (n,) rows
+    that follow each other with the same mark, other than ``UNKNOWN``, cannot share a table.
+    """
+
+    tables: Int
+    marks: Int
+
+    def part(self, rows: slice) -> Told:
+        """Return what is known of some of the rows."""
+        return Told(self.tables[rows], self.marks[rows])
 
 
 class Step(NamedTuple):
@@ -154,7 +174,8 @@ class Trace(NamedTuple):
     """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
 
     Tables go by their ids, and the responsibilities have a column for each that was ever opened. closed: the ids of
-    the tables that closed, in the order in which they did.
+    the tables that closed, in the order in which they did; closed_rows: with which row each did, counted from the
+    first of these. absences: (n,) the time since the last row with the same label, 0 if there was none.
     """
 
     labels: Int
@@ -164,6 +185,8 @@ class Trace(NamedTuple):
     data: Float
     n_columns: int
     closed: Int
+    closed_rows: Int
+    absences: Float
 
     @property
     def responsibilities(self) -> csr_array:
@@ -181,6 +204,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
     if len(traces) == 1:
         return traces[0]
     ends = np.cumsum([0, *(trace.indptr[-1] for trace in traces)])
+    begins = np.cumsum([0, *(len(trace.labels) for trace in traces)])[:-1]
     return Trace(
         np.concatenate([trace.labels for trace in traces]),
         np.concatenate([trace.log_evidence for trace in traces]),
@@ -189,6 +213,8 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
         np.concatenate([trace.data for trace in traces]),
         traces[-1].n_columns,
         np.concatenate([trace.closed for trace in traces]),
+        np.concatenate([trace.closed_rows + begin for trace, begin in zip(traces, begins, strict=True)]),
+        np.concatenate([trace.absences for trace in traces]),
     )
 
 
@@ -233,11 +259,15 @@ class Engine(Protocol):
         """Σ log p(x_n | x_<n), added up in order of arrival."""
 
     @property
+    def latest_evidence(self) -> Float:
+        """Log evidence of the rows of the latest ``run``, as far as it came, if it was interrupted."""
+
+    @property
     def state(self) -> State:
         """The state as the law has it; a copy, if the engine keeps it otherwise."""
 
-    def run(self, X: Float, times: Float) -> Trace:
-        """Learn from a stretch of the stream."""
+    def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
+        """Learn from a stretch of the stream, up to a row that is told to be at a table that is not open."""
 
     def run_one(self, x: Float, t: float) -> tuple[int, float]:
         """Learn from one observation x (D,) at time t; return its label and its log evidence."""
@@ -282,13 +312,17 @@ ARRAY_TYPES: dict[str, type[np.generic]] = {
     "sizes": np.int64,
     "first_times": np.float64,
     "last_times": np.float64,
+    "mark": np.int64,
+    "taken": np.int64,
     "mode_total": np.complex128,
     "scatter": np.float64,
     "misses": np.float64,
     "cells": np.float64,
 }
-OF_ENGINES = ("scatter", "misses", "cells")  # of these, what an engine adds for each table; it follows from the others
+# Of these, what an engine adds for each table; it follows from the others.
+OF_ENGINES = frozenset({"scatter", "misses", "cells"})
 SEEN = ("sizes", "first_times", "last_times")  # of these, what tells of the rows that have a table's label
+MARKED = ("mark", "taken")  # of these, what is there only if the latest row had a mark
 
 
 def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
@@ -338,6 +372,21 @@ def with_seen(arrays: Arrays) -> Arrays:
     if (first > last).any() or (last > arrays["time"]).any():
         raise ValueError(f"its first_times must not be after its last_times, nor those after its time {arrays['time']}")
     return arrays
+
+
+def mark_of(arrays: Arrays) -> tuple[int, tuple[int, ...]]:
+    """Return the mark and the tables taken of a state, as its arrays say; ``UNKNOWN`` and none if they do not.
+
+    >>> mark_of({"mark": np.array(7), "taken": np.array([0, 3])})
+    (7, (0, 3))
+    """
+    found = arrays.get("mark"), arrays.get("taken")
+    if found == (None, None):
+        return UNKNOWN, ()
+    for name, array in zip(("mark", "taken"), found, strict=True):
+        if array is None or array.dtype != np.int64 or array.ndim != (name == "taken"):
+            raise ValueError(f"its arrays 'mark' and 'taken' must be a whole number and a row of these, got {array!r}")
+    return int(arrays["mark"]), tuple(arrays["taken"].tolist())
 
 
 def check_ids(ids: Int, n_opened: int) -> None:

@@ -80,7 +80,7 @@ class Bucket:
             if first < end:
                 done = slice(first, end)
                 t = working.times(None, end - first) if times is None else np.maximum(times[done], working.engine.time)
-                trace = working.run(X[done], t)
+                trace = working.run(X[done], t).trace
                 table[done], probability[done], novelty[done] = trace.labels, trace.probability, -trace.log_evidence
             last = None
             if times is None:

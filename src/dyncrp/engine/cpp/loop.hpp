@@ -7,6 +7,7 @@
 // kept depends on exact scores alone, so that no result depends on the screening, on the block or on the cuts.
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "family.hpp"
@@ -27,6 +28,7 @@ struct Candidate {
 struct Outcome {
     Index place = 0;  // of its table; the number of tables if it would open a new one
     double log_evidence = 0.0;
+    double absence = 0.0;  // how long its table had no row; 0 if it never had one
     bool opened = false;
     bool ends_block = false;  // the rows after it must be screened anew
 };
@@ -37,6 +39,7 @@ struct Workspace {
     Frame frame;
     Coordinates::Scratch rows;
     std::vector<double> occupancy;      // (capacity,)
+    std::vector<Index> barred;          // places of the tables that the row cannot join, counting up
     std::vector<Index> places;          // (n_kept,) of the candidates, counting up,
     std::vector<Candidate> candidates;  // (n_kept,) and what is known of them
     std::vector<double> shares;         // (n_kept,) the responsibilities as kept
@@ -57,6 +60,8 @@ class Pass {
     Index blunt = 0;
     /// Before this time no table can fall below prune_below, unless one opens.
     double quiet_until = -INF;
+    /// The place of the table that the next row is told to be at; that of a new one, or −1 if nobody knows.
+    Index told = -1;
 
     /// Screen the rows in work.block against all tables.
     void prepare() {
@@ -75,6 +80,12 @@ class Pass {
         screen_and_score(row, m);
         assign(row, outcome);
         if constexpr (Learns) {
+            if (told >= 0) {
+                outcome.place = told;
+                outcome.opened = told == seats_.n_tables;
+                work_.places.assign(1, told);
+                work_.shares.assign(1, 1.0);
+            }
             update(row, m, outcome);
             close(outcome);
         }
@@ -97,9 +108,9 @@ class Pass {
     /// 2. Prior weights: the total of all; those of the tables are left until they are needed, unless clipped.
     void weigh(const Row& row) {
         double total = 0.0;
-        if (rules_.clip) {
+        if (rules_.clip || !work_.barred.empty()) {
             for (Index c = 0; c < seats_.n_tables; ++c) {
-                const double occupancy = seats_.occupancy(c, work_.frame);
+                const double occupancy = barred(c) ? 0.0 : seats_.occupancy(c, work_.frame);
                 work_.occupancy[static_cast<std::size_t>(c)] = occupancy;
                 total += occupancy;
             }
@@ -111,8 +122,13 @@ class Pass {
         if (rules_.posterior) fresh_ += log_or_minus_infinity(seats_.posterior(seats_.n_tables));
     }
 
+    bool barred(Index c) const {
+        return !work_.barred.empty() && std::binary_search(work_.barred.begin(), work_.barred.end(), c);
+    }
+
     /// log(occupancy + alpha q(C = c)) of table c.
     double log_weight(Index c) const {
+        if (barred(c)) return -INF;
         double weight = rules_.clip ? work_.occupancy[static_cast<std::size_t>(c)] : seats_.occupancy(c, work_.frame);
         if (rules_.posterior) weight += rules_.alpha * seats_.posterior(c);
         return log_or_minus_infinity(weight);
@@ -284,7 +300,7 @@ class Pass {
         seats_.time = work_.frame.time;
         seats_.log_evidence += outcome.log_evidence;
         seats_.latest = outcome.place;
-        seats_.see(outcome.place, work_.frame.time);
+        outcome.absence = seats_.see(outcome.place, work_.frame.time);
         ++seats_.n_observations;
         // A row or table that cannot be screened cannot correct the screening of the rows after it.
         outcome.ends_block = blind;

@@ -209,25 +209,34 @@ class Engine {
         stream_->set_tuning({block, blunt_rows});
     }
 
-    /// Learn rows; fill labels (n,), log_evidence (n,) and indptr (n + 1,); return indices, data and closed ids.
-    nb::tuple learn(const Matrix& X, const Vector& times, const OutIntegers& labels, const OutVector& log_evidence,
+    /// Learn rows; fill labels (n,), log_evidence (n,), absences (n,) and indptr (n + 1,). tables and marks are (n,),
+    /// or empty if nobody tells any. Returns how many rows were learnt, indices, data, closed ids and their rows.
+    nb::tuple learn(const Matrix& X, const Vector& times, const Integers& tables, const Integers& marks,
+                    const OutIntegers& labels, const OutVector& log_evidence, const OutVector& absences,
                     const OutIntegers& indptr) {
-        const Rows rows = as_rows(X, times);
+        Rows rows = as_rows(X, times);
         const auto n = static_cast<std::size_t>(rows.n);
-        if (labels.size() != n || log_evidence.size() != n || indptr.size() != n + 1) {
+        if (labels.size() != n || log_evidence.size() != n || absences.size() != n || indptr.size() != n + 1) {
             throw std::invalid_argument("there must be room for a label and the log evidence of every row");
         }
-        Record record{labels.data(), log_evidence.data(), indptr.data(), {}, {}, {}};
+        for (const Integers* told : {&tables, &marks}) {
+            if (told->size() != 0 && told->size() != n)
+                throw std::invalid_argument("what is told must be of every row");
+        }
+        if (tables.size() != 0) rows.tables = tables.data();
+        if (marks.size() != 0) rows.marks = marks.data();
+        Record record{labels.data(), log_evidence.data(), indptr.data(), absences.data(), {}, {}, {}, {}};
+        Index learnt = 0;
         {
             const Change change(*this);
             const Unlocked unlocked;
-            stream_->learn(rows, record, [this] {
+            learnt = stream_->learn(rows, record, [this] {
                 publish();
                 check_signals();
             });
         }
-        return nb::make_tuple(as_array(std::move(record.indices)), as_array(std::move(record.data)),
-                              as_array(std::move(record.closed)));
+        return nb::make_tuple(learnt, as_array(std::move(record.indices)), as_array(std::move(record.data)),
+                              as_array(std::move(record.closed)), as_array(std::move(record.closed_rows)));
     }
 
     // So short that the interpreter's lock is kept, which makes the stream's own scratch space safe to use.
@@ -289,6 +298,10 @@ class Engine {
         arrays["sizes"] = as_array(std::move(taken.sizes));
         arrays["first_times"] = as_array(std::move(taken.first_times));
         arrays["last_times"] = as_array(std::move(taken.last_times));
+        if (!taken.taken.empty()) {
+            arrays["mark"] = taken.mark;
+            arrays["taken"] = as_array(std::move(taken.taken));
+        }
         arrays["mode_time"] = taken.mode_time;
         arrays["time"] = taken.time;
         arrays["log_evidence"] = taken.log_evidence;
@@ -309,6 +322,10 @@ class Engine {
         given.sizes = as_vector(nb::cast<Integers>(arrays["sizes"]));
         given.first_times = numbers("first_times");
         given.last_times = numbers("last_times");
+        if (arrays.contains("taken")) {
+            given.mark = nb::cast<std::int64_t>(arrays["mark"]);
+            given.taken = as_vector(nb::cast<Integers>(arrays["taken"]));
+        }
         given.stats = numbers("stats");
         if (stream_->extra() != nullptr) given.extra = numbers(stream_->extra());
         given.mode_states = numbers("mode_states");
@@ -544,8 +561,8 @@ NB_MODULE(loop, module) {
              "coordinates"_a, "modes"_a, "rules"_a)
         .def("_set_rules", &Engine::set_rules, "rules"_a)
         .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256)
-        .def("_learn", &Engine::learn, "X"_a, "times"_a, "labels"_a.noconvert(), "log_evidence"_a.noconvert(),
-             "indptr"_a.noconvert())
+        .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a, "marks"_a, "labels"_a.noconvert(),
+             "log_evidence"_a.noconvert(), "absences"_a.noconvert(), "indptr"_a.noconvert())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
         .def("judge_one", &Engine::judge_one, "x"_a, "t"_a)
         .def("labels", &Engine::labels, "X"_a, "times"_a)

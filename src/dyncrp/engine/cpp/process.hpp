@@ -5,7 +5,8 @@
 
 namespace dyncrp {
 
-inline constexpr double REBASE_AT = 500.0;  // the frame moves when exp of this would be its largest factor
+inline constexpr std::int64_t UNKNOWN = -1, NEW = -2;  // in place of a table that someone tells
+inline constexpr double REBASE_AT = 500.0;             // the frame moves when exp of this would be its largest factor
 
 /// kernel(Δ) = Re Σ_m amplitude_m exp(−rate_m Δ).
 struct Mode {
@@ -64,6 +65,8 @@ class Seats {
     Index latest = -1;          // place of the latest observation's table: where to look first, and no more
     PerTable<std::int64_t> ids;
     PerTable<Seen> seen;
+    std::int64_t mark = UNKNOWN;      // of the latest row,
+    std::vector<std::int64_t> taken;  // and the ids that it and the rows before it with the same mark got
 
     Index n_modes() const { return static_cast<Index>(modes_.size()); }
     double origin() const { return origin_; }
@@ -166,12 +169,28 @@ class Seats {
     void seat(Index c, double r, const Frame& frame) { add(states_.row(c), r, frame); }
     void seat_in_all(double r, const Frame& frame) { add(total_.data(), r, frame); }
 
-    /// Give a row at time t the label of table c.
-    void see(Index c, double t) {
+    /// Give a row at time t the label of table c; return how long it had none, 0 if it never had one.
+    double see(Index c, double t) {
         Seen& rows = seen[c];
+        const double absence = rows.size == 0 ? 0.0 : t - rows.last_time;
         if (rows.size == 0) rows.first_time = t;
         rows.last_time = t;
         ++rows.size;
+        return absence;
+    }
+
+    /// The place of the open table with this id, −1 if there is none.
+    Index place_of(std::int64_t id) const {
+        const std::int64_t *begin = ids.row(0), *end = begin + n_tables;
+        const std::int64_t* found = std::lower_bound(begin, end, id);
+        return found != end && *found == id ? found - begin : -1;
+    }
+
+    /// Note the mark of the latest row, whose label is `id`, so that the next ones with this mark take other tables.
+    void note(std::int64_t row_mark, std::int64_t id) {
+        if (row_mark != mark) taken.clear();
+        mark = row_mark;
+        if (mark != UNKNOWN) taken.push_back(id);
     }
 
     /// q_n(k) = q(k) S_k + q(k−1)(1 − S_{k−1}), S_k the responsibility of the first k tables, given place by place.

@@ -18,6 +18,8 @@ struct Rows {
     const double* x;
     const double* times;
     Index n;
+    const std::int64_t* tables = nullptr;  // (n,) ids, UNKNOWN or NEW; null if nobody knows any
+    const std::int64_t* marks = nullptr;   // (n,) of rows that cannot share a table; null if there are none
 };
 
 /// What a stretch of learnt rows did: labels (n,), log evidence (n,), responsibilities as CSR with indptr (n + 1,).
@@ -25,9 +27,10 @@ struct Record {
     std::int64_t* labels;
     double* log_evidence;
     std::int64_t* indptr;
+    double* absences;
     std::vector<std::int64_t> indices;
     std::vector<double> data;
-    std::vector<std::int64_t> closed;
+    std::vector<std::int64_t> closed, closed_rows;
 };
 
 /// Where to write what is judged; what is null is not asked for. Shares are (n, K + 1).
@@ -45,6 +48,8 @@ struct Snapshot {
     std::vector<double> n_tables_posterior;       // (K + 1,)
     std::vector<std::int64_t> table_ids, sizes;   // (K,)
     std::vector<double> first_times, last_times;  // (K,)
+    std::int64_t mark = UNKNOWN;
+    std::vector<std::int64_t> taken;
     double mode_time = 0.0, time = 0.0, log_evidence = 0.0;
     Index n_opened = 0, n_observations = 0;
 };
@@ -68,7 +73,8 @@ class Stream {
     virtual void set_rules(const Rules& rules) = 0;
     virtual void set_tuning(const Tuning& tuning) = 0;
 
-    virtual void learn(const Rows& rows, Record& record, const Pause& pause) = 0;
+    /// Learn rows up to one that is told to be at a table that is not open, and return how many.
+    virtual Index learn(const Rows& rows, Record& record, const Pause& pause) = 0;
     /// One row: its label (its place, if it is only judged) and its log evidence.
     virtual std::pair<std::int64_t, double> learn_one(const double* x, double t) = 0;
     virtual std::pair<std::int64_t, double> judge_one(const double* x, double t) = 0;
@@ -106,16 +112,18 @@ class StreamOf final : public Stream {
         quiet_until_ = -INF;
     }
 
-    void learn(const Rows& rows, Record& record, const Pause& pause) override {
+    Index learn(const Rows& rows, Record& record, const Pause& pause) override {
         Pass<F, true> pass(family_, seats_, rules_, work_);
         auto last_pause = std::chrono::steady_clock::now();
         record.indptr[0] = 0;
         record.indices.reserve(static_cast<std::size_t>(rows.n + rows.n / 8));
         record.data.reserve(static_cast<std::size_t>(rows.n + rows.n / 8));
-        for (Index i = 0; i < rows.n;) {
+        Index i = 0;
+        while (i < rows.n) {
             // Where tables close, blocks end early, and what was screened beyond that was screened in vain.
             const Index size = std::min({block_size(seats_.n_tables, capacity_), usual_ * 2, rows.n - i});
             const Index learnt = learn_block(pass, rows, i, size, &record);
+            if (learnt == 0) break;
             usual_ = learnt < size ? std::max<Index>(2, learnt) : std::max(usual_, size);
             i += learnt;
             const auto now = std::chrono::steady_clock::now();
@@ -124,6 +132,7 @@ class StreamOf final : public Stream {
                 last_pause = std::chrono::steady_clock::now();
             }
         }
+        return i;
     }
 
     std::pair<std::int64_t, double> learn_one(const double* x, double t) override {
@@ -198,6 +207,8 @@ class StreamOf final : public Stream {
             taken.first_times.push_back(seats_.seen[c].first_time);
             taken.last_times.push_back(seats_.seen[c].last_time);
         }
+        taken.mark = seats_.mark;
+        taken.taken = seats_.taken;
         taken.mode_time = seats_.origin();
         taken.time = seats_.time;
         taken.log_evidence = seats_.log_evidence;
@@ -230,6 +241,8 @@ class StreamOf final : public Stream {
         seats_.log_evidence = given.log_evidence;
         seats_.n_opened = given.n_opened;
         seats_.n_observations = given.n_observations;
+        seats_.mark = given.mark;
+        seats_.taken = given.taken;
         quiet_until_ = -INF;
         work_.frame = Frame{};
         family_.recentre(K, nullptr);
@@ -297,8 +310,10 @@ class StreamOf final : public Stream {
         pass.prepare();
         Index m = 0;
         do {
+            if (!take_told(pass, rows, i + m)) break;
             outcome_ = pass.observe(m, rows.times[i + m]);
             label_ = seats_.ids[outcome_.place];
+            seats_.note(rows.marks == nullptr ? UNKNOWN : rows.marks[i + m], label_);
             if (record != nullptr) write(i + m, *record);
             if (!work_.closing.empty()) {
                 family_.for_each([&](auto& array) { array.remove(work_.closing, seats_.n_tables); });
@@ -309,23 +324,42 @@ class StreamOf final : public Stream {
         quiet_until_ = pass.quiet_until;
         blunt_ += pass.blunt;
         pass.blunt = 0;
-        if (blunt_ >= tuning_.blunt_rows) {
+        if (blunt_ >= tuning_.blunt_rows && m > 0) {
             blunt_ = 0;
             family_.recentre(seats_.n_tables, &work_.block.rows[static_cast<std::size_t>(m - 1)]);
         }
         return m;
     }
 
+    /// Tell the pass what is known of row i; false if it is to be at a table that is not open.
+    bool take_told(Pass<F, true>& pass, const Rows& rows, Index i) {
+        const std::int64_t table = rows.tables == nullptr ? UNKNOWN : rows.tables[i];
+        pass.told = table == UNKNOWN ? -1 : table == NEW ? seats_.n_tables : seats_.place_of(table);
+        work_.barred.clear();
+        const std::int64_t mark = rows.marks == nullptr ? UNKNOWN : rows.marks[i];
+        if (mark != UNKNOWN && mark == seats_.mark) {
+            for (const std::int64_t id : seats_.taken) {
+                if (const Index place = seats_.place_of(id); place >= 0) work_.barred.push_back(place);
+            }
+            std::sort(work_.barred.begin(), work_.barred.end());
+        }
+        return table == UNKNOWN || pass.told >= 0;
+    }
+
     /// Write down what the latest row, the i-th of the call, did; tables go by their ids.
     void write(Index i, Record& record) const {
         record.labels[i] = label_;
         record.log_evidence[i] = outcome_.log_evidence;
+        record.absences[i] = outcome_.absence;
         for (std::size_t j = 0; j < work_.places.size(); ++j) {
             record.indices.push_back(seats_.ids[work_.places[j]]);
             record.data.push_back(work_.shares[j]);
         }
         record.indptr[i + 1] = static_cast<std::int64_t>(record.indices.size());
-        for (const Index c : work_.closing) record.closed.push_back(seats_.ids[c]);
+        for (const Index c : work_.closing) {
+            record.closed.push_back(seats_.ids[c]);
+            record.closed_rows.push_back(i);
+        }
     }
 
     /// The id of the table at a place; −1 for a new one.
@@ -333,6 +367,7 @@ class StreamOf final : public Stream {
 
     std::pair<std::int64_t, double> judge_one(const double* x, double t, const Seats& seats) {
         Pass<F, false> pass(family_, seats, rules_, work_);
+        work_.barred.clear();
         take_block({x, &t, 1}, 0, 1, capacity_, work_);
         pass.prepare();
         const Outcome outcome = pass.observe(0, t);
