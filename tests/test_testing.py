@@ -208,6 +208,12 @@ BROKEN_FAMILIES = {
         of_gaussian(proposals=lambda self, X, labels=None, scales=(): [self]),
         "proposals_are_known",
     ),
+    "terms that do not add up": (
+        of_gaussian(
+            log_predictive_terms=lambda self, X, stats: Gaussian.log_predictive_terms(self, X, stats) * (1.0 + 1e-6)
+        ),
+        "terms_add_up_to_log_predictive",
+    ),
     "proposals with the most willing first": (
         of_bernoulli(
             proposals=lambda self, X, labels=None, scales=(): (

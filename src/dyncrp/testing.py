@@ -445,6 +445,20 @@ def widen_is_to_add_zeros(family: Family, n_features: int) -> None:
     _close(family.widen(stats, wider), expected, "widened stats, and those of rows with zeros,", 1e-12, 1e-12)
 
 
+def terms_add_up_to_log_predictive(family: Family, n_features: int) -> None:
+    """``log_predictive_terms`` has a term for each feature, and their sum is ``log_predictive``.
+
+    A family that says neither what is due to a feature nor that features are independent passes.
+    """
+    if type(family).log_predictive_terms is Family.log_predictive_terms and not family.independent:
+        return
+    X, stats = _rows(family, n_features), _tables(family, n_features)
+    terms = family.log_predictive_terms(X, stats)
+    _require(terms.shape == (len(X), len(stats), n_features), f"the terms have shape {terms.shape}")
+    whole = family.log_predictive(X, stats)
+    _close(np.sum(terms, axis=2), whole, "the sum of the terms, and log_predictive,", rtol=1e-9, atol=1e-9)
+
+
 def sharpen_keeps_strangers_apart(family: Family, n_features: int) -> None:
     """A sharper family has less reason to let rows of five tables share one; or ``sharpen`` is a ``ValueError``."""
     try:
@@ -565,6 +579,7 @@ FAMILY_CHECKS: tuple[FamilyCheck, ...] = (
     widen_is_to_add_zeros,
     sharpen_keeps_strangers_apart,
     proposals_are_known,
+    terms_add_up_to_log_predictive,
     engine_learns_a_stream,
     mixture_fits,
 )

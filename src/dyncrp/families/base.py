@@ -220,6 +220,33 @@ class Family(ABC):
     def log_predictive(self, X: Float, stats: Float) -> Float:
         """Return log p(x | stats) = log ∫ p(x | φ) p(φ | stats) dφ: (n, D) and (K, S) to (n, K)."""
 
+    def log_predictive_terms(self, X: Float, stats: Float) -> Float:
+        """Return terms by feature that add up to ``log_predictive``: (n, D) and (K, S) to (n, K, D).
+
+        Where features are independent, the term of a feature is the log density of that feature alone. A family in
+        which they are not says here how much of log p(x | stats) is due to each; without that, an error does.
+
+        >>> from dyncrp import Gaussian
+        >>> family, X = Gaussian(1.0, 3.0), np.array([[2.0, -1.0]])
+        >>> terms = family.log_predictive_terms(X, family.statistics(X))
+        >>> terms.shape, bool(np.allclose(terms.sum(axis=2), family.log_predictive(X, family.statistics(X))))
+        ((1, 1, 2), True)
+        """
+        K, D = len(stats), X.shape[1]
+        if D == 1:
+            return self.log_predictive(X, stats)[:, :, None]
+        if not self.independent:
+            raise ValueError(
+                f"{type(self).__name__} does not say how much of log p(x) is due to each feature: give it the method "
+                "log_predictive_terms, or say that its features are independent (docs/extending.md)"
+            )
+        each = stats[:, 1:].reshape(K, -1, D)
+        terms = np.empty((len(X), K, D))
+        for d in range(D):
+            alone = np.hstack([stats[:, :1], each[:, :, d]])
+            terms[:, :, d] = self.feature(d).log_predictive(X[:, d : d + 1], alone)
+        return terms
+
     @abstractmethod
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return E_{p(φ | stats)}[log p(x | φ)]: (n, D) and (K, S) to (n, K)."""

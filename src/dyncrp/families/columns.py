@@ -278,6 +278,15 @@ class Columns(Family):
         """Return the sum over what is present."""
         return self._sum_of_present(X, stats, "log_predictive")
 
+    def log_predictive_terms(self, X: Float, stats: Float) -> Float:
+        """Return the terms of the pieces; 0 where a cell is missing."""
+        terms = np.zeros((len(X), len(stats), self.width))
+        for piece in self.pieces:
+            here = np.flatnonzero(~np.isnan(X[:, piece.at[0]]))
+            found = piece.family.log_predictive_terms(X[here][:, piece.at], stats[:, piece.stats])
+            terms[here[:, None], :, piece.at] = np.swapaxes(found, 1, 2)
+        return terms
+
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return the sum over what is present."""
         return self._sum_of_present(X, stats, "expected_log_likelihood")

@@ -359,6 +359,36 @@ class Gaussian(Family):
         density = _log_normal(self.coordinates(X)[:, None, :] - mean, self.variance + variance)
         return density + self.log_residual(X)[:, None]
 
+    def log_predictive_terms(self, X: Float, stats: Float) -> Float:
+        """Return terms by feature that add up to ``log_predictive``; those of directions are mapped back to features.
+
+        Let a = W (A − m₀) be the coordinates of the centre A of a table, and v = σ² + v_c its variances there. Since
+        z_q − a_q = Σ_d W_qd (x_d − A_d), the square (z_q − a_q)²/v_q is a sum over features. The term of feature d is
+
+            −½ Σ_q (z_q − a_q)/v_q · W_qd (x_d − A_d)  −  ½ Σ_q W_qd W⁺_dq log 2πv_q,
+
+        and what all tables share. The normaliser of a direction is divided by W_qd W⁺_dq, which add up to 1 over d and
+        are what each feature has in the square on average. With one feature in each direction, these are the terms of
+        independent features. Where clusters are correlated, a term can be positive: a feature may be where another lets
+        expect it. All tables share the log density of what the coordinates leave out, which has a square for each
+        feature and is otherwise divided evenly; it does not change log odds.
+        """
+        if self.directions is None:
+            return super().log_predictive_terms(X, stats)
+        mean, variance = self._posterior(stats)
+        variance = self.variance + variance
+        D, W = X.shape[1], self.directions
+        z = self.coordinates(X)
+        pull = ((z[:, None, :] - mean) / variance) @ W
+        terms = -0.5 * (pull * (X[:, None, :] - self._from_coordinates(mean)))
+        terms -= 0.5 * ((LOG_2PI + np.log(variance)) @ (W * self.inverse))
+        common = np.full(X.shape, self.log_scale / D)
+        if self.residual_variance is not None:
+            rest = X - self.prior_mean - z @ self.inverse
+            left = (D - len(W)) * (LOG_2PI + np.log(self.residual_variance))
+            common -= 0.5 * (rest**2 / self.residual_variance + left / D)
+        return terms + common[:, None, :]
+
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return log N(x; μ, σ²) − Σ_d v/(2σ²)."""
         mean, variance = self._posterior(stats)
