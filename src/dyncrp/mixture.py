@@ -24,6 +24,7 @@ from dyncrp.encoding import Encoding, is_frame, stack
 from dyncrp.engine.law import occupancy
 from dyncrp.engine.types import Engine, Float, Trace
 from dyncrp.events import Batch, Event, as_time, events_of
+from dyncrp.explanation import Explanation, as_row, explain_row
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.feedback import Feedback, check_name
@@ -357,6 +358,30 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             groups = self.groups(int(groups))
         names = getattr(self, "feature_names_in_", None)
         return as_frame(describe_tables(self.engine_, names, self.clock_, groups, self.encoding_), self.table_ids_)
+
+    def explain(self, x: Any, t: Any = None) -> Explanation:
+        """Return why x would be at its table: log odds against the runner-up and a new table, feature by feature.
+
+        x: one row: numbers (D,), a DataFrame of one row, or a mapping from the names of the features. t: its time, by
+        default as in ``predict``. Nothing is learnt. The odds are sums of a term for the prior weights and one for each
+        feature, and print as a list; see ``dyncrp.explanation.Explanation``. With ``assignment="variational"`` they
+        are those of the predictive scores, and so not quite what decides.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])
+        >>> print(model.explain([6.0, 0.0]))
+        table 1
+        log odds in nats  against table 0  against a new table
+        prior weight                -0.69                +0.00
+        x0 = 6                      +9.35                +0.01
+        x1 = 0                      -0.15                +1.95
+        total                       +8.51                +1.97
+        """
+        names = getattr(self, "feature_names_in_", None)
+        check_is_fitted(self)
+        X, encoding, named = as_row(x, names, self.encoding_)
+        engine, rows, times = self._validate(X, None if t is None else [t], named=named)
+        return explain_row(engine, rows[0], float(times[0]), names, encoding)
 
     def score_samples(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return log p(x | everything so far) for each row, (n,): low means novel."""
@@ -882,11 +907,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self._beginning = beginning
             self.__dict__.pop("_learner", None)
 
-    def _validate(self, X: ArrayLike, times: ArrayLike | None) -> tuple[Engine, Float, Float]:
-        """Return rows to be judged as the family wants them, the time of each, and the engine to judge them."""
+    def _validate(self, X: ArrayLike, times: ArrayLike | None, *, named: bool = False) -> tuple[Engine, Float, Float]:
+        """Return rows to be judged as the family wants them, the time of each, and the engine to judge them.
+
+        named: whether X is an array whose columns have been put in order by their names.
+        """
         learner = self._fitted
         rows, _ = self._encode(X, self.encoding_)
-        self._check_names(X)
+        if not named:
+            self._check_names(X)
         self._check_width(rows)
         rows = check_rows(learner.family, rows)
         engine = self.engine_for(rows)

@@ -1,0 +1,252 @@
+"""Rows of each table kept as examples of it: the latest, and a fair sample of all from which the typical are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.checks import whole
+from dyncrp.families import Family
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+SAMPLES = 4  # rows of a table that are sampled, for each that is shown as typical
+BLOCK = 4096  # rows that wait to be sorted in
+FEW = 64  # rows of a call that all wait: to look which may stay takes longer
+MOST = 10_000  # examples of a table
+ARRAYS = ("example_tables", "example_numbers", "example_times", "example_rows")  # what a file calls them
+
+
+class Rows(NamedTuple):
+    """Some rows of a stream: as the family sees them (m, D), their numbers from 0 (m,), and their times (m,)."""
+
+    X: Float
+    numbers: Int
+    times: Float
+
+
+class Kept(NamedTuple):
+    """What is kept of a table: up to ``4 size`` rows, a fair sample of all, in order; the latest, the newest first."""
+
+    sample: Rows
+    latest: Rows
+    size: int
+
+
+class Examples(NamedTuple):
+    """A table by examples: rows that are typical of it, the likeliest first, and its latest rows, the newest first."""
+
+    typical: Rows
+    latest: Rows
+
+
+class Reservoir:
+    """Keeps a few rows of each table: the latest ``size``, and ``4 size`` that are a fair sample of all its rows.
+
+    The sample are the rows with the least priorities, and the priority of a row is a hash of its number, so that every
+    set of rows of a table is as likely as another. What is kept follows from the rows, their numbers and their tables
+    alone: not from how the stream is cut into calls, and not from whether tables were joined before their rows came or
+    after. It takes up to ``5 size`` rows for each table, and some that wait to be sorted in, at most as many again.
+
+    Args:
+        size: how many of the latest rows to keep, and how many typical ones to choose.
+
+    >>> kept = Reservoir(2)
+    >>> kept.add(0, np.array([[0.1], [9.0], [0.2], [0.3]]), np.arange(4.0), np.array([0, 1, 0, 0]))
+    >>> kept.of(0).latest.X.tolist(), kept.of(0).sample.numbers.tolist()
+    ([[0.3], [0.2]], [0, 2, 3])
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = whole("size", size, 1, MOST)
+        self._kept = _Store(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty((0, 0)))  # by number
+        self._waiting: list[_Store] = []  # later rows, in order
+        self._gone: list[int] = []  # tables to be dropped when these are sorted in
+        self._n_waiting = 0
+        # Of tables with a full sample, by id, the priority beyond which a row cannot be in it.
+        self._full, self._worst = np.empty(0, np.int64), np.empty(0, np.uint64)
+
+    def add(self, first_row: int, X: Float, times: Float, labels: Int) -> None:
+        """Take in rows X (n, D) at times (n,) that have got these tables (n,), numbered on from ``first_row``.
+
+        Rows come in the order of their numbers. X is copied, as far as it is kept.
+        """
+        for begin in range(0, len(X), BLOCK):
+            part = slice(begin, min(begin + BLOCK, len(X)))
+            numbers = np.arange(first_row + begin, first_row + part.stop)
+            block = _Store(labels[part], numbers, times[part], X[part])
+            if len(numbers) < FEW:
+                block = _Store(block.ids.copy(), numbers, block.times.copy(), block.X.copy())
+            else:
+                block = block.take(self._might_stay(block))
+            self._waiting.append(block)
+            self._n_waiting += len(block.ids)
+            self._sort_in_if_many()
+
+    def merge(self, into: int, old: int) -> None:
+        """Let the rows of table ``old`` be rows of table ``into``."""
+        self._sort_in()
+        ids = np.where(self._kept.ids == old, into, self._kept.ids)
+        # What is beyond the worst of one may still be among the best of both.
+        self._full, self._worst = self._full[:0], self._worst[:0]
+        self._keep(self._kept._replace(ids=ids))
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Drop the rows of these tables, which have closed: no row of them comes any more."""
+        self._gone += map(int, ids)
+        self._sort_in_if_many()
+
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features, in which all rows so far had 0, or NaN for nothing."""
+        self._sort_in()
+        X = self._kept.X
+        wider = np.full((len(X), n_features), absent)
+        wider[:, : X.shape[1]] = X
+        self._kept = self._kept._replace(X=wider)
+
+    def of(self, table: int) -> Kept:
+        """Return what is kept of a table; no rows if it has none."""
+        self._sort_in()
+        own = self._kept.take(self._kept.ids == table)
+        sample = np.sort(np.argsort(priorities(own.numbers))[: SAMPLES * self.size])
+        newest = np.arange(len(own.ids))[::-1][: self.size]
+        sampled, latest = (Rows(own.X[at], own.numbers[at], own.times[at]) for at in (sample, newest))
+        return Kept(sampled, latest, self.size)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that is kept as plain arrays, in order of the rows: from these it goes on to the bit."""
+        self._sort_in()
+        return dict(zip(ARRAYS, self._kept, strict=True))
+
+    @classmethod
+    def restore(cls, size: int, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return what ``arrays`` of one of this size described; anything of another kind is a ``ValueError``."""
+        found = cls(size)
+        absent = [name for name in ARRAYS if name not in arrays]
+        if absent:
+            raise ValueError(f"its array {absent[0]!r} is missing")
+        store = _Store(*(arrays[name] for name in ARRAYS))
+        kinds = [array.dtype for array in store]
+        if kinds != [np.int64, np.int64, np.float64, np.float64]:
+            raise ValueError(f"its examples must be int64 and float64, got {', '.join(map(str, kinds))}")
+        if store.X.ndim != 2 or any(array.shape != (len(store.X),) for array in store[:3]):
+            raise ValueError("its examples must have a table, a number and a time for each row")
+        if np.any(store.ids < 0) or np.any(store.numbers < 0) or np.any(np.diff(store.numbers) <= 0):
+            raise ValueError("its examples must have tables from 0, and numbers from 0 that count up")
+        if not np.all(np.isfinite(store.times)) or np.any(np.isinf(store.X)):
+            raise ValueError("its examples must have finite times, and rows of finite numbers or NaN")
+        found._keep(store)
+        if len(found._kept.ids) < len(store.ids):
+            raise ValueError(f"it has more examples of a table than a size of {size} allows")
+        return found
+
+    def _sort_in_if_many(self) -> None:
+        # As many as are kept, so that each row is sorted a few times only, however few come at a time.
+        if self._n_waiting + len(self._gone) > max(BLOCK, len(self._kept.ids)):
+            self._sort_in()
+
+    def _sort_in(self) -> None:
+        if not self._waiting and not self._gone:
+            return
+        stores = [store for store in (self._kept, *self._waiting) if len(store.ids)] or [self._kept]
+        store = _Store(*(np.concatenate(arrays) for arrays in zip(*stores, strict=True)))
+        if self._gone:
+            store = store.take(~np.isin(store.ids, self._gone))
+        self._waiting, self._n_waiting, self._gone = [], 0, []
+        self._keep(store)
+
+    def _keep(self, store: _Store) -> None:
+        """Keep of these rows, which are in order, the latest and the sample of each table."""
+        places, priority = self._candidates(store)
+        order = np.lexsort((priority, store.ids[places]))
+        places, priority = places[order], priority[order]
+        ids = store.ids[places]
+        rank = _ranks(ids)
+        worst = np.flatnonzero(rank == SAMPLES * self.size - 1)
+        self._full, self._worst = ids[worst], priority[worst]
+        stays = self._latest(store)
+        stays[places[rank < SAMPLES * self.size]] = True
+        self._kept = store.take(stays)
+
+    def _might_stay(self, block: _Store) -> NDArray[np.bool_]:
+        """Return which rows of a block (n,) are the latest of it, or may be in a sample as far as can be told now."""
+        stays = self._latest(block)
+        stays[self._candidates(block)[0]] = True
+        return stays
+
+    def _latest(self, store: _Store) -> NDArray[np.bool_]:
+        """Return which rows (n,), given in order, are the latest of their tables."""
+        least = np.min(store.ids, initial=0)
+        near = store.ids - least
+        # NumPy sorts numbers of 16 bits in linear time.
+        order = np.argsort((near.astype(np.uint16) if np.max(near, initial=0) < 2**16 else near)[::-1], kind="stable")
+        stays = np.zeros(len(near), dtype=bool)
+        stays[len(near) - 1 - order[_ranks(near[::-1][order]) < self.size]] = True
+        return stays
+
+    def _candidates(self, store: _Store) -> tuple[Int, NDArray[np.uint64]]:
+        """Return the places of the rows that may be in a sample, and their priorities."""
+        priority = priorities(store.numbers)
+        if not len(self._full):
+            return np.arange(len(priority)), priority
+        at = np.minimum(np.searchsorted(self._full, store.ids), len(self._full) - 1)
+        places = np.flatnonzero((priority <= self._worst[at]) | (self._full[at] != store.ids))
+        return places, priority[places]
+
+
+class _Store(NamedTuple):
+    """Rows with the tables that they have."""
+
+    ids: Int
+    numbers: Int
+    times: Float
+    X: Float
+
+    def take(self, at: Any) -> _Store:
+        """Return some of the rows as a copy."""
+        return _Store(*(np.array(array[at]) for array in self))
+
+
+def choose(family: Family, stats: Float, kept: Kept) -> Examples:
+    """Return the examples of a table with stats (S,) or (1, S): the likeliest of its sample, and its latest rows.
+
+    A row with missing cells has fewer terms in its log density, and so cannot be compared: those that miss the fewest
+    cells come first, and of these the likeliest; of equals, the earliest.
+
+    >>> from dyncrp import Gaussian
+    >>> family, X, kept = Gaussian(1.0, 100.0), np.array([[0.0], [3.0], [1.4], [1.5]]), Reservoir(1)
+    >>> kept.add(0, X, np.arange(4.0), np.zeros(4, dtype=np.int64))
+    >>> choose(family, family.statistics(X).sum(axis=0), kept.of(0))[0]
+    Rows(X=array([[1.5]]), numbers=array([3]), times=array([3.]))
+    """
+    X, numbers, times = kept.sample
+    likely = family.log_predictive(X, np.reshape(stats, (1, -1)))[:, 0] if len(X) else np.zeros(0)
+    order = np.lexsort((-likely, np.sum(np.isnan(X), axis=1)))[: kept.size]
+    return Examples(Rows(X[order], numbers[order], times[order]), kept.latest)
+
+
+def priorities(numbers: Int) -> NDArray[np.uint64]:
+    """Return splitmix64 of numbers (n,): each another number that looks like chance, and the same at every call.
+
+    >>> [int(number) for number in priorities(np.arange(2))]
+    [16294208416658607535, 7960286522194355700]
+    """
+    with np.errstate(over="ignore"):  # it counts modulo 2⁶⁴
+        z = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        found: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return found
+
+
+def _ranks(ids: Int) -> Int:
+    """Return the rank, from 0, of each of ids (n,) among those equal to it, which stand together.
+
+    >>> _ranks(np.array([4, 4, 4, 7, 7]))
+    array([0, 1, 2, 0, 1])
+    """
+    begins = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
+    return np.arange(len(ids)) - np.repeat(begins, np.diff(np.append(begins, len(ids))))
