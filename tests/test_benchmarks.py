@@ -348,3 +348,12 @@ def test_a_file_of_mixed_columns_is_clustered_by_the_command_line(tmp_path, monk
     row = mixed.run_file(path, rounds=1, first=100)
     assert row["ami"] > 0.95
     assert row["rate"] > 0
+
+
+def test_the_explained_flower_is_where_its_petals_put_it(tmp_path):
+    from benchmarks import explained
+
+    found = explained.draw(tmp_path / "images" / "explain.png")
+    assert (tmp_path / "images" / "explain.png").read_bytes().startswith(b"\x89PNG")
+    terms = dict(zip(found.names, found.against_runner_up.features.tolist(), strict=True))
+    assert terms["sepal width (cm)"] < 0.0 < terms["petal length (cm)"]

@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from scipy.cluster.hierarchy import cophenet, dendrogram
 from scipy.sparse import csr_array
@@ -320,3 +321,56 @@ def test_tables_of_a_building_have_the_colours_of_their_rooms():
 def test_a_building_refuses_labels_of_another_walk():
     with pytest.raises(ValueError, match="one whole number ≥ -1 for each of 100 observations"):
         plots.building(rooms(100, seed=0), np.zeros(99, dtype=int))
+
+
+def terms(axis):
+    """Return the lengths of the bars of a panel from the highest, and the numbers beside them."""
+    return [bar.get_width() for bar in axis.patches], [text.get_text() for text in axis.texts]
+
+
+def test_an_explanation_has_a_bar_for_each_term_and_a_panel_for_each_rival():
+    model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])
+    found = model.explain([6.0, 0.0])
+    figure = plots.explain(found)
+    assert [axis.get_title() for axis in figure.axes] == ["against table 0", "against a new table"]
+    for axis, odds in zip(figure.axes, (found.against_runner_up, found.against_new), strict=True):
+        widths, numbers = terms(axis)
+        np.testing.assert_allclose(widths, [odds.prior, *odds.features, odds.total])
+        assert numbers == [f"{round(width, 2) + 0.0:+.2f}" for width in widths]
+        assert [bool(bar.get_hatch()) for bar in axis.patches] == [width < 0 for width in widths]
+    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert labels == ["prior weight", "x0 = 6", "x1 = 0", "total"]
+    top, bottom = (figure.axes[0].transData.transform((0.0, at))[1] for at in (0, 3))
+    assert top > bottom
+    assert figure.get_suptitle() == "why table 1"
+
+
+def test_an_explanation_of_many_features_draws_the_rest_as_one():
+    X = np.outer([0.0, 1.0, 0.0, 1.0], np.linspace(0.0, 4.0, 40))
+    found = DynamicalMixture(Gaussian(0.1, 4.0)).fit(X).explain(X[1])
+    for axis, odds in zip(plots.explain(found).axes, found.odds, strict=True):
+        widths, _ = terms(axis)
+        assert len(widths) == 1 + 15 + 1 + 1
+        np.testing.assert_allclose(np.sum(widths[:-1]), odds.total)
+        np.testing.assert_allclose(widths[-1], odds.total)
+        assert widths[-2] == pytest.approx(np.sum(odds.features[found.ranked()[1]]))
+
+
+@pytest.mark.parametrize("x", [0.5, 60.0])
+def test_nothing_of_an_explanation_is_cut_off(x):
+    model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0]])
+    found = model.explain([x])._replace(names=("a name that goes on and on and will not end before the figure does",))
+    figure = plots.explain(found)
+    FigureCanvasAgg(figure).draw()
+    (axis,) = figure.axes
+    for text in (*axis.texts, *axis.get_yticklabels(), axis.title):
+        box, room = text.get_window_extent(), (axis if text in axis.texts else figure).get_window_extent()
+        assert room.x0 <= box.x0 < box.x1 <= room.x1
+
+
+def test_what_cannot_be_explained_is_not_drawn():
+    with pytest.raises(ValueError, match=r"what explain\(\) returns, got ndarray"):
+        plots.explain(np.zeros(3))
+    model = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(1.0)).fit([[0.0]], times=[0.0])
+    with pytest.raises(ValueError, match="nothing to draw: a new table: no other table has any weight"):
+        plots.explain(model.explain([0.0], t=1e6))

@@ -89,10 +89,7 @@ class Reservoir:
     def merge(self, into: int, old: int) -> None:
         """Let the rows of table ``old`` be rows of table ``into``."""
         self._sort_in()
-        ids = np.where(self._kept.ids == old, into, self._kept.ids)
-        # What is beyond the worst of one may still be among the best of both.
-        self._full, self._worst = self._full[:0], self._worst[:0]
-        self._keep(self._kept._replace(ids=ids))
+        self._keep(self._kept._replace(ids=np.where(self._kept.ids == old, into, self._kept.ids)))
 
     def forget(self, ids: Iterable[int]) -> None:
         """Drop the rows of these tables, which have closed: no row of them comes any more."""
