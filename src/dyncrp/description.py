@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dyncrp.groups import Groups
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("rows", "share", "first_seen", "last_seen", "group")  # that come before the features
+COLUMNS = ("called", "rows", "share", "first_seen", "last_seen", "group")  # that come before the features
 MOST_CODES = 3  # that a cell lists
 LEAST_PROBABILITY = 0.05  # of those that are listed after the likeliest
 LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
@@ -29,12 +29,14 @@ def describe_tables(
     clock: str,
     groups: Groups | None = None,
     encoding: Encoding | None = None,
+    table_names: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
     """Return columns by name, each with an entry for each open table, in the order of their ids.
 
-    rows: how many were given its label. share: of the rows of all open tables. first_seen, last_seen: when the first
-    and the last of them came, datetime64 in UTC if the clock is "dates", floats otherwise. group: if groups are given.
-    Then one for each feature, see ``describe_features``; with an encoding, in its terms.
+    called: its name, if any table has one. rows: how many were given its label. share: of the rows of all open tables.
+    first_seen, last_seen: when the first and the last of them came, datetime64 in UTC if the clock is "dates", floats
+    otherwise. group: if groups are given. Then one for each feature, see ``describe_features``; with an encoding, in
+    its terms.
 
     >>> from dyncrp import DynamicalMixture, Gaussian
     >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.0], [0.0]])
@@ -43,7 +45,9 @@ def describe_tables(
     ([3, 1], [0.75, 0.25], [3.0, 1.0], 'x0')
     """
     state = engine.state
+    called = [(table_names or {}).get(table, "") for table in state.ids.tolist()]
     columns = {
+        **({"called": called} if any(called) else {}),
         "rows": state.sizes,
         # The one table that is open may have no rows: it opened with a row of one that was closed for it.
         "share": state.sizes / max(1, int(np.sum(state.sizes))),

@@ -88,7 +88,7 @@ class Reservoir:
 
     def merge(self, into: int, old: int) -> None:
         """Let the rows of table ``old`` be rows of table ``into``."""
-        self._sort_in()
+        self.sort_in()
         self._keep(self._kept._replace(ids=np.where(self._kept.ids == old, into, self._kept.ids)))
 
     def forget(self, ids: Iterable[int]) -> None:
@@ -98,7 +98,7 @@ class Reservoir:
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Let there be more features, in which all rows so far had 0, or NaN for nothing."""
-        self._sort_in()
+        self.sort_in()
         X = self._kept.X
         wider = np.full((len(X), n_features), absent)
         wider[:, : X.shape[1]] = X
@@ -106,7 +106,7 @@ class Reservoir:
 
     def of(self, table: int) -> Kept:
         """Return what is kept of a table; no rows if it has none."""
-        self._sort_in()
+        self.sort_in()
         own = self._kept.take(self._kept.ids == table)
         sample = np.sort(np.argsort(priorities(own.numbers))[: SAMPLES * self.size])
         newest = np.arange(len(own.ids))[::-1][: self.size]
@@ -115,7 +115,7 @@ class Reservoir:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that is kept as plain arrays, in order of the rows: from these it goes on to the bit."""
-        self._sort_in()
+        self.sort_in()
         return dict(zip(ARRAYS, self._kept, strict=True))
 
     @classmethod
@@ -143,9 +143,10 @@ class Reservoir:
     def _sort_in_if_many(self) -> None:
         # As many as are kept, so that each row is sorted a few times only, however few come at a time.
         if self._n_waiting + len(self._gone) > max(BLOCK, len(self._kept.ids)):
-            self._sort_in()
+            self.sort_in()
 
-    def _sort_in(self) -> None:
+    def sort_in(self) -> None:
+        """Take in what waits. What is kept does not depend on it, but that rows of a forgotten table may come again."""
         if not self._waiting and not self._gone:
             return
         stores = [store for store in (self._kept, *self._waiting) if len(store.ids)] or [self._kept]

@@ -1,6 +1,6 @@
 """Learner: a model with nothing unknown, at work on one stream.
 
-It owns the engine and the clock, a learning alpha, the names of the tables and a sketch of past novelty.
+It owns the engine and the clock, a learning alpha, the names of the tables, a sketch of past novelty, and examples.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from dyncrp.engine.types import (
     concatenate,
 )
 from dyncrp.events import Batch
+from dyncrp.examples import Reservoir
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import first_missing
 from dyncrp.feedback import Feedback, Names
@@ -41,7 +42,7 @@ from dyncrp.spec import Hyperparameters, ModelSpec
 
 ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the next
 OF_ALPHA = "alpha_"  # how the names of its arrays begin in a file,
-OF_SKETCH = "novelty_"  # and those of the sketch
+OF_SKETCH, OF_EXAMPLES = "novelty_", "example_"  # and those of the sketch and of the examples
 NOBODYS = 1 << 62  # the id of a table that nobody has opened yet
 HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
 CLOCKS = tuple(Clock)
@@ -64,6 +65,7 @@ class Learner:
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
         self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
         self.names, self.sketch = Names(), NoveltySketch()
+        self.examples = Reservoir(spec.n_examples) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
 
     @property
@@ -90,10 +92,19 @@ class Learner:
         if first < len(X):
             self.engine = self.engine_for_missing()
             traces.append(self._run(X[first:], times[first:], _part(feedback, slice(first, None))))
-        return Batch(concatenate(traces), times, first_row, n_opened, sketch)
+        trace = concatenate(traces)
+        if self.examples is not None:
+            self.examples.add(first_row, X, times, trace.labels)
+            self.examples.forget(trace.closed)
+        return Batch(trace, times, first_row, n_opened, sketch)
+
+    @property
+    def takes_single_rows(self) -> bool:
+        """Whether ``run_one`` does all there is to do."""
+        return self.alpha_posterior is None and self.examples is None
 
     def run_one(self, x: Float, t: float) -> int:
-        """Learn from one whole row x (D,), if alpha does not learn, and return its label."""
+        """Learn from one whole row x (D,), where that is all there is to do, and return its label."""
         label, log_evidence = self.engine.run_one(x, t)
         self.sketch.add_one(-log_evidence)
         return label
@@ -183,13 +194,19 @@ class Learner:
             self.names.give(gone, "")
             self.names.give(kept, name)
         self.names.forward(gone, kept)
+        if self.examples is not None:
+            self.examples.merge(kept, gone)
         return kept
 
     def split(self, table: int, X: Float, times: Float) -> int:
         """Take rows X (n, D) at times (n,) out of an open table; return the id of theirs."""
         if first_missing(X) < len(X):
             self.engine = self.engine_for_missing()
-        return by_hand.split(self.engine, table, X, times)
+        new = by_hand.split(self.engine, table, X, times)
+        if self.examples is not None:
+            self.examples.forget([table])  # which of them are still its own, nobody knows
+            self.examples.sort_in()
+        return new
 
     def _catch_up(self) -> None:
         """Let alpha learn from what the engine has learnt; after an interruption, from what it came to."""
@@ -203,6 +220,8 @@ class Learner:
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Let there be more features from now on, in which all rows so far had 0; or NaN, which is nothing."""
         self.__dict__.pop("fingerprint", None)
+        if self.examples is not None:
+            self.examples.widen(n_features, absent)
         if not math.isnan(absent):
             self.engine = self.engine.widen(n_features)
             return
@@ -239,6 +258,8 @@ class Learner:
         arrays = self.engine.arrays()
         if self._saves_sketch:
             arrays |= {OF_SKETCH + name: array for name, array in self.sketch.arrays().items()}
+        if self.examples is not None:
+            arrays |= self.examples.arrays()
         if self.alpha_posterior is not None:
             arrays |= {OF_ALPHA + name: array for name, array in self.alpha_posterior.arrays().items()}
         return arrays
@@ -272,16 +293,22 @@ class Learner:
         posterior = self.alpha_posterior
         of_alpha = {name: arrays[name] for name in arrays if posterior is not None and name.startswith(OF_ALPHA)}
         sketch = {name.removeprefix(OF_SKETCH): arrays[name] for name in arrays if name.startswith(OF_SKETCH)}
-        arrays = {
-            name: array for name, array in arrays.items() if name not in of_alpha and not name.startswith(OF_SKETCH)
-        }
+        examples = {name: arrays[name] for name in arrays if name.startswith(OF_EXAMPLES)}
+        others = (OF_SKETCH, OF_EXAMPLES)
+        arrays = {n: array for n, array in arrays.items() if n not in of_alpha and not n.startswith(others)}
         unknown = sorted(arrays.keys() - ARRAY_TYPES.keys())
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
         kept = NoveltySketch.restore(sketch) if sketch else NoveltySketch()
+        rows = examples.get("example_rows")
+        if rows is not None and len(rows) and rows.shape[1:] != (self.engine.n_features,):
+            raise ValueError(f"its examples have shape {rows.shape}, for {self.engine.n_features} features")
         self._fit_engine_to(arrays)
         self.engine.restore(arrays)
         self.sketch = kept
+        if self.examples is not None:
+            size = self.examples.size
+            self.examples = Reservoir.restore(size, examples) if examples else Reservoir(size)
         if posterior is not None:
             found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
             posterior.restore(found, self.engine.n_observations)

@@ -24,6 +24,7 @@ from dyncrp.encoding import Encoding, is_frame, stack
 from dyncrp.engine.law import occupancy
 from dyncrp.engine.types import Engine, Float, Trace
 from dyncrp.events import Batch, Event, as_time, events_of
+from dyncrp.examples import Examples, choose
 from dyncrp.explanation import Explanation, as_row, explain_row
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows, first_missing
@@ -85,6 +86,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             closes.
         alarm_rate: the share of rows that raise an alarm where nothing happens, such as 0.001; see ``events_``. None is
             no alarms.
+        n_examples: how many typical and how many of the latest rows to keep of each table, for ``examples``.
 
     Attributes:
         family_, dynamics_, alpha_, memory_: the hyperparameters in use, given or learnt; alpha as it is now.
@@ -158,6 +160,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         max_tables: int | None = None,
         prune_below: float = 0.0,
         alarm_rate: float | None = None,
+        n_examples: int = 0,
     ) -> None:
         self.family = family
         self.dynamics = dynamics
@@ -174,6 +177,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.max_tables = max_tables
         self.prune_below = prune_below
         self.alarm_rate = alarm_rate
+        self.n_examples = n_examples
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; deep, also the fields of family and dynamics, as ``family__variance``."""
@@ -258,7 +262,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             t = float(as_times([t], n=1)[0])
         clock = Clock.INDEX if t is None else Clock.NUMBERS if type(t) is float else Clock.DATES
         learner: Learner | None = self.__dict__.get("_learner")
-        quick = learner is not None and learner.clock is clock and learner.alpha_posterior is None
+        quick = learner is not None and learner.clock is clock and learner.takes_single_rows
         quick = quick and self.on_event is None
         whole = learner is not None and (learner.takes_missing or first_missing(row))
         if learner is None or not quick or not whole or clock is Clock.DATES:
@@ -274,7 +278,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return learner.run_one(row[0], float(t))
 
     def learn_row(self, x: Float, t: float) -> int:
-        """Learn from one whole row x (D,) that the family has checked, as ``learn_one`` does; for adapters."""
+        """Learn from one whole row x (D,) that the family has checked; for adapters, once the model is ``learned_``."""
         return self._learner.run_one(x, t)
 
     def learn_unknown(self) -> Self:
@@ -338,11 +342,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def describe(self, groups: Groups | int | None = None) -> pd.DataFrame:
         """Return what is known of each open table as a pandas DataFrame, whose index ``table`` has their ids.
 
-        Its columns are ``rows``, how many were given the table's label; ``share``, of the rows of all open tables;
-        ``first_seen`` and ``last_seen``, when the first and the last of them came (dates in UTC if times were dates,
-        numbers otherwise); with ``groups`` (or a number of them) ``group``; and one for each feature, with the table's
-        centre. Of yes and no that is the probability of yes; of categories it is a text with the likeliest and their
-        lift, which is how much likelier they are than in all tables.
+        Its columns are ``called``, its name, if any table has one; ``rows``, how many were given the table's label;
+        ``share``, of the rows of all open tables; ``first_seen`` and ``last_seen``, when the first and the last of them
+        came (dates in UTC if times were dates, numbers otherwise); with ``groups`` (or a number of them) ``group``; and
+        one for each feature, with the table's centre. Of yes and no that is the probability of yes; of categories it is
+        a text with the likeliest and their lift, which is how much likelier they are than in all tables.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0]])
@@ -357,7 +361,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"groups must be what groups() returns, or a number of groups, got {groups!r}")
             groups = self.groups(int(groups))
         names = getattr(self, "feature_names_in_", None)
-        return as_frame(describe_tables(self.engine_, names, self.clock_, groups, self.encoding_), self.table_ids_)
+        columns = describe_tables(self.engine_, names, self.clock_, groups, self.encoding_, self.names_)
+        return as_frame(columns, self.table_ids_)
 
     def explain(self, x: Any, t: Any = None) -> Explanation:
         """Return why x would be at its table: log odds against the runner-up and a new table, feature by feature.
@@ -381,7 +386,25 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X, encoding, named = as_row(x, names, self.encoding_)
         engine, rows, times = self._validate(X, None if t is None else [t], named=named)
-        return explain_row(engine, rows[0], float(times[0]), names, encoding)
+        return explain_row(engine, rows[0], float(times[0]), names, encoding, self.names_)
+
+    def examples(self, table: int | str) -> Examples:
+        """Return rows of a table that are typical of it, the likeliest first, and its latest rows, the newest first.
+
+        There are up to ``n_examples`` of each, as the family sees them, with their numbers in the stream and times. The
+        typical ones are chosen from a fair sample of the table's rows. table: an id or a name.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0), n_examples=1).fit([[0.0], [9.0], [0.4], [1.2]])
+        >>> model.examples(0).typical.X, model.examples(0).latest.numbers
+        (array([[0.4]]), array([3]))
+        """
+        found, learner = self._find(table), self._fitted
+        if learner.examples is None:
+            raise ValueError("no rows are kept as examples: give n_examples, such as DynamicalMixture(n_examples=5)")
+        engine = learner.engine
+        place = engine.ids.tolist().index(found)
+        return choose(engine.model.family, engine.state.stats[place], learner.examples.of(found))
 
     def score_samples(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return log p(x | everything so far) for each row, (n,): low means novel."""

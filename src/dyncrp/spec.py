@@ -25,7 +25,7 @@ DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
 OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0),)
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
-HIGHEST_ALARM_RATE = 0.5
+HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
 SHORTEST_MEMORY = 2.0  # with 1, a table would be its latest member and no more
 
 
@@ -63,6 +63,7 @@ class ModelSpec:
     learn_alpha: bool
     n_jobs: int | None
     alarm_rate: float | None
+    n_examples: int
     other_families: tuple[Family, ...]
 
     @classmethod
@@ -78,6 +79,7 @@ class ModelSpec:
         learn_alpha: Any = False,
         n_jobs: Any = None,
         alarm_rate: Any = None,
+        n_examples: Any = 0,
         **rules: Any,
     ) -> ModelSpec:
         """Check the parameters of ``DynamicalMixture`` and resolve "auto" and None; ``rules`` as for ``Rules``."""
@@ -115,6 +117,7 @@ class ModelSpec:
             bool(learn_alpha),
             None if n_jobs is None else int(n_jobs),
             None if alarm_rate is None else check_alarm_rate(alarm_rate),
+            whole("n_examples", n_examples, 0, MOST_EXAMPLES),
             OTHER_FAMILIES if family is None else (),
         )
         if resolved.known or type(resolved).sharpen is Family.sharpen:  # no need to learn it first to refuse

@@ -40,7 +40,7 @@ def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
 def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:
     """Return what is printed: how many tables there are, those shown in columns that fit, and what is left out."""
     names = getattr(model, "feature_names_in_", None)
-    told = describe_tables(model.engine_, names, model.clock_, groups, model.encoding_)
+    told = describe_tables(model.engine_, names, model.clock_, groups, model.encoding_, model.names_)
     order = np.argsort(-told["rows"], kind="stable")[:n_tables]
     head = f"{count(model.n_tables_, 'table')} of {count(int(np.sum(told['rows'])), 'row')}"
     if len(order) < model.n_tables_:
