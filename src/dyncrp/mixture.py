@@ -228,7 +228,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         and nowhere else. A name that no table has opens one of that name; an id of a closed table opens one in its
         place. Until ``learned_`` ids are provisional, and only names are taken. apart: (n,) marks, whole numbers or
         texts, or −1 or None. Rows that follow each other with the same mark cannot share a table, such as the faces in
-        one photo.
+        one photo: a row takes none that an earlier one of them has, unless ``labels`` says so.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))

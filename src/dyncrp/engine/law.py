@@ -118,7 +118,7 @@ def step(
         count = np.append(state.n_tables_posterior, 0.0)
         ids = np.append(state.ids, state.n_opened)
     else:
-        responsibilities = _softmax(scores[:-1])
+        responsibilities = _softmax(scores[:-1]) if table == UNKNOWN else responsibilities[:-1]
         stats, squares, mode_states = state.stats, state.squares, state.mode_states
         count, ids = state.n_tables_posterior, state.ids
     if table != UNKNOWN:

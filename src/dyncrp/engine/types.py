@@ -380,11 +380,11 @@ def mark_of(arrays: Arrays) -> tuple[int, tuple[int, ...]]:
     >>> mark_of({"mark": np.array(7), "taken": np.array([0, 3])})
     (7, (0, 3))
     """
-    found = arrays.get("mark"), arrays.get("taken")
-    if found == (None, None):
+    if arrays.keys().isdisjoint(MARKED):
         return UNKNOWN, ()
-    for name, array in zip(("mark", "taken"), found, strict=True):
-        if array is None or array.dtype != np.int64 or array.ndim != (name == "taken"):
+    for n_dimensions, name in enumerate(MARKED):
+        array = arrays.get(name)
+        if array is None or array.dtype != np.int64 or array.ndim != n_dimensions:
             raise ValueError(f"its arrays 'mark' and 'taken' must be a whole number and a row of these, got {array!r}")
     return int(arrays["mark"]), tuple(arrays["taken"].tolist())
 
