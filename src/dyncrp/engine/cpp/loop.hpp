@@ -62,6 +62,8 @@ class Pass {
     double quiet_until = -INF;
     /// The place of the table that the next row is told to be at; that of a new one, or −1 if nobody knows.
     Index told = -1;
+    /// Whether the next row cannot join the tables at work.barred.
+    bool bars = false;
 
     /// Screen the rows in work.block against all tables.
     void prepare() {
@@ -108,7 +110,7 @@ class Pass {
     /// 2. Prior weights: the total of all; those of the tables are left until they are needed, unless clipped.
     void weigh(const Row& row) {
         double total = 0.0;
-        if (rules_.clip || !work_.barred.empty()) {
+        if (rules_.clip || bars) {
             for (Index c = 0; c < seats_.n_tables; ++c) {
                 const double occupancy = barred(c) ? 0.0 : seats_.occupancy(c, work_.frame);
                 work_.occupancy[static_cast<std::size_t>(c)] = occupancy;
@@ -122,9 +124,7 @@ class Pass {
         if (rules_.posterior) fresh_ += log_or_minus_infinity(seats_.posterior(seats_.n_tables));
     }
 
-    bool barred(Index c) const {
-        return !work_.barred.empty() && std::binary_search(work_.barred.begin(), work_.barred.end(), c);
-    }
+    bool barred(Index c) const { return bars && std::binary_search(work_.barred.begin(), work_.barred.end(), c); }
 
     /// log(occupancy + alpha q(C = c)) of table c.
     double log_weight(Index c) const {

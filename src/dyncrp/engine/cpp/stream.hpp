@@ -308,12 +308,18 @@ class StreamOf final : public Stream {
         if (seats_.n_tables == 0) family_.recentre(0, work_.block.rows.data());
         pass.quiet_until = quiet_until_;
         pass.prepare();
+        const bool tells = rows.tables != nullptr || rows.marks != nullptr;
+        if (!tells) {
+            pass.told = -1;
+            pass.bars = false;
+            seats_.note(UNKNOWN, UNKNOWN);
+        }
         Index m = 0;
         do {
-            if (!take_told(pass, rows, i + m)) break;
+            if (tells && !take_told(pass, rows, i + m)) break;
             outcome_ = pass.observe(m, rows.times[i + m]);
             label_ = seats_.ids[outcome_.place];
-            seats_.note(rows.marks == nullptr ? UNKNOWN : rows.marks[i + m], label_);
+            if (tells) seats_.note(rows.marks == nullptr ? UNKNOWN : rows.marks[i + m], label_);
             if (record != nullptr) write(i + m, *record);
             if (!work_.closing.empty()) {
                 family_.for_each([&](auto& array) { array.remove(work_.closing, seats_.n_tables); });
@@ -343,6 +349,7 @@ class StreamOf final : public Stream {
             }
             std::sort(work_.barred.begin(), work_.barred.end());
         }
+        pass.bars = !work_.barred.empty();
         return table == UNKNOWN || pass.told >= 0;
     }
 
@@ -367,7 +374,6 @@ class StreamOf final : public Stream {
 
     std::pair<std::int64_t, double> judge_one(const double* x, double t, const Seats& seats) {
         Pass<F, false> pass(family_, seats, rules_, work_);
-        work_.barred.clear();
         take_block({x, &t, 1}, 0, 1, capacity_, work_);
         pass.prepare();
         const Outcome outcome = pass.observe(0, t);
