@@ -6,12 +6,12 @@ with weights w_i that fall with age, the p-value of a score s counts the share t
     p = Σ_i w_i [s_i ≥ s] / (1 + Σ_i w_i).
 
 If scores come in random order, P(p ≤ a) = a whatever their distribution: the next score is equally likely to lie in
-each of the gaps between earlier ones. In a gap, log p is linear. Above the score u that one row reaches, a generalised
-Pareto tail goes on,
+each of the gaps between earlier ones. In a gap 1/p is linear, which keeps P(p ≤ a) = a if the tail is exponential.
+Above the score u that one row reaches, a generalised Pareto tail goes on,
 
     p = (1 + ξ (s − u)/σ)^(−1/ξ) / (1 + Σ_i w_i),
 
-with ξ and σ fitted to the highest scores by probability-weighted moments (Hosking and Wallis 1987).
+with ξ and σ fitted to the highest 96 rows by probability-weighted moments (Hosking and Wallis 1987).
 
 **Memory.** The first rows of a stream are odd, since most tables open among them. So the memory grows with the stream:
 the score of row i has weight (i/n)² at row n, and some 0.4 n rows count. From row 131,072 on, weights fall by the
@@ -21,16 +21,15 @@ factor e in 65,536 rows.
 those after them at once; others wait until the block is full, and of many only some are kept. Where a block ends
 depends on the scores alone, not on calls.
 
-**Cells.** What was taken in is kept as cells: a score, and the weight of those about it. The highest 50 rows have
-cells of their own; further down, a cell has a fiftieth of the weight above it. Some 420 cells are enough, however long
-the stream is.
+**Cells.** What was taken in is kept as cells: a score, and the weight of those about it. A cell has a 45th of
+the weight above it, and at least a quarter of a row. Some 440 cells are enough, however long the stream is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from math import exp, inf, log
+from math import exp, inf
 from typing import Any
 
 import numpy as np
@@ -42,14 +41,17 @@ LEAST_BLOCK, MOST_BLOCK = 32, 16_384  # rows
 BLOCK_SHARE = 4  # in between, a block has this part of the rows before it
 POWER = 2.0  # with which weights fall while the memory grows
 MEMORY = 65_536  # rows in which weights fall by e in the long run
-EXACT = 50.0  # rows at the top with cells of their own; below, the weight above a cell over its own
+CELLS = 45.0  # while the weight above them grows by the factor e
+LEAST_CELL = 0.25  # rows
 HIGH_SHARE, LEAST_HIGH = 64.0, 24.0  # the highest 64th of the memory is high, and at least 24 rows of it
 MOST_HIGH = 512  # high scores that wait: after so many a block ends early
 MOST_LOW = 512  # others that are kept of a block
-TAIL_SHARE, LEAST_TAIL = 1000.0, 48.0  # the tail is fitted to the highest thousandth, and at least 48 rows
-MOST_SHAPE = 0.9  # ξ; the moments exist below 1
+TAIL = 96.0  # rows, the highest, to which the tail is fitted
+MOST_SHAPE = 0.9  # of ξ; the moments exist below 1
+PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10.0  # towards which ξ is drawn, as if so many more rows said so
 LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
 SMALLEST_P = 1e-300
+NEGLIGIBLE = 1e-9  # rows: a cell of less is forgotten
 OF_A_FILE = {"counts": np.int64, "values": np.float64, "weights": np.float64, "high": np.float64, "low": np.float64}
 
 
@@ -66,9 +68,9 @@ class NoveltySketch:
     >>> sketch = NoveltySketch()
     >>> sketch.add(scores)
     >>> sketch.p_values(np.array([0.0, 1.0, 4.0])).round(3)  # in truth exp(−s): 1, 0.368, 0.018
-    array([1.   , 0.36 , 0.018])
+    array([1.   , 0.355, 0.017])
     >>> int(np.sum(NoveltySketch().p_values(scores)[2000:] <= 0.001))  # 98 are expected
-    98
+    102
     """
 
     def __init__(self) -> None:
@@ -83,7 +85,7 @@ class NoveltySketch:
     def _look(self) -> None:
         """Work out what the rows of a block need from the cells."""
         size = min(max(self._start // BLOCK_SHARE, LEAST_BLOCK), MOST_BLOCK)
-        self._end, self._stride = self._start + size, max(size // MOST_LOW, 1)
+        self._end, self._stride = self._start + size, -(-size // MOST_LOW)
         self._border, self._total = -inf, 1.0
         values, weights = self._values, self._weights
         if not len(values):
@@ -91,11 +93,11 @@ class NoveltySketch:
         above = np.cumsum(weights[::-1])[::-1]
         W = float(above[0])
         self._total = 1.0 + W
-        self._log_above = np.log(above)
+        self._shares = 1.0 / above
         high = max(W / HIGH_SHARE, LEAST_HIGH)
         if high < W:
             self._border = float(values[np.count_nonzero(above >= high) - 1])
-        self._tail = _Tail(values, weights, above, max(W / TAIL_SHARE, LEAST_TAIL))
+        self._tail = _Tail(values, weights, above)
 
     def add(self, scores: Float) -> None:
         """Take in the next scores, (n,)."""
@@ -147,7 +149,7 @@ class NoveltySketch:
         """Return p of scores of one block; those at ``at`` are high."""
         if not len(self._values):
             return np.ones(len(scores))
-        p = np.exp(np.interp(scores, self._values, self._log_above))
+        p = 1.0 / np.interp(scores, self._values, self._shares)
         beyond = np.flatnonzero(scores > self._tail.start)
         if len(beyond):
             p[beyond] = self._tail.above(scores[beyond])
@@ -212,36 +214,31 @@ class NoveltySketch:
             raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} cells")
         sketch._values, sketch._weights = values.copy(), weights.copy()
         sketch._look()
-        sketch._high, sketch._low = arrays["high"].tolist(), arrays["low"].tolist()
-        n_high, n_low, rows = len(sketch._high), len(sketch._low), sketch.n - sketch._start
-        fits = (
-            n_high < MOST_HIGH
-            and n_high + n_low <= rows < sketch._end - sketch._start
-            and n_low * sketch._stride < rows + sketch._stride
-        )
-        if not (
-            fits and all(s >= sketch._border for s in sketch._high) and all(s < sketch._border for s in sketch._low)
-        ):
+        rows, high, low = sketch.n - sketch._start, arrays["high"], arrays["low"]
+        of_one_block = rows < sketch._end - sketch._start and len(high) < MOST_HIGH and len(high) + len(low) <= rows
+        if not (of_one_block and np.all(high >= sketch._border) and np.all(low < sketch._border)):
             raise ValueError("its scores of past novelty that wait are not those of one block")
+        sketch._high, sketch._low = high.tolist(), low.tolist()
         return sketch
 
 
 class _Tail:
     """How many rows are as high as a score s: c (1 + ξ (s − u)/σ)^(−1/ξ), above the score u that c rows reach."""
 
-    def __init__(self, values: Float, weights: Float, above: Float, rows: float) -> None:
-        """Fit to the highest of these cells, which so many rows reach."""
+    def __init__(self, values: Float, weights: Float, above: Float) -> None:
+        """Fit to the highest of these cells."""
         self.rows = min(1.0, float(above[0]))
-        self.start = float(np.interp(log(self.rows), np.log(above[::-1]), values[::-1]))
+        self.start = float(np.interp(1.0 / self.rows, 1.0 / above, values))
         self.shape = self.scale = 0.0
-        first = max(int(np.count_nonzero(above > rows)), 1)
+        first = max(int(np.count_nonzero(above > TAIL)), 1)
         excess, weights, above = values[first:] - values[first - 1], weights[first:], above[first:]
         if len(excess) < 2:
             return
         # E[Y] and E[Y (1 − F(Y))]: the weight above a score over that of all others is an unbiased 1 − F.
         mean = float(weights @ excess) / above[0]
         weighted = float(weights @ (excess / mean * ((above - weights) / (above[0] - weights)))) / above[0]
-        self.shape = min(max(2.0 - 1.0 / max(1.0 - 2.0 * weighted, 0.5), 0.0), MOST_SHAPE)
+        shape = min(max(2.0 - 1.0 / (1.0 - 2.0 * min(weighted, 0.4)), 0.0), MOST_SHAPE)
+        self.shape = (above[0] * shape + PRIOR_ROWS * PRIOR_SHAPE) / (above[0] + PRIOR_ROWS)
         self.scale = mean * (1.0 - self.shape) + self.shape * max(self.start - float(values[first - 1]), 0.0)
 
     def above(self, scores: Float) -> Float:
@@ -257,16 +254,19 @@ def _checked(scores: Float) -> Float:
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 1:
         raise ValueError(f"scores must be one number for each row, got shape {scores.shape}")
-    if not np.all(np.isfinite(scores)):
-        raise ValueError(f"scores must be finite, got {scores[~np.isfinite(scores)][0]}")
+    if len(scores) and not (np.min(scores) >= -LARGEST and np.max(scores) <= LARGEST):
+        wrong = np.flatnonzero(~np.isfinite(scores))
+        if len(wrong):
+            raise ValueError(f"scores must be finite, got {scores[wrong[0]]} in row {wrong[0]}")
+        scores = np.clip(scores, -LARGEST, LARGEST)
     return scores
 
 
 def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
     """Return cells for weighted scores in any order: increasing values and their weights.
 
-    A score with weight c above it has the number c up to 50, and 50 (1 + log(c/50)) further down. Those with the same
-    whole number share a cell, whose value is their median: a score that was, so ties stay ties.
+    A score with c rows above it has the number 4c as long as this is below 45, and 45 (1 + log(4c/45)) further down.
+    Those with the same whole number share a cell, whose value is their median: a score that was, so ties stay ties.
     """
     order = np.argsort(-values, kind="stable")
     values, weights = values[order], weights[order]
@@ -274,11 +274,15 @@ def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
     values, weights = values[at], np.add.reduceat(weights, at)
     above = np.cumsum(weights)
     middle = above - 0.5 * weights
-    number = np.minimum(middle, EXACT) + EXACT * np.log(np.maximum(middle, EXACT) / EXACT)
-    at = _changes(np.floor(number))
+    share = middle / (CELLS * LEAST_CELL)
+    at = _changes(np.floor(CELLS * (np.minimum(share, 1.0) + np.log(np.maximum(share, 1.0)))))
     weights = np.add.reduceat(weights, at)
-    median = np.searchsorted(above, np.append(0.0, above[at[1:] - 1]) + 0.5 * weights)
-    return values[median][::-1].copy(), weights[::-1].copy()
+    last = np.append(at[1:], len(values)) - 1
+    median = np.clip(
+        np.searchsorted(above, above[last] - 0.5 * weights), at, last
+    )  # a tiny weight may be lost in a sum
+    counts = weights >= NEGLIGIBLE
+    return values[median][counts][::-1].copy(), weights[counts][::-1].copy()
 
 
 def _changes(values: Float) -> NDArray[np.intp]:
