@@ -319,6 +319,14 @@ def test_ties_count_as_high():
     assert np.mean(p[2000:][rarer[2000:] == 1.0] <= RATE) > 0.9
 
 
+@pytest.mark.parametrize("period", [2, 24, 32, 37])
+def test_a_period_of_the_stream_is_no_matter(period):
+    rng = np.random.default_rng(0)
+    # Each row of a period has its own level. At a rate of 0.1 the scores are not high, so only some of them are kept.
+    scores = np.arange(200_000) % period + 0.1 * rng.exponential(size=200_000)
+    assert ratio(NoveltySketch().p_values(scores), rate=0.1) == pytest.approx(1.0, abs=0.15)
+
+
 def test_a_flood_ends_by_itself():
     scores = exponential(30_000) + 100.0 * (np.arange(30_000) >= 20_000)
     alarms = np.flatnonzero(NoveltySketch().p_values(scores)[2000:] <= RATE) + 2000
