@@ -209,8 +209,10 @@ class NoveltySketch:
         counts, values, weights = arrays["counts"], arrays["values"], arrays["weights"]
         if len(counts) != 2 or not 0 <= counts[1] <= counts[0]:
             raise ValueError(f"its counts of past novelty are {counts.tolist()}")
-        if len(values) != len(weights) or np.any(np.diff(values) <= 0.0) or not np.all(weights > 0.0):
+        if len(values) != len(weights) or np.any(np.diff(values) <= 0.0) or not np.all(weights >= NEGLIGIBLE):
             raise ValueError("its cells of past novelty are not increasing values with positive weights")
+        if np.sum(weights) > counts[1] * (1.0 + 1e-9):
+            raise ValueError(f"its cells of past novelty weigh {np.sum(weights)}, more than {counts[1]} rows")
         sketch = cls()
         sketch.n, sketch._start = counts.tolist()
         if (sketch._start > 0) != (len(values) > 0):
@@ -293,9 +295,7 @@ def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
     at = _changes(np.floor(CELLS * (np.minimum(share, 1.0) + np.log(np.maximum(share, 1.0)))))
     weights = np.add.reduceat(weights, at)
     last = np.append(at[1:], len(values)) - 1
-    median = np.clip(
-        np.searchsorted(above, above[last] - 0.5 * weights), at, last
-    )  # a tiny weight may be lost in a sum
+    median = np.searchsorted(above, above[last] - 0.5 * weights)
     counts = weights >= NEGLIGIBLE
     return values[median][counts][::-1].copy(), weights[counts][::-1].copy()
 
