@@ -268,9 +268,9 @@ def run(size: Size, only: str | None, path: Path, *, quick: bool) -> None:
     columns: report.Columns = {
         "ratio": ("alarms / expected", times),
         "early": (f"rows {FIRST:,} to {size.early:,}", times),
-        "first": ("its first row", share),
-        **{f"at {distance:g}": (f"first {WITHIN}, distance {distance:g}", share) for distance in DISTANCES},
-        **{f"from {begin}": (f"first {WITHIN}, from {begin:,}", share) for begin in size.begins},
+        "first": ("by its row 1", share),
+        **{f"at {distance:g}": (f"by {WITHIN}, {distance:g} away", share) for distance in DISTANCES},
+        **{f"from {begin}": (f"by {WITHIN}, from {begin:,}", share) for begin in size.begins},
         "ns": ("ns/row", report.count),
         "bytes": ("size", report.size),
     }

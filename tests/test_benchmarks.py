@@ -9,6 +9,7 @@ from sklearn.metrics import adjusted_mutual_info_score as ami
 pytest.importorskip("rich")
 
 from benchmarks import (
+    alarms,
     chart,
     data,
     dictionaries,
@@ -84,6 +85,28 @@ def test_growth_and_variants_at_toy_size():
     assert [row["clusters"] for row in rows] == list(TOY.table_counts)
     (_, rows), *_ = variants.dynamics(TOY)
     assert [row["system"] for row in rows] == ["Exponential", "Hyperbolic"]
+
+
+def test_a_new_cluster_begins_where_it_should():
+    for kind in alarms.KINDS:
+        X, new = alarms.stream(alarms.Case(kind, 2, 4000, seed=0, begin=3000, distance=10.0))
+        assert np.flatnonzero(new)[0] == 3000
+        assert 30 < np.sum(new) < 400  # one row in 13 of 1,000, or runs of 50 of them
+        assert X.shape == (4000, 2)
+        assert not np.any(alarms.stream(alarms.Case(kind, 2, 4000, seed=0))[1])
+
+
+@pytest.mark.slow
+def test_alarms_at_toy_size(monkeypatch):
+    pytest.importorskip("river")
+    monkeypatch.setattr(alarms, "DISTANCES", (20.0,))
+    ((title, rows),) = alarms.rates(alarms.TOY, list(alarms.systems()), 4000, range(1), [("stationary", 2)])
+    assert title == "stationary, D = 2: 1 of 4,000 rows"
+    assert [row["system"] for row in rows] == list(alarms.systems())
+    assert all(0.0 <= row["ratio"] < 10.0 for row in rows)
+    _, rows = alarms.delays(alarms.TOY, "stationary", 2)
+    assert rows[1]["at 20"] == 1.0
+    assert all(row["bytes"] < 16_000 for row in alarms.costs(20_000))
 
 
 def test_sticky_order_is_a_permutation_in_runs_and_follows_its_seed():
