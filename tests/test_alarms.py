@@ -211,7 +211,7 @@ def test_p_values_change_nothing_and_a_copy_goes_on_alone():
     assert (sketch.n, other.n) == (1000, 4001)
 
 
-def test_only_the_order_of_scores_matters():
+def test_zero_and_unit_of_scores_do_not_matter():
     scores = np.random.default_rng(3).normal(size=20_000)
     wanted = NoveltySketch().p_values(scores)
     np.testing.assert_array_equal(NoveltySketch().p_values(1024.0 * scores), wanted)

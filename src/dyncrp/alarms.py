@@ -1,6 +1,6 @@
 """How often a row of the stream so far was as unexpected: a bounded, forgetting sketch of past novelty scores.
 
-A score is −log p(x_n | x_<n), any real number; only the order of scores matters. Of the scores s_i of earlier rows,
+A score is −log p(x_n | x_<n), any real number; its zero and its unit do not matter. Of the scores s_i of earlier rows,
 with weights w_i that fall with age, the p-value of a score s counts the share that is as high:
 
     p = Σ_i w_i [s_i ≥ s] / (1 + Σ_i w_i).
@@ -191,8 +191,8 @@ class NoveltySketch:
         """Return all that the next score needs, to the bit."""
         return {
             "counts": np.array([self.n, self._start]),
-            "values": self._values,
-            "weights": self._weights,
+            "values": self._values.copy(),
+            "weights": self._weights.copy(),
             "high": np.array(self._high),
             "low": np.array(self._low),
         }
@@ -250,9 +250,9 @@ class _Tail:
         """Return how many rows are as high as each of these scores, which lie above the start."""
         if self.scale == 0.0:  # nothing is known about how fast it falls
             return np.full(len(scores), self.rows)
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore"):  # a p that is too small to be written is the smallest
             z = (scores - self.start) / self.scale
-            return self.rows * np.exp(-z if self.shape < 1e-6 else -np.log1p(self.shape * z) / self.shape)
+            return self.rows * np.exp(-np.log1p(self.shape * z) / self.shape)
 
 
 @lru_cache(maxsize=4)
