@@ -121,6 +121,7 @@ def test_high_scores_that_wait_count_at_once():
     assert p[0] < 1e-20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [0.0, 0.2, 0.5])
 def test_beyond_all_scores_a_generalised_pareto_tail_goes_on(shape):
     law = genpareto(c=shape, scale=3.0, loc=-50.0)
