@@ -371,6 +371,13 @@ def test_a_flood_ends_by_itself():
     assert np.sum(flood >= 21_000) <= 0.004 * 9000  # 16 (1 + log(10,000/16)) − 65 = 54 if nothing were forgotten
 
 
+def test_a_steady_rise_raises_more_alarms():
+    # Such as docs/alarms.md gives; some 400 alarms or more, so standard errors of at most 5 %.
+    rise = np.arange(300_000)
+    assert ratio(NoveltySketch().p_values(exponential(300_000) + rise / 1e5)) == pytest.approx(1.4, abs=0.2)
+    assert ratio(NoveltySketch().p_values(exponential(300_000) + rise / 1e4)) == pytest.approx(5.0, abs=0.5)
+
+
 def test_what_was_high_long_ago_is_forgotten():
     rng = np.random.default_rng(0)
     early = rng.exponential(size=500) + 100.0 * (rng.random(500) < 0.1)  # as when most tables open

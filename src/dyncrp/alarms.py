@@ -109,14 +109,15 @@ class NoveltySketch:
         """Take in the next score: the same as ``add`` of one, and faster."""
         if not -LARGEST <= score <= LARGEST:
             return self.add(np.array([score]))
+        n = self.n
+        self.n = n + 1
         if score >= self._border:
             self._high.append(score)
-        elif self.n - self._start in self._picked:
+            if len(self._high) == MOST_HIGH:
+                return self._end_block()
+        elif n - self._start in self._picked:
             self._low.append(score)
-        self.n += 1
-        if self.n == self._end or len(self._high) == MOST_HIGH:
-            self._end_block()
-        return None
+        return self._end_block() if n + 1 == self._end else None
 
     def p_values(self, scores: Float) -> Float:
         """Return p, (n,), of these scores if they come next, one after the other; the sketch does not change."""
