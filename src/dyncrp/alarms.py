@@ -51,6 +51,7 @@ GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples are spread evenly between whole
 TAIL = 96.0  # rows, the highest, to which the tail is fitted
 MOST_SHAPE = 0.9  # of ξ; the moments exist below 1
 PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10.0  # towards which ξ is drawn, as if so many more rows said so
+MOST_UNREAD = 4096  # scores that wait to be looked at
 LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
 SMALLEST_P = 1e-300
 NEGLIGIBLE = 1e-9  # rows: a cell of less is forgotten
@@ -76,13 +77,22 @@ class NoveltySketch:
     """
 
     def __init__(self) -> None:
-        self.n = 0
+        self._n = 0
         self._start = 0  # rows before this block
         self._values: Float = np.empty(0)  # of the cells, increasing
         self._weights: Float = np.empty(0)
         self._high: list[float] = []  # of this block, in order of arrival
         self._low: list[float] = []
+        # What has come and was not looked at yet: it is quicker to look at many at once.
+        self._unread: list[Float] = []
+        self._n_unread = 0
+        self._singles: list[float] = []  # that came after those
         self._look()
+
+    @property
+    def n(self) -> int:
+        """Scores taken in."""
+        return self._n + self._n_unread + len(self._singles)
 
     def _look(self) -> None:
         """Work out what the rows of a block need from the cells."""
@@ -103,26 +113,39 @@ class NoveltySketch:
 
     def add(self, scores: Float) -> None:
         """Take in the next scores, (n,)."""
-        self._take(_checked(scores), None)
+        checked = _checked(scores)
+        if self._singles:
+            self._put(np.array(self._singles))
+            self._singles = []
+        self._put(checked.copy())
 
     def add_one(self, score: float) -> None:
         """Take in the next score: the same as ``add`` of one, and faster."""
         if not -LARGEST <= score <= LARGEST:
-            return self.add(np.array([score]))
-        n = self.n
-        self.n = n + 1
-        if score >= self._border:
-            self._high.append(score)
-            if len(self._high) == MOST_HIGH:
-                return self._end_block()
-        elif n - self._start in self._picked:
-            self._low.append(score)
-        return self._end_block() if n + 1 == self._end else None
+            self.add(np.array([score]))
+            return
+        self._singles.append(score)
+        if len(self._singles) == MOST_UNREAD:
+            self._read()
+
+    def _put(self, scores: Float) -> None:
+        self._unread.append(scores)
+        self._n_unread += len(scores)
+        if self._n_unread >= MOST_UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        """Look at all that has come."""
+        if self._n_unread or self._singles:
+            scores = np.concatenate([*self._unread, np.array(self._singles)])
+            self._unread, self._n_unread, self._singles = [], 0, []
+            self._take(scores, None)
 
     def p_values(self, scores: Float) -> Float:
         """Return p, (n,), of these scores if they come next, one after the other; the sketch does not change."""
         scores = _checked(scores)
         p = np.empty(len(scores))
+        self._read()
         self.copy()._take(scores, p)
         return p
 
@@ -130,8 +153,8 @@ class NoveltySketch:
         """Take in scores, and write p of each if it is asked for."""
         begin = 0
         while begin < len(scores):
-            done = self.n - self._start
-            part = scores[begin : begin + self._end - self.n]
+            done = self._n - self._start
+            part = scores[begin : begin + self._end - self._n]
             at = (part >= self._border).nonzero()[0]
             room = MOST_HIGH - len(self._high)
             if len(at) >= room:
@@ -144,9 +167,9 @@ class NoveltySketch:
             first, last = bisect_left(self._picks, done), bisect_left(self._picks, done + len(part))
             low = part[self._picks[first:last] - done]
             self._low += low[low < self._border].tolist()
-            self.n += len(part)
+            self._n += len(part)
             begin += len(part)
-            if self.n == self._end or len(self._high) == MOST_HIGH:
+            if self._n == self._end or len(self._high) == MOST_HIGH:
                 self._end_block()
 
     def _p(self, scores: Float, at: NDArray[np.intp], high: list[float]) -> Float:
@@ -159,7 +182,7 @@ class NoveltySketch:
             p[beyond] = self._tail.above(scores[beyond])
         p /= self._total
         # High scores of this block count at once: a flood of them ends by itself.
-        waiting, done = sorted(self._high), self.n - self._start
+        waiting, done = sorted(self._high), self._n - self._start
         rows = self._total + done
         for i, score in zip(at.tolist(), high, strict=True):
             place = bisect_left(waiting, score)
@@ -169,16 +192,16 @@ class NoveltySketch:
 
     def _end_block(self) -> None:
         """Let the cells take in the scores that wait."""
-        rows, n_high = self.n - self._start, len(self._high)
-        growing = self.n <= 2 * MEMORY
-        kept = (self._start / self.n) ** POWER if growing else exp(-rows / MEMORY)
+        rows, n_high = self._n - self._start, len(self._high)
+        growing = self._n <= 2 * MEMORY
+        kept = (self._start / self._n) ** POWER if growing else exp(-rows / MEMORY)
         waiting = np.array(self._high + self._low)
         weights = np.ones(len(waiting))
         if self._low:
             weights[n_high:] = (rows - n_high) / len(self._low)
         values = np.concatenate([self._values, waiting])
         self._values, self._weights = _cells(values, np.concatenate([kept * self._weights, weights]))
-        self._start, self._high, self._low = self.n, [], []
+        self._start, self._high, self._low = self._n, [], []
         self._look()
 
     def copy(self) -> NoveltySketch:
@@ -186,12 +209,14 @@ class NoveltySketch:
         other = object.__new__(NoveltySketch)
         other.__dict__.update(self.__dict__)  # arrays are replaced, never changed
         other._high, other._low = self._high.copy(), self._low.copy()
+        other._unread, other._singles = self._unread.copy(), self._singles.copy()
         return other
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that the next score needs, to the bit."""
+        self._read()
         return {
-            "counts": np.array([self.n, self._start]),
+            "counts": np.array([self._n, self._start]),
             "values": self._values.copy(),
             "weights": self._weights.copy(),
             "high": np.array(self._high),
@@ -215,12 +240,12 @@ class NoveltySketch:
         if np.sum(weights) > counts[1] * (1.0 + 1e-9):
             raise ValueError(f"its cells of past novelty weigh {np.sum(weights)}, more than {counts[1]} rows")
         sketch = cls()
-        sketch.n, sketch._start = counts.tolist()
+        sketch._n, sketch._start = counts.tolist()
         if (sketch._start > 0) != (len(values) > 0):
             raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} cells")
         sketch._values, sketch._weights = values.copy(), weights.copy()
         sketch._look()
-        rows, high, low = sketch.n - sketch._start, arrays["high"], arrays["low"]
+        rows, high, low = sketch._n - sketch._start, arrays["high"], arrays["low"]
         of_one_block = rows < sketch._end - sketch._start and len(high) < MOST_HIGH and len(high) + len(low) <= rows
         if not (of_one_block and np.all(high >= sketch._border) and np.all(low < sketch._border)):
             raise ValueError("its scores of past novelty that wait are not those of one block")
