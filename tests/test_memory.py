@@ -12,8 +12,8 @@ from sklearn.metrics import adjusted_mutual_info_score
 import dyncrp
 from cases import DYNAMICS, FAMILIES, RULES, draw
 from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
-from dyncrp.cli.model_text import as_options, as_python, parse_model
 from dyncrp.engine import LawEngine, Model, Rules, law, make_engine
+from dyncrp.model_text import as_options, as_python, parse_model
 from dyncrp.spec import ModelSpec
 
 engines = pytest.mark.parametrize("make", [LawEngine, make_engine], ids=["law", "fast"])

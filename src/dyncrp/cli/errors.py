@@ -61,15 +61,6 @@ def print_result(text: str) -> None:
         raise OSError(error.errno, error.strerror, STDOUT) from None
 
 
-def count(n: int, noun: str) -> str:
-    """Return a number and its noun.
-
-    >>> count(1, "table"), count(2000, "row")
-    ('1 table', '2,000 rows')
-    """
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
-
-
 def _fail(message: str, code: int) -> NoReturn:
     say(message)
     raise typer.Exit(code)

@@ -209,7 +209,7 @@ class ModelOptions:
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""
-        from dyncrp.cli.model_text import parse_model
+        from dyncrp.model_text import parse_model
 
         given = self.family, self.dynamics or [], self.alpha, self.settings or [], self.memory
         return parse_model(*given, units=units)

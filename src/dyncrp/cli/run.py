@@ -14,8 +14,7 @@ import typer
 
 from dyncrp.checks import Clock
 from dyncrp.cli.display import Display, show_features
-from dyncrp.cli.errors import count, refuse, report_errors, say
-from dyncrp.cli.model_text import brief_groups, brief_model
+from dyncrp.cli.errors import refuse, report_errors, say
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.encoding import CATEGORY, KINDS, NUMBER
@@ -27,6 +26,7 @@ from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.mixture import DynamicalMixture
+from dyncrp.model_text import brief_groups, brief_model, count
 
 
 def run_file(

@@ -11,14 +11,14 @@ import numpy as np
 import dyncrp
 from dyncrp import plots
 from dyncrp.cli.display import Display, show_features
-from dyncrp.cli.errors import count, print_result, report_errors, say
-from dyncrp.cli.model_text import as_options, as_python, changed_settings
+from dyncrp.cli.errors import print_result, report_errors, say
 from dyncrp.cli.options import InputOptions, ModelOptions
 from dyncrp.cli.paths import check_writable
 from dyncrp.encoding import NUMBER
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader
 from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
+from dyncrp.model_text import as_options, as_python, changed_settings, count
 
 LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 

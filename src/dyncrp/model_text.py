@@ -1,17 +1,16 @@
-"""Models as text, as a command line has them: read, never evaluated; and written so that they can be read again."""
+"""Models as text, for commands and requests: read, never evaluated; and written so that they can be read again."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from dyncrp.cli.errors import count
 from dyncrp.dynamics import Dynamics
 from dyncrp.dynamics.text import parse_dynamics
 from dyncrp.families import FAMILIES, Columns, Family
@@ -45,30 +44,49 @@ def parse_model(
     DynamicalMixture(alpha=1.0, dynamics=Exponential(timescale=20.0),
                      family=Gaussian(variance=array([1., 2.]), prior_variance=100.0, prior_mean=0.0), warmup=500)
     """
+    given: dict[str, Any] = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise ValueError(f"a setting must be name=value, got {setting!r}")
+        if name in given:
+            raise ValueError(f"{name} is set twice")
+        given[name] = _parse_setting(name, value)
+    return make_model(family, dynamics, alpha, given, _parse_memory(memory), units=units)
+
+
+def make_model(
+    family: str | None,
+    dynamics: Sequence[str],
+    alpha: float | None,
+    settings: Mapping[str, Any],
+    memory: float | None = math.inf,
+    *,
+    units: bool = True,
+) -> DynamicalMixture:
+    """Return the model that ``parse_model`` would, given the values of its settings.
+
+    >>> make_model("gaussian", ["stationary()"], None, {"variance": 1.0, "max_tables": 50})
+    DynamicalMixture(alpha=None, dynamics=Stationary(), family=Gaussian(variance=1.0), max_tables=50)
+    """
     kinds = {name.lower(): kind for name, kind in FAMILIES.items()}
     kind: Any = kinds.get("gaussian" if family is None else family.lower().replace("_", "").replace("-", ""))
     if kind is None:
         raise ValueError(f"unknown family {family!r}; choose from {', '.join(k.__name__ for k in kinds.values())}")
     of_family = [field.name for field in fields(kind)]
     of_model = [name for name in inspect.signature(DynamicalMixture).parameters if name not in WITH_OWN_OPTION]
-    given: dict[str, Any] = {}
-    for setting in settings:
-        name, sign, value = setting.partition("=")
-        if not sign:
-            raise ValueError(f"a setting must be name=value, got {setting!r}")
+    for name in settings:
         if name not in of_family and name not in of_model:
             raise ValueError(
                 f"unknown setting {name!r}; {kind.__name__} has {', '.join(of_family)}; "
                 f"the model has {', '.join(of_model)}"
             )
-        if name in given:
-            raise ValueError(f"{name} is set twice")
-        given[name] = _parse_setting(name, value)
-    of_chosen = {name: given.pop(name) for name in of_family if name in given}
+    of_chosen = {name: value for name, value in settings.items() if name in of_family}
     chosen = None if family is None and not of_chosen else kind(**of_chosen)
     kernels = [parse_dynamics(text, units=units) for text in dynamics]
     kernel = kernels[0] if len(kernels) == 1 else kernels or None
-    model = DynamicalMixture(chosen, kernel, alpha, memory=_parse_memory(memory), **given)
+    others = {name: value for name, value in settings.items() if name not in of_family}
+    model = DynamicalMixture(chosen, kernel, alpha, memory=memory, **others)
     ModelSpec.resolve(**model.get_params(deep=False))  # refuses what does not fit together
     return model
 
@@ -183,6 +201,15 @@ def brief_groups(groups: Groups, *, told: bool) -> str:
     of = " of" if len(groups) <= MOST_GROUPS_SHOWN else ", the largest of"
     joined = f"{count(len(groups.table_ids), 'table')} in {count(len(groups), 'group')}"
     return f"{joined}{of} {listed} rows"
+
+
+def count(n: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    >>> count(1, "table"), count(2000, "row")
+    ('1 table', '2,000 rows')
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 def _round(text: str) -> str:

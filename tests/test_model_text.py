@@ -7,7 +7,7 @@ import pytest
 
 import dyncrp
 from dyncrp import Exponential, Gaussian, NormalGamma, Stationary
-from dyncrp.cli.model_text import as_options, as_python, parse_model
+from dyncrp.model_text import as_options, as_python, parse_model
 
 families = [
     Gaussian(1.0, 9.0),
