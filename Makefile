@@ -2,10 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-spark lint build sanitize bench bench-quick bench-real soak clean
+.PHONY: demo serve test test-fast test-spark lint build sanitize bench bench-quick bench-real soak clean
 
 demo: .venv/demo
 	$(BIN)/dyncrp demo
+
+serve: .venv/serve
+	$(BIN)/dyncrp serve --demo
 
 # One process a core, and one thread each: threads that wait for each other's cores take most of the time.
 test: .venv/ready
@@ -63,10 +66,15 @@ sanitize: .venv/ready
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo]'
 	touch $@
 
+.venv/serve: pyproject.toml | .venv/bin/python
+	@echo "Installing dyncrp and what its server needs, and compiling its engine: one or two minutes"
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[serve]'
+	touch $@
+
 .venv/ready: pyproject.toml | .venv/bin/python
 	@echo "Installing dyncrp and every tool that its tests need, and compiling its engine: some two minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@ .venv/demo
+	touch $@ .venv/demo .venv/serve
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.speed

@@ -114,3 +114,36 @@ def summary(
     from dyncrp.cli.summary import show
 
     show(file, groups, None if every else n)
+
+
+@app.command()
+def serve(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DATA_FOLDER", help="Where streams are kept; made if there is none.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; others than this machine's need a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
+    token: Annotated[
+        str | None, typer.Option(help="What requests must bring; better set as DYNCRP_TOKEN, which others cannot see.")
+    ] = None,
+    sync: Annotated[
+        bool, typer.Option(help="Wait for the disk before answering; without, a power cut may cost the last second.")
+    ] = True,
+    demo: Annotated[bool, typer.Option("--demo", help="Feed a built-in stream; needs no folder.")] = False,
+    max_body: Annotated[int, typer.Option(min=1, help="Megabytes of a request.")] = 32,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request.")] = 100_000,
+    max_streams: Annotated[int, typer.Option(min=1, help="Streams.")] = 1_000,
+    max_features: Annotated[int, typer.Option(min=1, help="Columns of a stream.")] = 10_000,
+    max_tables: Annotated[int, typer.Option(min=1, help="Open tables of a stream.")] = 10_000,
+) -> None:
+    """Serve named streams over HTTP: rows in, tables and events out, and a page to watch them.
+
+    Rows are on the disk before they are answered.
+    """
+    from dyncrp.cli.serve import serve_folder
+    from dyncrp.serve.limits import Limits
+
+    limits = Limits(max_body * 2**20, max_rows, streams=max_streams, features=max_features, tables=max_tables)
+    serve_folder(folder, host, port, token, limits, sync=sync, demo=demo)

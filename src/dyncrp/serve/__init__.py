@@ -1,0 +1,1 @@
+"""``dyncrp serve``: named streams behind HTTP, whose rows are in a journal before they are answered."""

@@ -1,0 +1,480 @@
+"""The HTTP interface: paths, bodies, answers. What is done is done by the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from dyncrp.groups import Groups
+from dyncrp.serve.bodies import JSON, Batch, Roles, read_batch, read_object
+from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_rows
+from dyncrp.serve.gate import Gate, Receive, Scope, Send, answer_refused
+from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.openapi import openapi
+from dyncrp.serve.registry import Deed, Key, Notice, Registry
+from dyncrp.serve.settings import KEYS, check_name
+from dyncrp.serve.streams import Stream, dump
+from dyncrp.serve.worker import Worker
+
+STATIC = Path(__file__).parent / "static"
+CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+LARGEST_SEQUENCE = 2**63 - 1
+PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
+TABLES_GROUPED_AT_ONCE = 200  # with more, the list of tables has the groups that were computed last
+SECONDS_PER_SEND = 30.0  # for a reader of events to take something
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Service:
+    """A data folder behind HTTP; ``app`` is what a server runs.
+
+    token: that requests must bring, None if none is needed. sync: whether an answer waits for the disk.
+    """
+
+    def __init__(
+        self, folder: Path, limits: Limits | None = None, *, token: str | None = None, sync: bool = True
+    ) -> None:
+        self.limits = Limits() if limits is None else limits
+        self.registry = Registry(folder, self.limits, sync=sync)
+        self.feeds: dict[str, Feed] = {}
+        self.worker: Worker
+        self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
+        self._groups: dict[tuple[str, int | None], tuple[Stream, int, Groups]] = {}
+        self._grouping = asyncio.Lock()
+        self.gate = Gate(self._routes(), token)
+        self.app = self.gate
+
+    def _routes(self) -> Starlette:
+        stream = "/streams/{name}"
+        routes = [
+            Route("/streams", self._wrap(self.list_streams)),
+            Route(stream, self._wrap(self.put_stream), methods=["PUT"]),
+            Route(stream, self._wrap(self.get_stream)),
+            Route(stream, self._wrap(self.delete_stream), methods=["DELETE"]),
+            Route(f"{stream}/rows", self._wrap(self.post_rows), methods=["POST"]),
+            Route(f"{stream}/merge", self._wrap(self.post_merge), methods=["POST"]),
+            Route(f"{stream}/rename", self._wrap(self.post_rename), methods=["POST"]),
+            Route(f"{stream}/explain", self._wrap(self.post_explain), methods=["POST"]),
+            Route(f"{stream}/tables", self._wrap(self.get_tables)),
+            Route(f"{stream}/tables/{{table}}", self._wrap(self.get_table)),
+            Route(f"{stream}/groups", self._wrap(self.get_groups)),
+            Route(f"{stream}/timeline", self._wrap(self.get_timeline)),
+            Route(f"{stream}/events", self._wrap(self.get_events)),
+            Route(f"{stream}/live", self._wrap(self.get_live)),
+            Route(f"{stream}/model", self._wrap(self.get_model)),
+            Route("/metrics", self._wrap(self.get_metrics)),
+            Route("/health", self._wrap(self.get_health)),
+            Route("/openapi.json", self._wrap(self.get_openapi)),
+            Route("/docs", self._wrap(self.get_docs)),
+            Route("/", self._wrap(self.get_page)),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _answer_http})
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        self.worker = Worker(self.registry, self._publish, self.limits.requests)
+        try:
+            yield
+        finally:
+            self.end_feeds()
+            await self.worker.close()
+
+    def _wrap(self, handler: Handler) -> Handler:
+        """Return a handler whose refusals are answers."""
+
+        @functools.wraps(handler)
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except Refused as refused:
+                return _Refusal(refused)
+
+        return handle
+
+    def _publish(self, notices: list[Notice]) -> None:
+        """Tell those who watch; in the event loop."""
+        for notice in notices:
+            outcome = notice.outcome
+            if outcome is not None:
+                self.n_rows += outcome.n_rows
+                self.n_alarms += sum(event["kind"] == "alarm" for event in outcome.content["events"])
+            else:
+                self._groups = {key: kept for key, kept in self._groups.items() if key[0] != notice.name}
+            feed = self.feeds.get(notice.name)
+            if feed is not None:
+                feed.publish(notice)
+                if feed.over:
+                    del self.feeds[notice.name]
+
+    def end_feeds(self) -> None:
+        """Let the readers of events go, before the server stops."""
+        for feed in self.feeds.values():
+            feed.over = True
+            feed.wake()
+
+    # Streams
+
+    async def list_streams(self, request: Request) -> Response:
+        """Answer with all streams."""
+        found = await self.worker.call(lambda registry: [stream.summary() for stream in registry.streams.values()])
+        return _json({"streams": sorted(found, key=lambda summary: summary["name"])})
+
+    async def put_stream(self, request: Request) -> Response:
+        """Make a stream."""
+        name = check_name(request.path_params["name"])
+        body = await self._body(request)
+        settings = read_object(body, KEYS) if body.strip() else {}
+        made = await self.worker.call(lambda registry: registry.put(name, settings), name)
+        return _json({"name": name, "made": made}, 201 if made else 200)
+
+    async def get_stream(self, request: Request) -> Response:
+        """Answer with what is known of a stream."""
+        return _json(await self._read(request, Stream.describe))
+
+    async def delete_stream(self, request: Request) -> Response:
+        """Forget a stream."""
+        name = check_name(request.path_params["name"])
+        await self.worker.call(lambda registry: registry.delete(name), name)
+        return Response(status_code=204)
+
+    # What changes one
+
+    async def post_rows(self, request: Request) -> Response:
+        """Learn from rows."""
+        name = check_name(request.path_params["name"])
+        given = request.query_params
+        roles = Roles(given.get("time_column"), given.get("label_column"), given.get("apart_column"))
+        content = await self._body(request)
+        self.n_body_bytes += len(content)
+        try:
+            key = _key(request, content)
+            arguments = content, request.headers.get("content-type", JSON), roles, self.limits
+            if len(content) <= PARSED_AT_ONCE:
+                batch = read_batch(*arguments)
+            else:
+                batch = await asyncio.to_thread(read_batch, *arguments)
+            answer = await self.worker.call(lambda registry: registry.do(name, lambda s: s.learn(batch), key), name)
+        finally:
+            self.n_body_bytes -= len(content)
+        return Response(answer, media_type=JSON)
+
+    async def post_merge(self, request: Request) -> Response:
+        """Make one table of two."""
+        told, content = await self._told(request, ("tables",))
+        return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
+
+    async def post_rename(self, request: Request) -> Response:
+        """Give a table a name."""
+        told, content = await self._told(request, ("table", "name"))
+        return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
+
+    async def _do(self, request: Request, deed: Deed, content: bytes) -> Response:
+        name, key = check_name(request.path_params["name"]), _key(request, content)
+        answer = await self.worker.call(lambda registry: registry.do(name, deed, key), name)
+        return Response(answer, media_type=JSON)
+
+    # What does not
+
+    async def post_explain(self, request: Request) -> Response:
+        """Answer why a row would join its table."""
+        told, _ = await self._told(request, ("row", "time"))
+        rows: dict[str, Any] = {"rows": [told.get("row")]}
+        if told.get("time") is not None:
+            rows["times"] = [told["time"]]
+        batch: Batch = read_batch(dump(rows).encode(), JSON, Roles(), self.limits)
+        return _json(await self._read(request, lambda stream: stream.explain(batch)))
+
+    async def get_tables(self, request: Request) -> Response:
+        """Answer with the open tables."""
+        return _json({"tables": await self._tables(request)})
+
+    async def get_table(self, request: Request) -> Response:
+        """Answer with one table and its examples."""
+        which = request.path_params["table"]
+        asked = int(which) if which.isdecimal() and len(which) < 19 else which
+        found = await self._read(request, lambda stream: stream.table(asked))
+        entry = next((entry for entry in await self._tables(request) if entry["id"] == found["id"]), None)
+        if entry is None:
+            raise Refused(404, f"there is no open table {which!r}")
+        return _json(entry | {"examples": found["examples"]})
+
+    async def _tables(self, request: Request) -> list[dict[str, Any]]:
+        make, n_tables = await self._read(request, lambda stream: (stream.tables(), stream.summary()["tables"]))
+        name = request.path_params["name"]
+        if n_tables <= TABLES_GROUPED_AT_ONCE:
+            groups = await self._groups_of(request, None)
+        else:
+            kept = self._groups.get((name, None))
+            groups = None if kept is None else kept[2]
+        found: list[dict[str, Any]] = await asyncio.to_thread(make, groups)
+        return found
+
+    async def get_groups(self, request: Request) -> Response:
+        """Answer with the tables joined into groups."""
+        text = request.query_params.get("n")
+        if text is not None and (not text.isdecimal() or not 0 < len(text) < 9 or not int(text)):
+            raise Refused(400, f"n must be a whole number ≥ 1, got {text!r}")
+        try:
+            groups = await self._groups_of(request, None if text is None else int(text))
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
+        found = []
+        if groups is not None:
+            for group, size in zip(groups.ids.tolist(), groups.sizes.tolist(), strict=True):
+                tables = groups.table_ids[groups.group_of == group].tolist()
+                found.append({"group": group, "tables": tables, "rows": round(size)})
+        return _json({"groups": found})
+
+    async def _groups_of(self, request: Request, n: int | None) -> Groups | None:
+        """Return groups of the tables as they are now; computed in another thread, one at a time, and kept."""
+        name = check_name(request.path_params["name"])
+        async with self._grouping:
+            stream, version = await self._read(request, lambda stream: (stream, stream.version))
+            kept = self._groups.get((name, n))
+            if kept is not None and kept[0] is stream and kept[1] == version:
+                return kept[2]
+            grouping, version = await self._read(request, lambda stream: (stream.grouping(), stream.version))
+            if grouping is None:
+                return None
+            groups: Groups = await asyncio.to_thread(grouping, n)
+            if n is not None:  # one number of them is kept at a time
+                self._groups = {key: kept for key, kept in self._groups.items() if key[0] != name or key[1] is None}
+            self._groups[name, n] = stream, version, groups
+            return groups
+
+    async def get_timeline(self, request: Request) -> Response:
+        """Answer with the latest rows and what became of them."""
+        last = _whole(request, "last", 2_000, 1)
+        return _json(await self._read(request, lambda stream: stream.latest(last)))
+
+    async def get_model(self, request: Request) -> Response:
+        """Answer with the model as a file, for ``DynamicalMixture.load``."""
+
+        def save(stream: Stream) -> bytes:
+            if not stream.learned:
+                raise Refused(409, "this stream still learns its hyperparameters: send more rows")
+            return stream.model.to_bytes()
+
+        return Response(await self._read(request, save), media_type="application/octet-stream")
+
+    async def get_events(self, request: Request) -> Response:
+        """Answer with events, as JSON or as server-sent events."""
+        name = check_name(request.path_params["name"])
+        if "text/event-stream" in request.headers.get("accept", ""):
+            last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
+            after = _after(request, last)
+            return self._feed(lambda: watch_events(self._feed_of(name, learned), after, self._fetcher(name)))
+        most = _whole(request, "limit", 500, 1, 10_000)
+        after = _after(request, -1)
+        found = await self.worker.call(lambda registry: registry.events(name, after, most))
+        return Response(f'{{"events":[{",".join(found)}]}}', media_type=JSON)
+
+    async def get_live(self, request: Request) -> Response:
+        """Answer with what happens from now on, for the page."""
+        name = check_name(request.path_params["name"])
+        last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
+        after = _after(request, last)
+        return self._feed(lambda: watch_rows(self._feed_of(name, learned), self._fetcher(name), after))
+
+    def _feed_of(self, name: str, learned: bool) -> Feed:
+        return self.feeds.setdefault(name, Feed(learned=learned))
+
+    def _fetcher(self, name: str) -> Callable[[int], Awaitable[list[str]]]:
+        return lambda after: self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
+
+    def _feed(self, watch: Callable[[], AsyncIterator[str]]) -> Response:
+        if self.n_readers >= self.limits.readers:
+            raise Refused(503, f"there are {self.n_readers:,} readers of events, the most of this server")
+        return _EventStream(self, watch)
+
+    # Beside the streams
+
+    async def get_health(self, request: Request) -> Response:
+        """Answer whether the server can do something."""
+        if self.registry.broken is not None:
+            raise Refused(503, self.registry.broken)
+        return _json({"status": "ok"})
+
+    async def get_metrics(self, request: Request) -> Response:
+        """Answer with counters in Prometheus' text format."""
+        streams, size = await self.worker.call(
+            lambda registry: ([stream.summary() for stream in registry.streams.values()], registry.journal.size)
+        )
+        return Response(self._metrics(streams, size), media_type="text/plain; version=0.0.4")
+
+    def _metrics(self, streams: list[dict[str, Any]], size: int) -> str:
+        counters = self.worker.counters
+        requests: dict[str, float] = {f'{{code="{code}"}}': n for code, n in sorted(self.gate.codes.items())}
+        rows, tables = ({f'{{stream="{s["name"]}"}}': s[key] for s in streams} for key in ("rows", "tables"))
+        told: list[tuple[str, str, str, dict[str, float]]] = [
+            ("requests_total", "counter", "Requests by the code of their answer.", requests),
+            ("rows_total", "counter", "Rows learnt since the server started.", {"": self.n_rows}),
+            ("alarms_total", "counter", "Alarms since the server started.", {"": self.n_alarms}),
+            ("commits_total", "counter", "Commits of the journal; requests share them.", {"": counters.commits}),
+            ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": counters.learning_seconds}),
+            ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": counters.commit_seconds}),
+            ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),
+            ("subscribers", "gauge", "Readers of events and live feeds.", {"": self.n_readers}),
+            ("streams", "gauge", "Streams.", {"": len(streams)}),
+            ("stream_rows", "gauge", "Rows of each stream.", rows),
+            ("stream_tables", "gauge", "Open tables of each stream.", tables),
+        ]
+        lines = []
+        for name, kind, text, values in told:
+            lines += [f"# HELP dyncrp_{name} {text}", f"# TYPE dyncrp_{name} {kind}"]
+            lines += [f"dyncrp_{name}{labels} {value}" for labels, value in values.items()]
+        return "\n".join(lines) + "\n"
+
+    async def get_openapi(self, request: Request) -> Response:
+        """Answer with a description of this interface."""
+        return _json(openapi())
+
+    async def get_docs(self, request: Request) -> Response:
+        """Answer with a page that shows it."""
+        return FileResponse(STATIC / "docs.html")
+
+    async def get_page(self, request: Request) -> Response:
+        """Answer with the page."""
+        return FileResponse(STATIC / "index.html")
+
+    # Bodies
+
+    async def _read(self, request: Request, look: Callable[[Stream], Any]) -> Any:
+        name = check_name(request.path_params["name"])
+
+        def run(registry: Registry) -> Any:
+            try:
+                return look(registry.stream(name))
+            except ValueError as error:
+                raise Refused(400, str(error)) from None
+
+        return await self.worker.call(run)
+
+    async def _told(self, request: Request, keys: tuple[str, ...]) -> tuple[dict[str, Any], bytes]:
+        content = await self._body(request)
+        return read_object(content, keys), content
+
+    async def _body(self, request: Request) -> bytes:
+        """Return the body of a request, as long as it is not too long, and does not take too long."""
+        most = self.limits.body
+        told = request.headers.get("content-length", "0")
+        if not told.isdecimal() or int(told[:20]) > most:
+            raise Refused(413, f"a body may have {most:,} bytes: send several, or see --max-body")
+        if self.n_body_bytes > 4 * most:
+            raise Refused(503, "the bodies of other requests fill the memory: try again later")
+        parts, n = [], 0
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                async for part in request.stream():
+                    n += len(part)
+                    if n > most:
+                        raise Refused(413, f"a body may have {most:,} bytes: send several, or see --max-body")
+                    parts.append(part)
+        except TimeoutError:
+            raise Refused(408, f"the body took longer than {self.limits.seconds:g} s") from None
+        except ClientDisconnect:
+            raise Refused(400, "the body ended too early") from None
+        return b"".join(parts)
+
+
+class _Refusal(Response):
+    """The answer that something is refused."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(status_code=refused.status)
+        self._refused = refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await answer_refused(self._refused, send)
+
+
+class _EventStream(Response):
+    """Server-sent events, until the reader goes, the stream does, or nothing is taken for too long."""
+
+    def __init__(self, service: Service, watch: Callable[[], AsyncIterator[str]]) -> None:
+        super().__init__()
+        self._service, self._watch = service, watch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+        gone = asyncio.ensure_future(_wait_for_the_end(receive))
+        self._service.n_readers += 1
+        sending = asyncio.ensure_future(self._send(kind, send))
+        try:
+            await asyncio.wait((gone, sending), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._service.n_readers -= 1
+            for task in (gone, sending):
+                task.cancel()
+            await asyncio.gather(gone, sending, return_exceptions=True)
+
+    async def _send(self, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        try:
+            async for text in self._watch():
+                async with asyncio.timeout(SECONDS_PER_SEND):
+                    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except (Refused, TimeoutError):
+            return  # the reader can come back with Last-Event-ID
+
+
+async def _wait_for_the_end(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _answer_http(request: Request, error: Exception) -> Response:
+    """Answer with an error of the routes: no such path, or another method."""
+    assert isinstance(error, HTTPException)
+    return _Refusal(Refused(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(dump(content), status, media_type=JSON)
+
+
+def _key(request: Request, content: bytes) -> Key | None:
+    """Return what makes a retry of this request known, if it has a sequence number."""
+    given = request.query_params
+    text, client = given.get("sequence"), given.get("client", "-")
+    if text is None:
+        return None
+    if not text.isdecimal() or len(text) > 19 or int(text) > LARGEST_SEQUENCE:
+        raise Refused(400, f"sequence must be a whole number from 0 to {LARGEST_SEQUENCE}, got {text!r}")
+    if not CLIENT.fullmatch(client):
+        raise Refused(400, "client must be 1 to 100 letters, digits and . _ : -")
+    asked = [request.url.path, request.headers.get("content-type", JSON), *sorted(map(repr, given.multi_items()))]
+    digest = hashlib.blake2b("\0".join(asked).encode() + b"\0" + content, digest_size=16).digest()
+    return Key(client, int(text), digest)
+
+
+def _whole(request: Request, name: str, default: int, least: int, most: int = 10**9) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
+        raise Refused(400, f"{name} must be a whole number from {least} to {most:,}, got {text!r}")
+    return int(text)
+
+
+def _after(request: Request, default: int) -> int:
+    """Return the id of the event after which to go on."""
+    text = request.headers.get("last-event-id")
+    if text is not None and text.isdecimal() and len(text) < 19:
+        return int(text)
+    return _whole(request, "after", default, 0, 10**18)

@@ -1,0 +1,316 @@
+"""The body of a request as rows: JSON, NDJSON, CSV or Arrow become columns of cells. Nothing is learnt here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.encoding import quote
+from dyncrp.serve.limits import Limits, Refused
+
+Float = NDArray[np.float64]
+Cells = list[Any] | NDArray[Any]  # of a column: Python's values, or an array of float64 or datetime64
+JSON, NDJSON, CSV, ARROW = "application/json", "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream"
+KINDS = {JSON: JSON, "text/json": JSON, NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON}
+KINDS |= {"application/json-lines": NDJSON, CSV: CSV, "application/csv": CSV, ARROW: ARROW}
+NUMBERS, NUMBERS_OR_NONE = {int, float}, {int, float, type(None)}
+COMPRESSED = "the Arrow stream is compressed, which a server does not open: write it without compression"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of a request, as they came.
+
+    numbers: (n, D) if they are lists of numbers only; otherwise None, and there are columns (D of them, each of n
+    cells). names: of the columns, None for lists. times, labels, apart: (n,) each, None if there are none. text:
+    whether every cell is a text, as in CSV, and may stand for a number.
+    """
+
+    n: int
+    names: tuple[str, ...] | None = None
+    numbers: Float | None = None
+    columns: tuple[Cells, ...] = ()
+    times: Cells | None = None
+    labels: Cells | None = None
+    apart: Cells | None = None
+    text: bool = False
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.columns) if self.numbers is None else self.numbers.shape[1]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The names of the columns that hold no feature."""
+
+    time: str | None = None
+    label: str | None = None
+    apart: str | None = None
+
+
+def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) -> Batch:
+    """Return the rows of a body, whose Content-Type is ``media_type``; whatever is wrong raises ``Refused``.
+
+    >>> batch = read_batch(b'{"rows": [{"x": 1, "y": 2}, {"x": 3}], "times": [0.5, 1]}', JSON, Roles(), Limits())
+    >>> batch.names, batch.columns, batch.times
+    (('x', 'y'), ([1, 3], [2, None]), [0.5, 1])
+    """
+    kind = KINDS.get(media_type.partition(";")[0].strip().lower())
+    if kind is None:
+        raise Refused(415, f"rows come as {JSON}, {NDJSON}, {CSV} or {ARROW} (Content-Type), got {media_type!r}")
+    readers: dict[str, Callable[[bytes, Limits], Batch]] = {
+        JSON: _read_json,
+        NDJSON: _read_ndjson,
+        CSV: _read_csv,
+        ARROW: _read_arrow,
+    }
+    return _take_roles(readers[kind](content, limits), roles)
+
+
+def read_json(content: bytes) -> Any:
+    """Return the value of a JSON text: no NaN, no infinity, no key twice, not nested beyond all measure.
+
+    >>> read_json(b'{"a": NaN}')
+    Traceback (most recent call last):
+        ...
+    dyncrp.serve.limits.Refused: this is not JSON: NaN is no number of it
+    """
+    try:
+        return json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except RecursionError:
+        raise Refused(400, "this JSON is nested too deeply") from None
+    except ValueError as error:  # of the text, its encoding, and numbers of more digits than Python reads
+        raise Refused(400, f"this is not JSON: {error}") from None
+
+
+def read_object(content: bytes, allowed: Sequence[str]) -> dict[str, Any]:
+    """Return a JSON object that has no other keys than these."""
+    value = read_json(content)
+    if not isinstance(value, dict):
+        raise Refused(400, f"the body must be a JSON object, got {quote(value)}")
+    unknown = next((name for name in value if name not in allowed), None)
+    if unknown is not None:
+        raise Refused(400, f"unknown key {quote(unknown)}; there are {', '.join(allowed)}")
+    return value
+
+
+def as_floats(cells: Cells) -> Float | None:
+    """Return a column of numbers and None as float64, NaN for None; None if it holds anything else.
+
+    >>> as_floats([1, None, 2.5]), as_floats([1, True])
+    (array([1. , nan, 2.5]), None)
+    """
+    if isinstance(cells, np.ndarray):
+        return cells if cells.dtype == np.float64 else None
+    if not set(map(type, cells)) <= NUMBERS_OR_NONE:
+        return None
+    try:
+        return np.array(cells, dtype=np.float64)
+    except OverflowError:
+        return None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of it")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _read_json(content: bytes, limits: Limits) -> Batch:
+    told = read_object(content, ("rows", "times", "labels", "apart"))
+    if not isinstance(told.get("rows"), list):
+        raise Refused(400, 'the body must have "rows", a list of lists or of objects')
+    batch = _from_rows(told["rows"], limits)
+    beside: dict[str, Any] = {}
+    for name in ("times", "labels", "apart"):
+        cells = told.get(name)
+        if cells is not None and (not isinstance(cells, list) or len(cells) != batch.n):
+            got = f"{len(cells)} entries" if isinstance(cells, list) else quote(cells)
+            raise Refused(400, f"{name} must be a list with one entry for each of the {batch.n} rows, got {got}")
+        beside[name] = cells
+    return Batch(batch.n, batch.names, batch.numbers, batch.columns, **beside)
+
+
+def _read_ndjson(content: bytes, limits: Limits) -> Batch:
+    lines = [line for line in content.split(b"\n") if line.strip()]
+    _check_size(len(lines), 1, limits)
+    rows = []
+    for at, line in enumerate(lines):
+        try:
+            rows.append(read_json(line))
+        except Refused as refused:
+            raise Refused(400, f"row {at}: {refused.error}", row=at) from None
+    return _from_rows(rows, limits)
+
+
+def _from_rows(rows: list[Any], limits: Limits) -> Batch:
+    """Return rows that are all lists of one length, or all objects."""
+    n = len(rows)
+    _check_size(n, 1, limits)
+    kind = type(rows[0])
+    if kind not in (list, dict):
+        raise Refused(400, f"a row must be a list or an object, got {quote(rows[0])}, at row 0", row=0)
+    odd = next((at for at, row in enumerate(rows) if type(row) is not kind), None)
+    if odd is not None:
+        what = "a list" if kind is list else "an object"
+        raise Refused(400, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}, at row {odd}", row=odd)
+    if kind is dict:
+        names = tuple(dict.fromkeys(chain.from_iterable(rows)))
+        _check_size(n, len(names), limits)
+        return Batch(n, names, columns=tuple([row.get(name) for row in rows] for name in names))
+    width = len(rows[0])
+    _check_size(n, width, limits)
+    odd = next((at for at, row in enumerate(rows) if len(row) != width), None)
+    if odd is not None:
+        raise Refused(400, f"row {odd} has {len(rows[odd])} cells, and row 0 has {width}", row=odd)
+    if set(map(type, chain.from_iterable(rows))) <= NUMBERS:
+        try:
+            return Batch(n, numbers=np.array(rows, dtype=np.float64))
+        except OverflowError:
+            pass  # the cell is named later
+    return Batch(n, columns=tuple(map(list, zip(*rows, strict=True))))
+
+
+def _read_csv(content: bytes, limits: Limits) -> Batch:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Refused(400, f"this CSV is not UTF-8: {error}") from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[list[str]] = []
+    try:
+        names = next(reader, [])
+        for row in reader:
+            if row:
+                if len(row) != len(names):
+                    at, told = len(rows), f"{len(row)} cells, and the header has {len(names)}"
+                    raise Refused(400, f"row {at} has {told}", row=at)
+                rows.append(row)
+                if len(rows) > limits.rows:
+                    break  # and is refused below
+    except csv.Error as error:
+        raise Refused(400, f"this is not CSV: {error}, at row {len(rows)}", row=len(rows)) from None
+    _check_size(len(rows), len(names), limits)
+    return Batch(len(rows), _distinct(names), columns=tuple(map(list, zip(*rows, strict=True))), text=True)
+
+
+def _read_arrow(content: bytes, limits: Limits) -> Batch:
+    import pyarrow as pa
+
+    try:
+        batches, n = [], 0
+        for message in pa.ipc.MessageReader.open_stream(content):
+            if _is_compressed(message.metadata.to_pybytes()):
+                raise Refused(400, COMPRESSED)
+        with pa.ipc.open_stream(content) as reader:
+            names = _distinct(reader.schema.names)
+            for batch in reader:
+                n += batch.num_rows
+                _check_size(max(n, 1), len(names), limits)
+                batch.validate(full=True)  # offsets may point anywhere
+                batches.append(batch)
+        _check_size(n, len(names), limits)
+        return Batch(n, names, columns=tuple(map(_from_arrow, names, pa.Table.from_batches(batches).columns)))
+    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
+        raise Refused(400, f"this is not an Arrow stream that can be read: {error}") from None
+
+
+def _from_arrow(name: str, column: Any) -> Cells:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        found: Float = column.cast(pa.float64(), safe=False).to_numpy()
+        return np.ascontiguousarray(found)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return np.asarray(column.cast(pa.timestamp("us"), safe=False).to_numpy())
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if any(fits(value) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean)):
+        return list(column.to_pylist())
+    raise Refused(400, f"column {name!r} must hold numbers, text, yes and no, or times, got {kind}", column=name)
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Tell whether the metadata of an Arrow message, a flatbuffer, says that its body is compressed.
+
+    A few bytes may stand for gigabytes then. Tables of a flatbuffer begin with the distance to a list of where their
+    fields are. A message has its kind in field 1 and its header in field 2. A batch of rows (kind 3) has its
+    compression in field 3; one of a dictionary (kind 2) has a batch of rows in field 1.
+    """
+
+    def number(at: int, size: int, *, signed: bool = False) -> int:
+        if not 0 <= at <= len(message) - size:
+            raise ValueError("its metadata points outside of itself")
+        return int.from_bytes(message[at : at + size], "little", signed=signed)
+
+    def field(table: int, index: int) -> int | None:
+        """Return where a field is; None if the table does not have it."""
+        fields = table - number(table, 4, signed=True)
+        offset = 4 + 2 * index
+        found = number(fields + offset, 2) if offset < number(fields, 2) else 0
+        return table + found if found else None
+
+    def follow(at: int | None) -> int:
+        if at is None:
+            raise ValueError("its metadata has no header")
+        return at + number(at, 4)
+
+    root = number(0, 4)
+    at = field(root, 1)
+    kind = 0 if at is None else number(at, 1)
+    if kind not in (2, 3):
+        return False
+    header = follow(field(root, 2))
+    return field(follow(field(header, 1)) if kind == 2 else header, 3) is not None
+
+
+def _check_size(n: int, width: int, limits: Limits) -> None:
+    if not n or not width:
+        raise Refused(400, "there are no rows" if not n else "rows must have at least one column")
+    if n > limits.rows:
+        raise Refused(413, f"a request may have {limits.rows:,} rows, got {n:,}: send several, or see --max-rows")
+    if width > limits.features:
+        raise Refused(413, f"rows may have {limits.features:,} columns, got {width:,}: see --max-features")
+    if n * width > limits.cells:
+        raise Refused(413, f"a request may have {limits.cells:,} cells, got {n * width:,}: send several")
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
+    if twice is not None:
+        raise Refused(400, f"there are two columns {quote(twice)}", column=twice)
+    return tuple(names)
+
+
+def _take_roles(batch: Batch, roles: Roles) -> Batch:
+    """Return the batch without the columns that are no features, which become its times, labels and marks."""
+    taken: dict[str, Cells | None] = {"times": batch.times, "labels": batch.labels, "apart": batch.apart}
+    columns = dict(zip(batch.names or (), batch.columns, strict=batch.names is not None))
+    for role, name in (("times", roles.time), ("labels", roles.label), ("apart", roles.apart)):
+        if name is not None:
+            if name not in columns:
+                raise Refused(400, f"there is no column {quote(name)}, which should hold the {role}", column=name)
+            if taken[role] is not None:
+                raise Refused(400, f"the {role} come twice: in the body, and as the column {quote(name)}")
+            taken[role] = columns.pop(name)
+    if batch.names is None:
+        return batch
+    if not columns:
+        raise Refused(400, "rows must have at least one column to cluster")
+    return Batch(batch.n, tuple(columns), None, tuple(columns.values()), **taken, text=batch.text)

@@ -1,0 +1,141 @@
+"""Who watches a stream: readers of its events and of its live feed, as server-sent events.
+
+Nothing is queued for a reader. Each has a place in what is kept of the stream, takes what came since, and waits for
+more. So one that is slow holds up nobody, and costs no memory: it finds the events that it has missed in the journal,
+and skips rows that it has missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dyncrp.serve.registry import Notice
+from dyncrp.serve.streams import Stretch, as_stretch, dump
+
+SECONDS_PER_COMMENT = 15.0  # so that nobody on the way takes the connection for dead
+SECONDS_PER_MESSAGE = 0.05  # at least, of rows
+ROWS_PER_MESSAGE, ROWS_KEPT = 200, 4_000
+EVENTS_PER_MESSAGE = 500
+FetchEvents = Callable[[int], Awaitable[list[str]]]
+
+
+class Feed:
+    """What has happened to one stream of late.
+
+    last_event: the id of the latest event, known from the first on that came since the server started. n_changes: how
+    often tables were changed by hand, or became final. learned: whether they are final. over: whether the stream, or
+    the server, is gone.
+    """
+
+    def __init__(self, *, learned: bool) -> None:
+        self.stretches: deque[Stretch] = deque()
+        self.n_kept = self.n_changes = self.last_event = 0
+        self.next_row: int | None = None
+        self.over, self.learned = False, learned
+        self._news = asyncio.Event()
+
+    def publish(self, notice: Notice) -> None:
+        """Take in what has happened, and wake those who wait."""
+        outcome = notice.outcome
+        if outcome is None:
+            self.over = True
+        else:
+            if outcome.events:
+                self.last_event = outcome.events[-1][0]
+            if outcome.stretch is not None:
+                self._keep(outcome.stretch)
+                self.n_changes += not self.learned
+                self.learned = True
+            self.n_changes += outcome.changed
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake those who wait."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def wait(self) -> bool:
+        """Wait for news, and tell whether there are any; at most as long as a reader should be left without a word."""
+        try:
+            await asyncio.wait_for(self._news.wait(), SECONDS_PER_COMMENT)
+        except TimeoutError:
+            return False
+        return True
+
+    def _keep(self, stretch: Stretch) -> None:
+        stretch = stretch.last(ROWS_KEPT)
+        self.stretches.append(stretch)
+        self.n_kept += len(stretch)
+        self.next_row = stretch.first_row + len(stretch)
+        while self.n_kept - len(self.stretches[0]) >= ROWS_KEPT:
+            self.n_kept -= len(self.stretches.popleft())
+
+    def rows_since(self, row: int) -> Stretch | None:
+        """Return the rows from one on that are kept, thinned out to a few hundred; None if there are none."""
+        found = None
+        for stretch in reversed(self.stretches):
+            end = stretch.first_row + len(stretch)
+            if end <= row:
+                break
+            part = stretch.last(end - row)
+            if found is not None and end != found.first_row:
+                break
+            found = part if found is None else part.then(found)
+        return found
+
+
+async def watch_events(feed: Feed, after: int, fetch: FetchEvents) -> AsyncIterator[str]:
+    """Yield server-sent events from the one after ``after`` on. fetch: reads events after one from the journal."""
+    yield ":\n\n"
+    while not feed.over:
+        found = await fetch(after)
+        if found:
+            texts = []
+            for text in found:
+                event = json.loads(text)
+                after = event["id"]
+                texts.append(f"id: {after}\nevent: {event['kind']}\ndata: {text}\n\n")
+            yield "".join(texts)
+        elif feed.last_event <= after and not await feed.wait():
+            yield ":\n\n"
+
+
+async def watch_rows(feed: Feed, fetch: FetchEvents, after: int) -> AsyncIterator[str]:
+    """Yield what the page draws: rows, events and changes, as they come from now on."""
+    yield ":\n\n"
+    row, n_changes = feed.next_row or 0, feed.n_changes
+    while not feed.over:
+        texts = []
+        stretch = feed.rows_since(row)
+        if stretch is not None:
+            row = stretch.first_row + len(stretch)
+            texts.append(f"event: rows\ndata: {dump(thin(stretch))}\n\n")
+        if feed.last_event > after:
+            for text in await fetch(after):
+                after = json.loads(text)["id"]
+                texts.append(f"id: {after}\nevent: event\ndata: {text}\n\n")
+        if feed.n_changes != n_changes:
+            n_changes = feed.n_changes
+            texts.append("event: changed\ndata: {}\n\n")
+        if texts:
+            yield "".join(texts)
+            await asyncio.sleep(SECONDS_PER_MESSAGE)
+        elif not await feed.wait():
+            yield ":\n\n"
+
+
+def thin(stretch: Stretch) -> dict[str, Any]:
+    """Return rows as JSON has them, a few hundred of many at even distances, the last among them."""
+    n = len(stretch)
+    if n <= ROWS_PER_MESSAGE:
+        return as_stretch(stretch)
+    at = np.linspace(0, n - 1, ROWS_PER_MESSAGE).round().astype(np.int64)
+    told = as_stretch(replace(stretch, **{name: getattr(stretch, name)[at] for name in stretch.PARTS}))
+    return told | {"rows": (stretch.first_row + at).tolist()}

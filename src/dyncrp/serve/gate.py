@@ -1,0 +1,92 @@
+"""What every request passes: where it comes from, its token, and what is counted of it."""
+
+from __future__ import annotations
+
+import hmac
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dyncrp.serve.limits import Refused
+from dyncrp.serve.streams import dump
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+OPEN = ("/", "/health", "/docs", "/openapi.json", "/favicon.ico")  # for whom a token is not asked
+READING = ("GET", "HEAD", "OPTIONS")
+# Nothing is loaded from elsewhere, nothing is embedded elsewhere, and addresses are told to nobody.
+HEADERS = [
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+@dataclass
+class Gate:
+    """Lets through what may come in.
+
+    token: that a request must bring; None if none is needed. Then the server listens to this machine only, and takes
+    only requests that were addressed to it as such: a name of somebody else's, which leads here, is refused.
+    """
+
+    app: App
+    token: str | None = None
+    codes: Counter[int] = field(default_factory=Counter)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def answer(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self.codes[message["status"]] += 1
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        try:
+            self._check(scope)
+        except Refused as refused:
+            await answer_refused(refused, answer)
+            return
+        await self.app(scope, receive, answer)
+
+    def _check(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if self.token is None and name.lower() not in LOOPBACK:
+            raise Refused(403, f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}")
+        origin = headers.get(b"origin")
+        if origin is not None and scope["method"] not in READING:
+            _, sign, its = origin.decode("latin-1").partition("://")
+            if not sign or its.lower() != host.lower():
+                raise Refused(403, f"a page of {origin.decode('latin-1')!r} may not write here")
+        path = scope["path"]
+        if self.token is None or path in OPEN or path.startswith("/static/"):
+            return
+        given = headers.get(b"authorization", b"")
+        kind, _, token = given.partition(b" ")
+        if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token.encode()):
+            raise Refused(401, "a token is needed: the header Authorization: Bearer TOKEN")
+
+
+async def answer_refused(refused: Refused, send: Send) -> None:
+    """Answer with an error."""
+    content = dump(refused.content).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    if refused.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if refused.status in (408, 413):
+        headers.append((b"connection", b"close"))  # the rest of the body is not read
+    if refused.status == 503:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

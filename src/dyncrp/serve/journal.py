@@ -1,0 +1,209 @@
+"""The journal: a SQLite file with what was done to each stream since its checkpoint, the answers, and the events.
+
+One thread writes it. What a group of requests does is one transaction, and they are answered once it is on the disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FILE = "streams.sqlite"
+VERSION = 1  # of what the tables of the file mean
+MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 * 2**20, 10_000  # kept of a stream
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS streams (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, settings TEXT);
+CREATE TABLE IF NOT EXISTS checkpoints (stream INTEGER PRIMARY KEY, model BLOB, beside BLOB);
+CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY, stream INTEGER, kind TEXT, payload BLOB);
+CREATE INDEX IF NOT EXISTS entries_of_stream ON entries (stream);
+CREATE TABLE IF NOT EXISTS answers
+    (number INTEGER PRIMARY KEY, stream INTEGER, client TEXT, sequence INTEGER, digest BLOB, answer BLOB);
+CREATE UNIQUE INDEX IF NOT EXISTS answers_of_client ON answers (stream, client, sequence);
+CREATE TABLE IF NOT EXISTS events (stream INTEGER, id INTEGER, event TEXT, PRIMARY KEY (stream, id)) WITHOUT ROWID;
+"""
+
+
+class JournalError(Exception):
+    """The journal cannot be opened, read or written; nothing of what was asked for has happened."""
+
+
+class Entry(NamedTuple):
+    """Something that was done to a stream: its kind, and all that it takes to do it again."""
+
+    kind: str
+    payload: bytes
+
+
+class Answer(NamedTuple):
+    """What a client was answered. digest: of what it asked."""
+
+    digest: bytes
+    content: bytes
+
+
+class Journal:
+    """The file of a data folder. It is locked: a second server of the same folder is refused.
+
+    sync: whether ``commit`` waits for the disk. Without it, a power cut may cost the last second; a kill costs nothing,
+    since what a process has written is the kernel's.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
+    ...     stream = journal.add_stream("doors", "{}")
+    ...     journal.add_entry(stream, Entry("rows", b"..."))
+    ...     journal.commit()
+    ...     list(journal.entries(stream))
+    [Entry(kind='rows', payload=b'...')]
+    """
+
+    def __init__(self, folder: Path, *, sync: bool = True) -> None:
+        self.path = folder / FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
+            # Held by this process until it ends, however it ends; there is no file of shared memory beside then.
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._file.execute("PRAGMA journal_mode = WAL")
+            self._file.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+            self._file.execute("PRAGMA trusted_schema = OFF")
+            self._file.execute("BEGIN IMMEDIATE")
+            found = self._file.execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, VERSION):
+                raise JournalError(f"{self.path} was written by another version of dyncrp ({found}, not {VERSION})")
+            for statement in SCHEMA.split(";"):
+                self._file.execute(statement)
+            self._file.execute(f"PRAGMA user_version = {VERSION}")
+            self._file.execute("COMMIT")
+        except OSError as error:
+            raise JournalError(f"{folder}: {error.strerror or error}") from None
+        except sqlite3.Error as error:
+            busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+            raise JournalError(f"{self.path}: {'another server has it' if busy else error}") from None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was not committed has not happened."""
+        self.rollback()
+        self._file.close()
+
+    def commit(self) -> None:
+        """Put what was done since the last commit on the disk, all of it or, with ``JournalError``, nothing."""
+        if self._file.in_transaction:
+            self._run("COMMIT")
+
+    def rollback(self) -> None:
+        """Forget what was done since the last commit."""
+        if self._file.in_transaction:
+            self._run("ROLLBACK")
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file and of SQLite's own journal beside it."""
+        files = (self.path, self.path.with_name(FILE + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def streams(self) -> Iterator[tuple[int, str, str]]:
+        """Return the id, the name and the settings of each stream."""
+        return iter(self._run("SELECT id, name, settings FROM streams ORDER BY name").fetchall())
+
+    def add_stream(self, name: str, settings: str) -> int:
+        """Add a stream and return its id, which no other ever has."""
+        return int(self._write("INSERT INTO streams (name, settings) VALUES (?, ?)", name, settings).lastrowid or 0)
+
+    def remove_stream(self, stream: int) -> None:
+        """Remove a stream and all that belongs to it."""
+        self._write("DELETE FROM streams WHERE id = ?", stream)
+        for table in ("checkpoints", "entries", "answers", "events"):
+            self._write(f"DELETE FROM {table} WHERE stream = ?", stream)
+
+    def add_entry(self, stream: int, entry: Entry) -> None:
+        """Add what was done to a stream."""
+        self._write("INSERT INTO entries (stream, kind, payload) VALUES (?, ?, ?)", stream, *entry)
+
+    def entries(self, stream: int) -> Iterator[Entry]:
+        """Return what was done to a stream since its checkpoint, in order."""
+        found = self._run("SELECT kind, payload FROM entries WHERE stream = ? ORDER BY number", stream)
+        return (Entry(*row) for row in found)
+
+    def checkpoint(self, stream: int) -> tuple[bytes, bytes] | None:
+        """Return what ``set_checkpoint`` was given last, if there is one."""
+        found = self._run("SELECT model, beside FROM checkpoints WHERE stream = ?", stream).fetchone()
+        return None if found is None else (found[0], found[1])
+
+    def set_checkpoint(self, stream: int, model: bytes, beside: bytes) -> None:
+        """Keep a model, in which all entries of its stream are; these go, and so do old answers and events."""
+        self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", stream, model, beside)
+        self._write("DELETE FROM entries WHERE stream = ?", stream)
+        self._trim(stream)
+
+    def _trim(self, stream: int) -> None:
+        # The last answer of a client stays, since by it a retry is known from what is new.
+        self._write(
+            """DELETE FROM answers WHERE number IN (
+                SELECT number FROM (
+                    SELECT number,
+                        ROW_NUMBER() OVER (PARTITION BY client ORDER BY sequence DESC) AS place,
+                        SUM(LENGTH(answer)) OVER (ORDER BY number DESC) AS bytes
+                    FROM answers WHERE stream = ?)
+                WHERE place > ? OR (place > 1 AND bytes > ?))""",
+            *(stream, MOST_ANSWERS, MOST_ANSWER_BYTES),
+        )
+        self._write(
+            """DELETE FROM answers WHERE stream = ?1 AND client IN (
+                SELECT client FROM answers WHERE stream = ?1 GROUP BY client ORDER BY MAX(number) DESC
+                LIMIT -1 OFFSET ?2)""",
+            *(stream, MOST_CLIENTS),
+        )
+        self._write("DELETE FROM events WHERE stream = ? AND id <= ?", stream, self.last_event(stream) - MOST_EVENTS)
+
+    def last_sequence(self, stream: int, client: str) -> int | None:
+        """Return the largest sequence number that a client has used, None if it has used none."""
+        found = self._run("SELECT MAX(sequence) FROM answers WHERE stream = ? AND client = ?", stream, client)
+        last: int | None = found.fetchone()[0]
+        return last
+
+    def answer(self, stream: int, client: str, sequence: int) -> Answer | None:
+        """Return what a request with this number was answered, if it is still kept."""
+        which = "stream = ? AND client = ? AND sequence = ?"
+        found = self._run(f"SELECT digest, answer FROM answers WHERE {which}", stream, client, sequence).fetchone()
+        return None if found is None else Answer(*found)
+
+    def add_answer(self, stream: int, client: str, sequence: int, answer: Answer) -> None:
+        """Keep what a request is answered."""
+        columns = "stream, client, sequence, digest, answer"
+        self._write(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?)", stream, client, sequence, *answer)
+
+    def last_event(self, stream: int) -> int:
+        """Return the id of the latest event, 0 if there was none."""
+        found = self._run("SELECT MAX(id) FROM events WHERE stream = ?", stream).fetchone()[0]
+        return found or 0
+
+    def add_events(self, stream: int, events: list[tuple[int, str]]) -> None:
+        """Add events, (id, JSON) each."""
+        for event in events:
+            self._write("INSERT INTO events VALUES (?, ?, ?)", stream, *event)
+
+    def events(self, stream: int, after: int, most: int) -> list[str]:
+        """Return the first so many events after one, or with a negative id the latest ones; in order."""
+        order = "DESC" if after < 0 else "ASC"
+        query = f"SELECT event FROM events WHERE stream = ? AND id > ? ORDER BY id {order} LIMIT ?"
+        found = [row[0] for row in self._run(query, stream, after, most)]
+        return found[::-1] if after < 0 else found
+
+    def _write(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if not self._file.in_transaction:
+            self._run("BEGIN IMMEDIATE")
+        return self._run(statement, *values)
+
+    def _run(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        try:
+            return self._file.execute(statement, values)
+        except sqlite3.Error as error:
+            raise JournalError(f"{self.path}: {error}") from error

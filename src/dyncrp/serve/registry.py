@@ -1,0 +1,190 @@
+"""All streams of a data folder and their journal. One thread calls it, for one group of requests after another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dyncrp.serve.journal import Answer, Entry, Journal
+from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.settings import as_text, check_name
+from dyncrp.serve.streams import Outcome, Stream, dump
+
+ROWS_PER_CHECKPOINT = 10_000
+Deed = Callable[[Stream], tuple[Entry, Outcome]]
+
+
+class Key(NamedTuple):
+    """What makes a retry harmless: who asks, its number, and a digest of what it asks."""
+
+    client: str
+    sequence: int
+    digest: bytes
+
+
+class Notice(NamedTuple):
+    """Something happened to a stream, for those who watch it; None: it is gone."""
+
+    name: str
+    outcome: Outcome | None
+
+
+class Registry:
+    """Streams by name. What a group of requests does to them takes effect with ``commit``, or not at all.
+
+    >>> import tempfile, numpy as np
+    >>> from dyncrp.serve.bodies import Batch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     registry = Registry(Path(folder), Limits())
+    ...     made = registry.put("doors", {})
+    ...     answer = registry.do("doors", lambda stream: stream.learn(Batch(2, numbers=np.eye(2))))
+    ...     notices = registry.commit()
+    ...     registry.close()
+    >>> answer[:30]
+    b'{"first_row":0,"labels":[0,0],'
+    """
+
+    def __init__(self, folder: Path, limits: Limits, *, sync: bool = True) -> None:
+        self.limits = limits
+        self.journal = Journal(folder, sync=sync)
+        self.broken: str | None = None  # why nothing can be done any more
+        self._touched: set[str] = set()
+        self._notices: list[Notice] = []
+        self._ids: dict[str, int] = {}
+        self.streams: dict[str, Stream] = {}
+        for number, name, settings in self.journal.streams():
+            self._load(number, name, settings)
+
+    def _load(self, number: int, name: str, settings: str) -> None:
+        """Make a stream what it was: its checkpoint, and what was done to it since."""
+        stream = Stream(name, json.loads(settings), self.limits)
+        kept = self.journal.checkpoint(number)
+        if kept is not None:
+            stream.restore(*kept)
+        for entry in self.journal.entries(number):
+            stream.repeat(entry)
+        self.streams[name], self._ids[name] = stream, number
+
+    def stream(self, name: str) -> Stream:
+        """Return a stream by its name."""
+        found = self.streams.get(name)
+        if found is None:
+            raise Refused(404, f"there is no stream {check_name(name)!r}: PUT /streams/{name} makes one")
+        return found
+
+    def put(self, name: str, settings: dict[str, Any]) -> bool:
+        """Make a stream and tell whether it is new; there may be one with the same settings."""
+        check_name(name)
+        text = as_text(settings)
+        there = self.streams.get(name)
+        if there is not None:
+            if as_text(there.settings) != text:
+                raise Refused(409, f"there is a stream {name!r} with other settings: {as_text(there.settings)}")
+            return False
+        if len(self.streams) >= self.limits.streams:
+            raise Refused(429, f"there are {len(self.streams):,} streams, the most of this server: see --max-streams")
+        stream = Stream(name, json.loads(text), self.limits)
+        self._touched.add(name)
+        self._ids[name] = self.journal.add_stream(name, text)
+        self.streams[name] = stream
+        return True
+
+    def delete(self, name: str) -> None:
+        """Forget a stream and all of its rows."""
+        self.stream(name)
+        self._touched.add(name)
+        self.journal.remove_stream(self._ids.pop(name))
+        del self.streams[name]
+        self._notices.append(Notice(name, None))
+
+    def do(self, name: str, deed: Deed, key: Key | None = None) -> bytes:
+        """Do something to a stream, once for each key, and return the answer."""
+        stream = self.stream(name)
+        number = self._ids[name]
+        if key is not None:
+            before = self._answered(number, key)
+            if before is not None:
+                return before
+        try:
+            entry, outcome = deed(stream)
+        except Refused:
+            raise
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
+        self._touched.add(name)
+        answer = dump(outcome.content).encode()
+        self.journal.add_entry(number, entry)
+        self.journal.add_events(number, outcome.events)
+        if key is not None:
+            self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))
+        if stream.n_since_checkpoint >= ROWS_PER_CHECKPOINT and stream.bytes_since_checkpoint > stream.checkpoint_bytes:
+            self._checkpoint(name)
+        self._notices.append(Notice(name, outcome))
+        return answer
+
+    def _answered(self, number: int, key: Key) -> bytes | None:
+        """Return what a request was answered before, None if it is new."""
+        last = self.journal.last_sequence(number, key.client)
+        if last is None or key.sequence > last:
+            return None
+        found = self.journal.answer(number, key.client, key.sequence)
+        if found is None:
+            told = f"sequence {key.sequence} of client {key.client!r} was answered before, or left out"
+            raise Refused(409, f"{told}; its last one was {last}, and the answer is not kept any more")
+        if found.digest != key.digest:
+            raise Refused(409, f"sequence {key.sequence} of client {key.client!r} was another request: count on")
+        return found.content
+
+    def events(self, name: str, after: int, most: int) -> list[str]:
+        """Return events of a stream as JSON, see ``Journal.events``."""
+        self.stream(name)
+        return self.journal.events(self._ids[name], after, most)
+
+    def commit(self) -> list[Notice]:
+        """Let what was done take effect, for good; return what those who watch should know."""
+        self.journal.commit()
+        notices, self._notices = self._notices, []
+        self._touched.clear()
+        return notices
+
+    def abort(self) -> None:
+        """Let what was done since the last commit not have happened."""
+        touched, self._touched = self._touched, set()
+        self._notices = []
+        try:
+            self.journal.rollback()
+            kept = {name: (number, settings) for number, name, settings in self.journal.streams()}
+            for name in touched:
+                self.reload(name, *kept.get(name, ()))
+        except Exception as error:
+            self.broken = f"the journal failed, and its streams could not be read again: {error}"
+            raise
+
+    def reload(self, name: str, number: int | None = None, settings: str = "") -> None:
+        """Make a stream what the journal says, or let it go if that knows none."""
+        self.streams.pop(name, None)
+        self._ids.pop(name, None)
+        if number is not None:
+            self._load(number, name, settings)
+
+    def recover(self, name: str) -> None:
+        """Make a stream anew after an error that left it in an unknown state."""
+        stream = self.streams.get(name)
+        if stream is not None:
+            self.reload(name, self._ids[name], as_text(stream.settings))
+
+    def _checkpoint(self, name: str) -> None:
+        stream = self.streams[name]
+        if stream.learned:  # before, the journal has all of its rows, and to_bytes would end a search
+            self.journal.set_checkpoint(self._ids[name], *stream.checkpoint())
+
+    def close(self) -> None:
+        """Keep every stream as it is, and close the journal."""
+        if self.broken is None:
+            for name, stream in self.streams.items():
+                if stream.n_since_checkpoint:
+                    self._checkpoint(name)
+            self.journal.commit()
+        self.journal.close()

@@ -1,0 +1,234 @@
+"""Rows as a model takes them: what a request brought, seen in the light of what its stream holds; and as bytes."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.checks import Clock, microseconds
+from dyncrp.encoding import CATEGORY, LOG, NUMBER, YES_NO, Encoding, quote
+from dyncrp.io.packed import pack, unpack
+from dyncrp.io.readers.cells import as_numbers, is_missing, parse_date
+from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
+from dyncrp.serve.limits import Refused
+
+HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
+LARGEST_ID = 2**62
+TIMES, NUMBERS = "times", "numbers"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of one call of ``partial_fit``, all that it takes to repeat it to the bit.
+
+    names: of the columns, None if they have none. numbers: (n, D), or None if columns hold more than numbers, which are
+    float64 or lists of cells then. times: (n,) float64 or datetime64[us]. labels, apart: (n,) lists of whole numbers,
+    texts and None.
+    """
+
+    names: tuple[str, ...] | None
+    numbers: Float | None
+    columns: tuple[Cells, ...] = ()
+    times: NDArray[Any] | None = None
+    labels: list[Any] | None = None
+    apart: list[Any] | None = None
+
+    @property
+    def X(self) -> Any:
+        """The rows as an array, or a DataFrame."""
+        if self.numbers is not None:
+            return self.numbers
+        import pandas as pd
+
+        kinds = (None if isinstance(cells, np.ndarray) else object for cells in self.columns)
+        series = (pd.Series(cells, dtype=kind) for cells, kind in zip(self.columns, kinds, strict=True))
+        return pd.DataFrame(dict(zip(self.names or (), series, strict=True)))
+
+    def to_bytes(self) -> bytes:
+        """Return all of it as bytes.
+
+        >>> rows = Rows(("x", "door"), None, (np.array([0.5]), ["left"]), np.array(["2024-01-01"], "M8[us]"))
+        >>> again = Rows.from_bytes(rows.to_bytes())
+        >>> again.names, again.columns, again.times
+        (('x', 'door'), (array([0.5]), ['left']), array(['2024-01-01T00:00:00.000000'], dtype='datetime64[us]'))
+        """
+        arrays = {} if self.numbers is None else {NUMBERS: self.numbers}
+        arrays |= {str(at): cells for at, cells in enumerate(self.columns) if isinstance(cells, np.ndarray)}
+        lists = [None if isinstance(cells, np.ndarray) else cells for cells in self.columns]
+        if self.times is not None:
+            arrays[TIMES] = self.times.view(np.int64) if self.times.dtype.kind == "M" else self.times
+        return pack_with([self.names, lists, self.labels, self.apart], arrays)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Rows:
+        """Return what ``to_bytes`` described."""
+        (names, lists, labels, apart), arrays = unpack_with(content)
+        columns = tuple(arrays[str(at)] if cells is None else cells for at, cells in enumerate(lists))
+        times = arrays.get(TIMES)
+        if times is not None and times.dtype == np.int64:
+            times = times.view("M8[us]")
+        return cls(None if names is None else tuple(names), arrays.get(NUMBERS), columns, times, labels, apart)
+
+
+def pack_with(plain: Any, arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Return plain values and arrays as bytes."""
+    head = json.dumps(plain, separators=(",", ":")).encode()
+    return HEAD.pack(len(head)) + head + pack(arrays)
+
+
+def unpack_with(content: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Return what ``pack_with`` packed."""
+    (length,) = HEAD.unpack_from(content)
+    return json.loads(content[HEAD.size : HEAD.size + length]), unpack(content, HEAD.size + length)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the rows of a stream look like, as far as it is known.
+
+    features: names of the columns, None if they have none. encoding: of columns that hold more than numbers. width: how
+    many columns, None before the first row. clock: None before the first row.
+    """
+
+    features: tuple[str, ...] | None = None
+    encoding: Encoding | None = None
+    width: int | None = None
+    clock: Clock | None = None
+
+    def name(self, column: int) -> str:
+        """Return what a column is called."""
+        return f"x{column}" if self.features is None else self.features[column]
+
+    def resolve(self, batch: Batch) -> Rows:
+        """Return rows for the model; what does not fit raises ``Refused``."""
+        features = self.features
+        if features is None and self.width is None:
+            features = batch.names
+        numbers, columns = batch.numbers, self._arrange(batch, features)
+        if numbers is None:
+            columns = [self._read(at, cells, features, text=batch.text) for at, cells in enumerate(columns)]
+            plain = all(isinstance(cells, np.ndarray) and cells.dtype == np.float64 for cells in columns)
+            if plain and self.encoding is None:
+                numbers = np.column_stack(columns)
+            elif self.width is None and features is None:
+                features = tuple(f"x{at}" for at in range(len(columns)))
+        if numbers is not None and self.encoding is not None:
+            columns, numbers = [np.ascontiguousarray(column) for column in numbers.T], None
+        times = None if batch.times is None else self._read_times(batch.times, text=batch.text)
+        labels = None if batch.labels is None else _read_marks("labels", batch.labels, text=batch.text)
+        apart = None if batch.apart is None else _read_marks("apart", batch.apart, text=batch.text)
+        return Rows(features, numbers, () if numbers is not None else tuple(columns), times, labels, apart)
+
+    def _arrange(self, batch: Batch, features: tuple[str, ...] | None) -> list[Cells]:
+        """Return the columns of a batch in the order of the features."""
+        if batch.names is None or features is None:
+            if batch.names is not None:
+                wanted = f"the rows of this stream are lists of {self.width} cells without names"
+                raise Refused(400, f"{wanted}, got columns {', '.join(batch.names[:10])}", column=batch.names[0])
+            width = self.width if features is None else len(features)
+            if width is not None and batch.width != width:
+                named = f" ({', '.join(features[:20])})" if features else ""
+                raise Refused(400, f"rows must have {width} cells{named}, got {batch.width}, at row 0", row=0)
+            return list(batch.columns)
+        found = dict(zip(batch.names, batch.columns, strict=True))
+        known = set(features)
+        unknown = next((name for name in batch.names if name not in known), None)
+        if unknown is not None:
+            raise Refused(400, f"unknown column {quote(unknown)}; there are {', '.join(features[:20])}", column=unknown)
+        missing: list[Any] = [None] * batch.n
+        return [found.get(name, missing) for name in features]
+
+    def _read(self, at: int, cells: Cells, features: tuple[str, ...] | None, *, text: bool) -> Cells:
+        """Return the cells of a column as float64 if it holds numbers; NaN or None for what is missing."""
+        kind = None if self.encoding is None else self.encoding.entries[at].kind
+        name = f"x{at}" if features is None else features[at]
+        if text:
+            cells = [None if is_missing(cell) else cell for cell in cells]
+            if kind == CATEGORY or (kind == YES_NO and self.encoding is not None and _has_words(self.encoding, at)):
+                return cells
+            numbers = as_numbers(cells)
+            if all(found == found or cell is None for found, cell in zip(numbers.tolist(), cells, strict=True)):
+                return self._finite(numbers, name)
+        else:
+            _check_cells(cells, name)
+            found = as_floats(cells)
+            if found is not None:
+                return self._finite(found, name)
+        if kind in (NUMBER, LOG) or (self.encoding is None and self.width is not None):
+            row, cell = _first_without_number(cells)
+            raise Refused(
+                400, f"column {name!r} must hold numbers, got {quote(cell)}, at row {row}", row=row, column=name
+            )
+        if isinstance(cells, np.ndarray):  # dates, which the encoding leaves out
+            return [None if np.isnat(cell) else str(cell) for cell in cells]
+        return cells
+
+    def _finite(self, numbers: Float, name: str) -> Float:
+        bad = np.flatnonzero(np.isinf(numbers))
+        if bad.size:
+            row = int(bad[0])
+            raise Refused(400, f"column {name!r} must hold finite numbers, at row {row}", row=row, column=name)
+        return numbers
+
+    def _read_times(self, cells: Cells, *, text: bool) -> NDArray[Any]:
+        """Return times as float64 or datetime64[us]."""
+        if isinstance(cells, np.ndarray):
+            return cells
+        if not text or self.clock is not Clock.DATES:
+            numbers = as_numbers(cells) if text else as_floats(cells)
+            if numbers is not None and np.all(np.isfinite(numbers)):
+                return numbers
+        ticks = np.zeros(len(cells), dtype=np.int64)
+        for row, cell in enumerate(cells):
+            date = parse_date(cell)
+            if date is None:
+                wanted = "a number or an ISO 8601 date, and all of one kind"
+                raise Refused(400, f"a time must be {wanted}, got {quote(cell)}, at row {row}", row=row, column=TIMES)
+            ticks[row] = microseconds(date)
+        return ticks.view("M8[us]")
+
+
+def _has_words(encoding: Encoding, at: int) -> bool:
+    return encoding.entries[at].words != ("1", "0")
+
+
+def _check_cells(cells: Cells, name: str) -> None:
+    """Refuse cells that are lists or objects."""
+    if isinstance(cells, np.ndarray) or set(map(type, cells)) <= {int, float, str, bool, type(None)}:
+        return
+    row = next(row for row, cell in enumerate(cells) if isinstance(cell, (list, dict)))
+    wanted = "a number, a text, true, false or null"
+    error = f"a cell must be {wanted}, got {quote(cells[row])}, at row {row}, column {name!r}"
+    raise Refused(400, error, row=row, column=name)
+
+
+def _first_without_number(cells: Sequence[Any] | NDArray[Any]) -> tuple[int, Any]:
+    """Return the first cell that is neither missing nor a finite number, and its row."""
+    for row, cell in enumerate(cells):
+        number = as_numbers([cell])[0]
+        if not is_missing(cell) and not np.isfinite(number):
+            return row, cell
+    return 0, cells[0]
+
+
+def _read_marks(name: str, cells: Cells, *, text: bool) -> list[Any]:
+    """Return labels or marks as whole numbers, texts and None."""
+    marks = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
+    for row, mark in enumerate(marks):
+        if isinstance(mark, str) and text:
+            stripped = mark.strip()
+            whole = stripped.removeprefix("-").isdecimal() and len(stripped) < 19
+            marks[row] = int(stripped) if whole else mark if stripped else None
+        elif isinstance(mark, float):
+            marks[row] = None if mark != mark else int(mark) if mark.is_integer() else mark
+        mark = marks[row]
+        if mark is not None and not isinstance(mark, str) and (type(mark) is not int or abs(mark) > LARGEST_ID):
+            wanted = "a whole number, a text or null"
+            raise Refused(400, f"{name} must hold {wanted}, got {quote(mark)}, at row {row}", row=row, column=name)
+    return marks

@@ -1,0 +1,84 @@
+"""Runs a service: uvicorn on one address, until a signal asks for the end."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from dyncrp.serve.app import Service
+
+LONGEST_TOKEN, SHORTEST_TOKEN = 1_000, 16
+
+
+def check_address(host: str, token: str | None) -> None:
+    """Refuse to listen to other machines without a token, and a token that can be guessed.
+
+    >>> check_address("0.0.0.0", None)
+    Traceback (most recent call last):
+        ...
+    ValueError: --host 0.0.0.0 listens to other machines, and then a token is needed: set DYNCRP_TOKEN, or --token
+    """
+    if token is not None and not (SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN and token.isascii()):
+        raise ValueError(f"a token has {SHORTEST_TOKEN} to {LONGEST_TOKEN} ASCII characters, this one has {len(token)}")
+    if token is None and not is_loopback(host):
+        raise ValueError(
+            f"--host {host} listens to other machines, and then a token is needed: set DYNCRP_TOKEN, or --token"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("example.org")
+    (True, True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that lets readers of events go when it is asked to stop, and says when it listens."""
+
+    def __init__(self, service: Service, started: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            service.app,
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            limit_concurrency=2 * service.limits.requests,
+            timeout_graceful_shutdown=10,
+        )
+        super().__init__(config)
+        self._service, self._started = service, started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish the requests that are under way, and stop."""
+        self._service.end_feeds()
+        await super().shutdown(sockets)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen(1024)
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
+    return bound

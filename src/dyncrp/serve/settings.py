@@ -1,0 +1,105 @@
+"""The settings of a stream, as a request gives them, and the model that they describe."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from dyncrp.checks import real
+from dyncrp.encoding import quote
+from dyncrp.mixture import DynamicalMixture
+from dyncrp.model_text import make_model
+from dyncrp.serve.limits import Limits, Refused
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # settings that have a key of their own
+KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, "set", "features")
+NOT_SERVED = ("n_jobs",)  # one thread learns all streams
+MOST_EXAMPLES = 1_000
+LONGEST_NAME = 200  # of a feature
+
+
+def check_name(name: str) -> str:
+    """Return the name of a stream if it is one.
+
+    >>> check_name("door.3")
+    'door.3'
+    """
+    if not NAME.fullmatch(name):
+        wanted = "1 to 100 letters, digits, dots, dashes and underscores, the first a letter or a digit"
+        raise Refused(400, f"the name of a stream has {wanted}, got {quote(name)}")
+    return name
+
+
+def make_served_model(settings: dict[str, Any], limits: Limits) -> DynamicalMixture:
+    """Return the model that settings describe; what is not given is unknown, to be learnt from the first rows.
+
+    >>> make_served_model({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, Limits())
+    DynamicalMixture(alpha=None, dynamics=None, family=Gaussian(variance=1.0), max_tables=10000, warmup=500)
+    """
+    family, dynamics, alpha, memory = (settings.get(name) for name in ("family", "dynamics", "alpha", "memory"))
+    more = settings.get("set", {})
+    texts = [dynamics] if isinstance(dynamics, str) else [] if dynamics is None else dynamics
+    if family is not None and not isinstance(family, str):
+        raise Refused(400, f"family must be a text such as gaussian, got {quote(family)}")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Refused(400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}")
+    if not isinstance(more, dict):
+        raise Refused(400, f"set must be an object of names and values, got {quote(more)}")
+    given = {name: settings[name] for name in OF_MODEL if settings.get(name) is not None}
+    twice = next((name for name in given if name in more), None)
+    if twice is not None:
+        raise Refused(400, f"{twice} is set twice")
+    given |= more
+    refused = next((name for name in NOT_SERVED if name in given), None)
+    if refused is not None:
+        raise Refused(400, f"{refused} is not for a server to set")
+    _check_most(given, "max_tables", limits.tables)
+    _check_most(given, "warmup", limits.warmup)
+    _check_most(given, "n_examples", MOST_EXAMPLES)
+    check_features(settings, limits)
+    try:
+        return make_model(family, texts, alpha, {"max_tables": limits.tables} | given, _read_memory(memory))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise Refused(400, f"these settings make no model: {error}") from None
+
+
+def check_features(settings: dict[str, Any], limits: Limits) -> tuple[str, ...] | None:
+    """Return the names of the columns, if the settings give them."""
+    names = settings.get("features")
+    if names is None:
+        return None
+    fits = isinstance(names, list) and all(isinstance(name, str) and len(name) <= LONGEST_NAME for name in names)
+    if not fits or not names or len(set(names)) < len(names):
+        raise Refused(400, f"features must be a list of texts that differ, got {quote(names)}")
+    if len(names) > limits.features:
+        raise Refused(413, f"a stream may have {limits.features:,} features, got {len(names):,}: see --max-features")
+    return tuple(names)
+
+
+def as_text(settings: dict[str, Any]) -> str:
+    """Return settings as a text that is the same if they are.
+
+    >>> as_text({"warmup": 500, "alpha": None}) == as_text({"warmup": 500})
+    True
+    """
+    return json.dumps({name: value for name, value in settings.items() if value is not None}, sort_keys=True)
+
+
+def _check_most(given: dict[str, Any], name: str, most: int) -> None:
+    number = real(given.get(name))
+    if number is not None and number > most:
+        raise Refused(413, f"{name} may be {most:,} on this server, got {given[name]}")
+
+
+def _read_memory(value: Any) -> float | None:
+    if value is None or value == "inf":
+        return math.inf
+    if value == "auto":
+        return None
+    number = real(value)
+    if number is None:
+        raise Refused(400, f'memory must be a number, "inf" or "auto", got {quote(value)}')
+    return number

@@ -1,0 +1,381 @@
+"""A stream: its model, and what is done to it, in order. Given the same deeds it is the same, to the bit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dyncrp.serve.pending  # noqa
+from dyncrp.checks import BadRow, BadTime, Clock, as_times
+from dyncrp.description import describe_tables
+from dyncrp.encoding import quote
+from dyncrp.groups import Groups, join
+from dyncrp.mixture import DynamicalMixture
+from dyncrp.model_text import brief_model
+from dyncrp.serve.bodies import Batch, Float
+from dyncrp.serve.journal import Entry
+from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
+from dyncrp.serve.settings import check_features, make_served_model
+
+ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of entries
+ROWS_OF_TIMELINE = 2_000
+LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
+LONGEST_TABLE_NAME = 200
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive rows and what became of them: times, tables, novelty and its p-value, (n,) each. clock: of the times.
+
+    >>> line = Stretch(5, np.arange(3.0), np.array([0, 1, 0]), np.ones(3), np.ones(3), "index")
+    >>> line.last(2).first_row, line.then(line.last(1)).tables
+    (6, array([0, 1, 0, 0]))
+    """
+
+    first_row: int
+    times: Float
+    tables: NDArray[np.int64]
+    novelty: Float
+    p: Float
+    clock: str
+
+    PARTS: ClassVar = ("times", "tables", "novelty", "p")
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def last(self, n: int) -> Stretch:
+        """Return the last n rows."""
+        cut = max(0, len(self) - n)
+        parts = {name: getattr(self, name)[cut:] for name in self.PARTS}
+        return replace(self, first_row=self.first_row + cut, **parts)
+
+    def then(self, other: Stretch) -> Stretch:
+        """Return these rows and those that come next."""
+        parts: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.PARTS
+        }
+        return replace(self, **parts)
+
+
+@dataclass
+class Outcome:
+    """What something that was done to a stream did. content: the answer. alarms: how many there were."""
+
+    content: dict[str, Any]
+    events: list[tuple[int, str]] = field(default_factory=list)
+    stretch: Stretch | None = None
+    n_rows: int = 0
+    changed: bool = False
+
+
+class Stream:
+    """A model with a name, at work on its stream.
+
+    >>> known = {"family": "gaussian", "set": {"variance": 1.0, "prior_variance": 100.0}, "dynamics": "stationary()"}
+    >>> stream = Stream("doors", known | {"alpha": 1.0}, Limits())
+    >>> _, outcome = stream.learn(Batch(3, numbers=np.array([[0.0], [9.0], [0.1]])))
+    >>> outcome.content["labels"], stream.n_rows
+    ([0, 1, 0], 3)
+    """
+
+    def __init__(self, name: str, settings: dict[str, Any], limits: Limits) -> None:
+        self.name, self.settings = name, settings
+        self.features = check_features(settings, limits)
+        self._take(make_served_model(settings, limits))
+        self.timeline: Stretch | None = None
+        self.n_rows = self.last_event = self.version = 0
+        self.n_since_checkpoint = self.bytes_since_checkpoint = self.checkpoint_bytes = 0
+
+    def _take(self, model: DynamicalMixture) -> None:
+        model.piecewise = True  # no request waits for a whole search
+        self._events: list[Any] = []
+        model.on_event = self._events.append
+        self.model = model
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a row has come."""
+        return self.n_rows > 0
+
+    @property
+    def learned(self) -> bool:
+        """Whether hyperparameters, tables and ids are final."""
+        return self.fitted and self.model.learned_
+
+    @property
+    def form(self) -> Form:
+        """What its rows look like."""
+        if not self.fitted:
+            return Form(self.features)
+        model = self.model
+        return Form(self.features, model.encoding_, model.n_features_in_, Clock(model.clock_))
+
+    # What changes it
+
+    def learn(self, batch: Batch) -> tuple[Entry, Outcome]:
+        """Learn from rows; return what the journal needs to repeat it, and what it did."""
+        rows = self.form.resolve(batch)
+        outcome = self._learn(rows)
+        return self._noted(Entry(ROWS, rows.to_bytes())), outcome
+
+    def merge(self, tables: Any) -> tuple[Entry, Outcome]:
+        """Make one table of two, ids or names."""
+        if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
+            raise Refused(400, f"tables must be two ids or names, got {quote(tables)}")
+        return self._by_hand(MERGE, tables)
+
+    def rename(self, table: Any, name: Any) -> tuple[Entry, Outcome]:
+        """Give a table a name; "" takes it away."""
+        if not _is_table(table):
+            raise Refused(400, f"table must be an id or a name, got {quote(table)}")
+        if not isinstance(name, str) or len(name) > LONGEST_TABLE_NAME or not name.isprintable():
+            raise Refused(400, f"name must be a text of up to {LONGEST_TABLE_NAME} characters, got {quote(name)}")
+        return self._by_hand(RENAME, [table, name])
+
+    def repeat(self, entry: Entry) -> Outcome:
+        """Do again what the journal says was done."""
+        self._noted(entry)
+        if entry.kind == ROWS:
+            return self._learn(Rows.from_bytes(entry.payload))
+        return self._change(entry.kind, json.loads(entry.payload))
+
+    def _noted(self, entry: Entry) -> Entry:
+        """Count what the journal has, and the last checkpoint has not."""
+        self.bytes_since_checkpoint += len(entry.payload)
+        return entry
+
+    def _learn(self, rows: Rows) -> Outcome:
+        model, first = self.model, self.n_rows
+        try:
+            model.partial_fit(rows.X, times=rows.times, labels=rows.labels, apart=rows.apart)
+        except BadTime as bad:
+            raise Refused(400, f"{bad.reason}, at row {bad.row}", row=bad.row, column=TIMES) from None
+        except BadRow as bad:
+            name = None if bad.column is None else Form(rows.names).name(bad.column)
+            where = f"row {bad.row}" if name is None else f"row {bad.row}, column {name!r}"
+            raise Refused(400, f"{bad.reason}, at {where}", row=bad.row, column=name) from None
+        self.features = rows.names
+        self.n_rows = model.n_observations_
+        self.n_since_checkpoint += self.n_rows - first
+        self.version += 1
+        labels, novelty, p = model.labels_, model.novelty_, model.novelty_p_
+        shares = model.responsibilities_
+        content: dict[str, Any] = {"first_row": first, "labels": labels.tolist()}
+        if model.names_:
+            content["names"] = [model.names_.get(label) for label in content["labels"]]
+        content["probabilities"] = as_numbers(np.maximum.reduceat(shares.data, shares.indptr[:-1]))
+        content |= {"novelty": as_numbers(novelty), "novelty_p": as_numbers(p)}
+        outcome = Outcome(content, n_rows=len(labels))
+        self._collect(outcome)
+        content["learned"] = model.learned_
+        if model.learned_:
+            index = np.arange(first, self.n_rows, dtype=np.float64)
+            times = index if rows.times is None else as_times(rows.times)
+            outcome.stretch = Stretch(first, times, labels, novelty, p, model.clock_)
+            before = self.timeline
+            together = outcome.stretch if before is None else before.then(outcome.stretch)
+            self.timeline = together.last(ROWS_OF_TIMELINE)
+        return outcome
+
+    def _by_hand(self, kind: str, told: list[Any]) -> tuple[Entry, Outcome]:
+        if not self.learned:
+            raise Refused(409, "the tables of this stream are provisional: their ids are final once it has learnt")
+        outcome = self._change(kind, told)
+        return self._noted(Entry(kind, json.dumps(told).encode())), outcome
+
+    def _change(self, kind: str, told: list[Any]) -> Outcome:
+        model = self.model
+        if kind == MERGE:
+            content: dict[str, Any] = {"table": model.merge(*told)}
+        else:
+            model.rename(*told)
+            table = int(model.resolve(told[:1])[0]) if not told[1] or type(told[0]) is int else None
+            table = int(model.resolve([told[1]])[0]) if table is None else table
+            content = {"table": table, "name": told[1] or None}
+        self.n_since_checkpoint += 1
+        self.version += 1
+        outcome = Outcome(content, changed=True)
+        self._collect(outcome)
+        return outcome
+
+    def _collect(self, outcome: Outcome) -> None:
+        """Give the events that came an id each."""
+        told = []
+        for event in self._events:
+            self.last_event += 1
+            plain = as_plain(event, self.last_event)
+            told.append(plain)
+            outcome.events.append((self.last_event, dump(plain)))
+        self._events.clear()
+        outcome.content["events"] = told
+
+    # What it is kept as
+
+    def checkpoint(self) -> tuple[bytes, bytes]:
+        """Return the model, which must be final, and what else there is, as bytes."""
+        beside = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}
+        line = self.timeline
+        arrays: dict[str, Any] = {}
+        if line is not None:
+            arrays = {name: np.ascontiguousarray(getattr(line, name)) for name in line.PARTS}
+            arrays["first_row"] = np.array(line.first_row)
+        model = self.model.to_bytes()
+        self.n_since_checkpoint = self.bytes_since_checkpoint = 0
+        self.checkpoint_bytes = len(model)
+        return model, pack_with(beside, arrays)
+
+    def restore(self, model: bytes, beside: bytes) -> None:
+        """Go on from a checkpoint."""
+        self._take(DynamicalMixture.from_bytes(model))
+        told, arrays = unpack_with(beside)
+        self.features = None if told["features"] is None else tuple(told["features"])
+        self.n_rows, self.last_event = told["rows"], told["last_event"]
+        if arrays:
+            first = int(arrays.pop("first_row"))
+            self.timeline = Stretch(first, **arrays, clock=self.model.clock_)
+        self.checkpoint_bytes = len(model)
+
+    # What it can tell
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a list of streams says of it."""
+        clock = Clock.INDEX.value if not self.fitted else self.model.clock_
+        n_tables = self.model.n_tables_ if self.fitted else 0
+        features = None if self.features is None else list(self.features)
+        told = {"name": self.name, "rows": self.n_rows, "tables": n_tables, "learned": self.learned}
+        return told | {"clock": clock, "features": features}
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is known of it."""
+        model = self.model
+        fitted: dict[str, Any] = {"opened": 0, "model": None, "latest_time": None}
+        if self.fitted:
+            latest = as_time(model.engine_.time, model.clock_)
+            fitted = {"opened": model.n_opened_, "model": brief_model(model), "latest_time": latest}
+        return self.summary() | fitted | {"alarm_rate": model.alarm_rate, "settings": self.settings}
+
+    def tables(self) -> Callable[[Groups | None], list[dict[str, Any]]]:
+        """Return what makes the list of the open tables from here on, without the stream; with groups or without."""
+        if not self.fitted:
+            return lambda groups: []
+        model, features = self.model, self.features
+        names, clock, encoding = dict(model.names_), model.clock_, model.encoding_
+        ids, occupancies = model.table_ids_, model.occupancies_
+        columns = describe_tables(model.engine_, features, Clock.NUMBERS, None, encoding)
+
+        def make(groups: Groups | None) -> list[dict[str, Any]]:
+            group_of = (
+                {} if groups is None else dict(zip(groups.table_ids.tolist(), groups.group_of.tolist(), strict=True))
+            )
+            told = {name: np.asarray(column).tolist() for name, column in columns.items()}
+            own = ("rows", "share", "first_seen", "last_seen")
+            describes = {name: column for name, column in told.items() if name not in own}
+            found = []
+            for at, table in enumerate(ids.tolist()):
+                entry = {"id": table, "name": names.get(table), "rows": told["rows"][at], "share": told["share"][at]}
+                entry |= {name: as_time(told[name][at], clock) for name in ("first_seen", "last_seen")}
+                entry |= {"occupancy": as_number(occupancies[at]), "group": group_of.get(table)}
+                cells = {name: as_number(column[at]) for name, column in describes.items()}
+                found.append(entry | {"describes": cells})
+            return found
+
+        return make
+
+    def grouping(self) -> Callable[[int | None], Groups] | None:
+        """Return what joins the tables, as they are now, into groups; on copies, so that any thread may do it."""
+        if not self.fitted or not self.model.n_tables_:
+            return None
+        engine = self.model.engine_
+        state, family, memory = engine.state, engine.model.family, engine.model.memory
+        return lambda n: join(family, state.stats, state.squares, state.ids, n, memory)
+
+    def latest(self, n: int) -> dict[str, Any]:
+        """Return the latest rows, with the ids that their tables have now."""
+        line = self.timeline
+        if line is None:
+            empty = np.zeros(0)
+            return as_stretch(Stretch(self.n_rows, empty, empty.astype(np.int64), empty, empty, Clock.INDEX))
+        line = line.last(n)
+        return as_stretch(replace(line, tables=self.model.resolve(line.tables)))
+
+    def explain(self, batch: Batch) -> dict[str, Any]:
+        """Return why a row would join its table."""
+        if not self.fitted:
+            raise Refused(409, "this stream has no rows yet")
+        rows = self.form.resolve(batch)
+        raise Refused(501, f"not yet: {rows}")
+
+    def table(self, table: int | str) -> dict[str, Any]:
+        """Return the id of a table, and the rows that it keeps as examples."""
+        if not self.fitted:
+            raise Refused(404, "this stream has no rows yet")
+        return {"id": int(self.model.resolve([table])[0]), "examples": None}
+
+
+def as_number(value: Any) -> Any:
+    """Return a number as JSON has it, None for what is not finite; texts as they are."""
+    if isinstance(value, str) or value is None:
+        return value
+    number = value.item() if isinstance(value, np.generic) else value
+    return number if math.isfinite(number) else None
+
+
+def as_numbers(values: Float) -> list[Any]:
+    """Return numbers as JSON has them, None for what is not finite.
+
+    >>> as_numbers(np.array([0.5, np.nan]))
+    [0.5, None]
+    """
+    found: list[Any] = values.tolist()
+    return found if np.all(np.isfinite(values)) else [value if math.isfinite(value) else None for value in found]
+
+
+def as_time(seconds: float, clock: str) -> float | str | None:
+    """Return a time as JSON has it: a number, or a date in ISO 8601.
+
+    >>> as_time(1.5, "numbers"), as_time(1.5, "dates")
+    (1.5, '1970-01-01T00:00:01.500Z')
+    """
+    if clock != Clock.DATES:
+        return as_number(seconds)
+    if abs(seconds) >= LAST_MICROSECOND:
+        return f"{np.datetime64(round(seconds), 's')}Z"
+    micro = round(seconds * 1e6)
+    return f"{np.datetime64(micro, 'us') if micro % 1000 else np.datetime64(micro // 1000, 'ms')}Z"
+
+
+def as_plain(event: Any, number: int) -> dict[str, Any]:
+    """Return an event as JSON has it, with its id."""
+    plain: dict[str, Any] = {"id": number, **event._asdict()}
+    time = plain["time"]
+    if isinstance(time, np.datetime64):
+        plain["time"] = as_time(float(as_times([time])[0]), Clock.DATES)
+    else:
+        plain["time"] = as_number(time)
+    plain["what"] = {name: as_number(value) for name, value in plain["what"].items()}
+    return plain
+
+
+def as_stretch(stretch: Stretch) -> dict[str, Any]:
+    """Return rows and what became of them as JSON has it."""
+    times = [as_time(time, stretch.clock) for time in stretch.times.tolist()]
+    told = {"first_row": stretch.first_row, "rows": list(range(stretch.first_row, stretch.first_row + len(stretch)))}
+    told |= {"times": times, "tables": stretch.tables.tolist()}
+    return told | {"novelty": as_numbers(stretch.novelty), "novelty_p": as_numbers(stretch.p)}
+
+
+def dump(value: Any) -> str:
+    """Return JSON, in which nothing is that JSON does not have."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _is_table(value: Any) -> bool:
+    return type(value) is int or isinstance(value, str)

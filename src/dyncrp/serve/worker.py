@@ -1,0 +1,159 @@
+"""The thread that owns all streams: it takes the requests that wait, does them in order, and commits them together."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dyncrp.serve.journal import JournalError
+from dyncrp.serve.limits import Refused
+from dyncrp.serve.registry import Notice, Registry
+
+T = TypeVar("T")
+MOST_TOGETHER = 256  # requests that share a commit
+
+
+@dataclass
+class Counters:
+    """What the worker has done so far: commits, and seconds in which it learnt and in which it committed."""
+
+    requests: int = 0
+    commits: int = 0
+    learning_seconds: float = 0.0
+    commit_seconds: float = 0.0
+
+
+@dataclass
+class Job:
+    """Something to be done by the worker. name: of the stream that it may change."""
+
+    run: Callable[[Registry], Any]
+    name: str | None
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+@dataclass
+class Worker:
+    """A thread that serves jobs. An answer is given only once what it says is committed.
+
+    publish: called in the event loop with what happened, before the answers are given.
+    """
+
+    registry: Registry
+    publish: Callable[[list[Notice]], None]
+    most_waiting: int = 1_000
+    counters: Counters = field(default_factory=Counters)
+
+    def __post_init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="dyncrp-streams")
+        self._closed = False
+        self._thread.start()
+
+    async def call(self, run: Callable[[Registry], T], name: str | None = None) -> T:
+        """Let the worker do something, and return what it returned once that is committed."""
+        if self._closed:
+            raise Refused(503, "the server is stopping")
+        if self._queue.qsize() >= self.most_waiting:
+            raise Refused(503, f"{self.most_waiting:,} requests are waiting: try again later")
+        job = Job(run, name, self._loop.create_future())
+        self._queue.put(job)
+        result: T = await job.future
+        return result
+
+    async def close(self) -> None:
+        """Finish what is waiting, keep a checkpoint of every stream, and close the journal."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self.registry.close()
+
+    def _run(self) -> None:
+        while True:
+            jobs: list[Job] = []
+            ending = False
+            found = self._queue.get()
+            while True:
+                if found is None:
+                    ending = True
+                    break
+                jobs.append(found)
+                if len(jobs) == MOST_TOGETHER:
+                    break
+                try:
+                    found = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if jobs:
+                notices = self._serve(jobs)
+                self._loop.call_soon_threadsafe(self._deliver, jobs, notices)
+            if ending:
+                return
+
+    def _serve(self, jobs: list[Job]) -> list[Notice]:
+        """Do jobs and commit what they did; if that fails, nothing has been done, and all of them fail."""
+        registry, counters = self.registry, self.counters
+        begin = time.perf_counter()
+        try:
+            if registry.broken is not None:
+                raise Refused(503, registry.broken)
+            for job in jobs:
+                self._do(job)
+            learnt = time.perf_counter()
+            notices = registry.commit()
+        except (JournalError, Refused) as error:
+            status = 507 if isinstance(error, JournalError) else 503
+            return self._fail(jobs, Refused(status, f"nothing was changed: {error}"))
+        except Exception as error:  # a stream could not be made anew
+            registry.broken = f"the server made a mistake, and needs a restart: {error}"
+            traceback.print_exc()
+            return self._fail(jobs, Refused(503, registry.broken))
+        counters.requests += len(jobs)
+        counters.commits += 1
+        counters.learning_seconds += learnt - begin
+        counters.commit_seconds += time.perf_counter() - learnt
+        return notices
+
+    def _fail(self, jobs: list[Job], refused: Refused) -> list[Notice]:
+        for job in jobs:
+            job.error = refused
+        if self.registry.broken is None:
+            try:
+                self.registry.abort()
+            except Exception:
+                traceback.print_exc()
+        return []
+
+    def _do(self, job: Job) -> None:
+        try:
+            job.result = job.run(self.registry)
+        except JournalError:
+            raise
+        except Refused as error:
+            job.error = error
+        except Exception:
+            traceback.print_exc()
+            job.error = Refused(500, "the server made a mistake; the stream is as it was")
+            if job.name is not None:
+                self.registry.recover(job.name)
+
+    def _deliver(self, jobs: list[Job], notices: list[Notice]) -> None:
+        if notices:
+            self.publish(notices)
+        for job in jobs:
+            if job.future.done():  # whoever asked has gone
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
