@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,9 @@ from dyncrp.serve.limits import Limits
 from dyncrp.serve.server import Server, check_address, listen
 
 TOKEN = "DYNCRP_TOKEN"
+# One thread talks to clients and one learns; they hand over to each other several times a request, and with Python's
+# own 5 ms each of them waits for the other most of the time.
+SECONDS_PER_TURN = 0.0005
 
 
 def serve_folder(
@@ -27,6 +31,7 @@ def serve_folder(
     with report_errors(), ExitStack() as stack:
         token = token or os.environ.get(TOKEN) or None
         check_address(host, token)
+        sys.setswitchinterval(SECONDS_PER_TURN)
         if folder is None:
             if not demo:
                 refuse("serve needs a DATA_FOLDER, in which streams are kept; --demo does without")

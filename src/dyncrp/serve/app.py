@@ -324,7 +324,12 @@ class Service:
             ("requests_total", "counter", "Requests by the code of their answer.", requests),
             ("rows_total", "counter", "Rows learnt since the server started.", {"": self.n_rows}),
             ("alarms_total", "counter", "Alarms since the server started.", {"": self.n_alarms}),
-            ("commits_total", "counter", "Commits of the journal; requests share them.", {"": counters.commits}),
+            (
+                "commits_total",
+                "counter",
+                "Commits of the journal; requests share them.",
+                {"": self.registry.journal.n_commits},
+            ),
             ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": counters.learning_seconds}),
             ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": counters.commit_seconds}),
             ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dyncrp.io.files import sync_folder
+
 FILE = "streams.sqlite"
 VERSION = 1  # of what the tables of the file mean
 MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 * 2**20, 10_000  # kept of a stream
@@ -60,6 +62,7 @@ class Journal:
 
     def __init__(self, folder: Path, *, sync: bool = True) -> None:
         self.path = folder / FILE
+        self.n_commits = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
@@ -76,6 +79,7 @@ class Journal:
                 self._file.execute(statement)
             self._file.execute(f"PRAGMA user_version = {VERSION}")
             self._file.execute("COMMIT")
+            sync_folder(self.path)
         except OSError as error:
             raise JournalError(f"{folder}: {error.strerror or error}") from None
         except sqlite3.Error as error:
@@ -97,6 +101,7 @@ class Journal:
         """Put what was done since the last commit on the disk, all of it or, with ``JournalError``, nothing."""
         if self._file.in_transaction:
             self._run("COMMIT")
+            self.n_commits += 1
 
     def rollback(self) -> None:
         """Forget what was done since the last commit."""

@@ -21,10 +21,8 @@ MOST_TOGETHER = 256  # requests that share a commit
 
 @dataclass
 class Counters:
-    """What the worker has done so far: commits, and seconds in which it learnt and in which it committed."""
+    """What the worker has done so far: seconds in which it learnt or read, and in which it committed."""
 
-    requests: int = 0
-    commits: int = 0
     learning_seconds: float = 0.0
     commit_seconds: float = 0.0
 
@@ -118,8 +116,6 @@ class Worker:
             registry.broken = f"the server made a mistake, and needs a restart: {error}"
             traceback.print_exc()
             return self._fail(jobs, Refused(503, registry.broken))
-        counters.requests += len(jobs)
-        counters.commits += 1
         counters.learning_seconds += learnt - begin
         counters.commit_seconds += time.perf_counter() - learnt
         return notices
