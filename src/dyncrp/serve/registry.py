@@ -119,7 +119,7 @@ class Registry:
         self.journal.add_events(number, outcome.events)
         if key is not None:
             self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))
-        if stream.n_since_checkpoint >= ROWS_PER_CHECKPOINT and stream.bytes_since_checkpoint > stream.checkpoint_bytes:
+        if stream.is_due(ROWS_PER_CHECKPOINT):
             self._checkpoint(name)
         self._notices.append(Notice(name, outcome))
         return answer
@@ -176,15 +176,13 @@ class Registry:
             self.reload(name, self._ids[name], as_text(stream.settings))
 
     def _checkpoint(self, name: str) -> None:
-        stream = self.streams[name]
-        if stream.learned:  # before, the journal has all of its rows, and to_bytes would end a search
-            self.journal.set_checkpoint(self._ids[name], *stream.checkpoint())
+        self.journal.set_checkpoint(self._ids[name], *self.streams[name].checkpoint())
 
     def close(self) -> None:
         """Keep every stream as it is, and close the journal."""
         if self.broken is None:
             for name, stream in self.streams.items():
-                if stream.n_since_checkpoint:
+                if stream.is_due(1):
                     self._checkpoint(name)
             self.journal.commit()
         self.journal.close()

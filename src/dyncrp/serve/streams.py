@@ -219,6 +219,17 @@ class Stream:
 
     # What it is kept as
 
+    def is_due(self, n_rows: int) -> bool:
+        """Tell whether a checkpoint should follow, after so many rows, or more if it is larger than these.
+
+        The first follows as soon as the model is final, so that no restart repeats a search. Before, the journal has
+        all of its rows, and ``to_bytes`` would end a search that is under way.
+        """
+        if not self.learned or not self.n_since_checkpoint:
+            return False
+        many = self.n_since_checkpoint >= n_rows and self.bytes_since_checkpoint > self.checkpoint_bytes
+        return many or n_rows == 1 or not self.checkpoint_bytes
+
     def checkpoint(self) -> tuple[bytes, bytes]:
         """Return the model, which must be final, and what else there is, as bytes."""
         beside = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}

@@ -1,0 +1,207 @@
+"""``python tests/kill_serve.py 200``: kill a server at random moments while clients write, until it was killed so often.
+
+Three clients, each with a stream of its own, send rows, merges, renames and bad requests with sequence numbers, and
+repeat what was not answered. In the end all answers, the models to the bit, the events and the timelines must be those
+of a server that nobody killed. Every second run is without the sync.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dyncrp.cli.serve import serve_folder
+from dyncrp.serve import registry
+from dyncrp.serve.limits import Limits
+
+LONGEST_LIFE = 0.4  # seconds
+MOST_KILLS_A_RUN = 300
+SECONDS_TO_RETRY = 0.01
+PLAIN = {
+    "family": "gaussian",
+    "dynamics": "exponential(50)",
+    "alpha": 0.1,
+    "alarm_rate": 0.01,
+    "n_examples": 3,
+    "max_tables": 6,
+    "set": {"variance": 1.0, "prior_variance": 100.0},
+}
+SETTINGS = {"plain": PLAIN, "learning": {"warmup": 120, "n_examples": 2}, "mixed": {"warmup": 150, "alarm_rate": 0.02}}
+KINDS = {"plain": "application/json", "learning": "application/x-ndjson", "mixed": "text/csv"}
+
+
+def requests(name, n, seed=0):
+    """Return what a client sends: (path, body) each."""
+    rng = np.random.default_rng([seed, len(name)])
+    centers = rng.normal(0.0, 10.0, (5, 2))
+    found, time_now = [], 0.0
+    for i in range(n):
+        size = int(rng.integers(1, 12))
+        rows = (centers[rng.integers(5, size=size)] + rng.normal(size=(size, 2))).round(3)
+        if name == "plain":
+            times = (time_now + np.cumsum(rng.exponential(1.0, size))).tolist()
+            if i % 40 == 20:
+                found.append(("merge", {"tables": [int(a) for a in rng.integers(8, size=2)]}))
+            elif i % 40 == 30:
+                found.append(("rename", {"table": int(rng.integers(4)), "name": f"name {i}"}))
+            elif i % 17 == 5:
+                found.append(("rows", {"rows": [[1.0, "x"]], "times": times[:1]}))
+            else:
+                labels = [0] + [None] * (size - 1) if i % 25 == 7 else None
+                found.append(("rows", {"rows": rows.tolist(), "times": times, "labels": labels}))
+                time_now = times[-1]
+        elif name == "learning":
+            found.append(("rows?", "\n".join(json.dumps({"x": x, "y": y}) for x, y in rows.tolist())))
+        else:
+            lines = [f"{x if rng.random() < 0.9 else ''},{'red' if x > y else 'blue'},{y}" for x, y in rows.tolist()]
+            found.append(("rows?", "\n".join(["x,colour,y", *lines])))
+    return found
+
+
+async def ask(port, method, path, body=b"", kind="application/json"):
+    """Return the status and the content of an answer, however often it takes."""
+    head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: {kind}\r\n"
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+                answer = await reader.read()
+            finally:
+                writer.close()
+            start, _, content = answer.partition(b"\r\n\r\n")
+            told = [line for line in start.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+            if told and len(content) == int(told[0].split(b":")[1]):
+                return int(start.split()[1]), content
+        except OSError:
+            pass
+        await asyncio.sleep(SECONDS_TO_RETRY)
+
+
+async def write(port, name, n):
+    """Send everything of one client; return all answers, and how its stream ends."""
+    stream = f"/streams/{name}"
+    status, _ = await ask(port, "PUT", stream, json.dumps(SETTINGS[name]).encode())
+    assert status in (200, 201)
+    answers = []
+    for sequence, (path, body) in enumerate(requests(name, n)):
+        kind = KINDS[name] if isinstance(body, str) else "application/json"
+        content = (body if isinstance(body, str) else json.dumps(body)).encode()
+        where = f"{stream}/{path.rstrip('?')}?client=me&sequence={sequence}"
+        status, answer = await ask(port, "POST", where, content, kind)
+        answers.append((status, answer.decode()))
+    ends = [await ask(port, "GET", f"{stream}/{what}") for what in ("model", "events?after=0&limit=9999", "timeline")]
+    assert [status for status, _ in ends] == [200, 200, 200], ends
+    return answers, [content.hex() for _, content in ends]
+
+
+async def write_all(port, n):
+    return dict(zip(SETTINGS, await asyncio.gather(*(write(port, name, n) for name in SETTINGS)), strict=True))
+
+
+def fork(run):
+    """Run something in a process of its own, and return its id. It shares what is imported, which takes long."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        quiet = os.open(os.environ.get("DEBUGKILL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(quiet, 2)
+        run()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def start(folder, port, *, sync):
+    return fork(lambda: serve_folder(folder, "127.0.0.1", port, None, Limits(), sync=sync, demo=False))
+
+
+def wait_for(port):
+    """Wait until a server answers, so that some of them get something done before they are killed."""
+    with socket.socket() as probe:
+        while probe.connect_ex(("127.0.0.1", port)):
+            time.sleep(0.01)
+        probe.sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        probe.recv(100)
+
+
+def run(folder, n, *, kill, sync=True):
+    """Serve a folder, let the clients write, and return what they were told and how often the server was killed.
+
+    kill: whether to kill it at random moments; otherwise it is asked to stop in the end, and must do so.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    told = folder.with_suffix(".json")
+    client = fork(lambda: told.write_text(json.dumps(asyncio.run(write_all(port, n)))))
+    kills, done = 0, False
+    server = start(folder, port, sync=sync)
+    while not done:
+        if kill and random.random() < 0.5:
+            wait_for(port)
+        time.sleep(random.uniform(0.0, LONGEST_LIFE) if kill else 0.05)
+        done = os.waitpid(client, os.WNOHANG) != (0, 0)
+        if kill and not done:
+            os.kill(server, signal.SIGKILL)  # a child that has ended waits for us, so its id is still its own
+            _, status = os.waitpid(server, 0)
+            if not os.WIFSIGNALED(status):
+                sys.exit(f"the server ended by itself, with code {os.WEXITSTATUS(status)}, after {kills} kills")
+            kills += 1
+            if kills > MOST_KILLS_A_RUN:
+                sys.exit(f"after {kills} kills the clients have got nowhere")
+            server = start(folder, port, sync=sync)
+    os.kill(server, signal.SIGTERM)
+    _, status = os.waitpid(server, 0)
+    if status:
+        sys.exit(f"the server ended with status {status} when it was asked to stop")
+    if not told.exists():
+        sys.exit("a client was answered something that it did not expect")
+    return json.loads(told.read_text()), kills
+
+
+def difference(wanted, got):
+    """Return where two runs differ, None if they do not."""
+    for name in SETTINGS:
+        for i, (right, wrong) in enumerate(zip(wanted[name][0], got[name][0], strict=True)):
+            if right != wrong:
+                return f"answer {i} of {name}: {right} became {wrong}"
+        for what, right, wrong in zip(("model", "events", "timeline"), wanted[name][1], got[name][1], strict=True):
+            if right != wrong:
+                return f"{what} of {name}"
+    return None
+
+
+def kill_until(n_kills, folder, n_requests=150):
+    """Run until the server was killed so often; return the kills, the runs, and the answers in each."""
+    before, registry.ROWS_PER_CHECKPOINT = registry.ROWS_PER_CHECKPOINT, 10**9
+    wanted, _ = run(folder / "undisturbed", n_requests, kill=False)
+    registry.ROWS_PER_CHECKPOINT = 100  # so that some kills come while one is written
+    kills = runs = 0
+    try:
+        while kills < n_kills:
+            got, more = run(folder / f"killed{runs}", n_requests, kill=True, sync=runs % 2 == 0)
+            found = difference(wanted, got)
+            if found is not None:
+                sys.exit(f"run {runs} differs after {more} kills: {found}")
+            kills, runs = kills + more, runs + 1
+    finally:
+        registry.ROWS_PER_CHECKPOINT = before
+    return kills, runs, sum(len(answers) for answers, _ in wanted.values())
+
+
+if __name__ == "__main__":
+    memory = Path("/dev/shm")  # a kill, unlike a power cut, needs no disk
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        kills, runs, n = kill_until(int(sys.argv[1]), Path(folder))
+    print(f"{kills} kills in {runs} runs of {n} requests: all answers, models and events are those of no kill")
