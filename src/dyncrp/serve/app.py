@@ -24,7 +24,7 @@ from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_row
 from dyncrp.serve.gate import Gate, Receive, Scope, Send, answer_refused
 from dyncrp.serve.limits import Limits, Refused
 from dyncrp.serve.openapi import openapi
-from dyncrp.serve.registry import Deed, Key, Notice, Registry
+from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
 from dyncrp.serve.streams import Stream, dump
 from dyncrp.serve.worker import Worker
@@ -182,9 +182,9 @@ class Service:
         told, content = await self._told(request, ("table", "name"))
         return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
 
-    async def _do(self, request: Request, deed: Deed, content: bytes) -> Response:
+    async def _do(self, request: Request, action: Action, content: bytes) -> Response:
         name, key = check_name(request.path_params["name"]), _key(request, content)
-        answer = await self.worker.call(lambda registry: registry.do(name, deed, key), name)
+        answer = await self.worker.call(lambda registry: registry.do(name, action, key), name)
         return Response(answer, media_type=JSON)
 
     # What does not
@@ -317,19 +317,14 @@ class Service:
         return Response(self._metrics(streams, size), media_type="text/plain; version=0.0.4")
 
     def _metrics(self, streams: list[dict[str, Any]], size: int) -> str:
-        counters = self.worker.counters
+        counters, commits = self.worker.counters, self.registry.journal.n_commits
         requests: dict[str, float] = {f'{{code="{code}"}}': n for code, n in sorted(self.gate.codes.items())}
         rows, tables = ({f'{{stream="{s["name"]}"}}': s[key] for s in streams} for key in ("rows", "tables"))
         told: list[tuple[str, str, str, dict[str, float]]] = [
             ("requests_total", "counter", "Requests by the code of their answer.", requests),
             ("rows_total", "counter", "Rows learnt since the server started.", {"": self.n_rows}),
             ("alarms_total", "counter", "Alarms since the server started.", {"": self.n_alarms}),
-            (
-                "commits_total",
-                "counter",
-                "Commits of the journal; requests share them.",
-                {"": self.registry.journal.n_commits},
-            ),
+            ("commits_total", "counter", "Commits of the journal; requests share them.", {"": commits}),
             ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": counters.learning_seconds}),
             ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": counters.commit_seconds}),
             ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),

@@ -18,8 +18,8 @@ MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 *
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, settings TEXT);
 CREATE TABLE IF NOT EXISTS checkpoints (stream INTEGER PRIMARY KEY, model BLOB, beside BLOB);
-CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY, stream INTEGER, kind TEXT, payload BLOB);
-CREATE INDEX IF NOT EXISTS entries_of_stream ON entries (stream);
+CREATE TABLE IF NOT EXISTS deeds (number INTEGER PRIMARY KEY, stream INTEGER, kind TEXT, payload BLOB);
+CREATE INDEX IF NOT EXISTS deeds_of_stream ON deeds (stream);
 CREATE TABLE IF NOT EXISTS answers
     (number INTEGER PRIMARY KEY, stream INTEGER, client TEXT, sequence INTEGER, digest BLOB, answer BLOB);
 CREATE UNIQUE INDEX IF NOT EXISTS answers_of_client ON answers (stream, client, sequence);
@@ -31,7 +31,7 @@ class JournalError(Exception):
     """The journal cannot be opened, read or written; nothing of what was asked for has happened."""
 
 
-class Entry(NamedTuple):
+class Deed(NamedTuple):
     """Something that was done to a stream: its kind, and all that it takes to do it again."""
 
     kind: str
@@ -54,10 +54,10 @@ class Journal:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
     ...     stream = journal.add_stream("doors", "{}")
-    ...     journal.add_entry(stream, Entry("rows", b"..."))
+    ...     journal.add_deed(stream, Deed("rows", b"..."))
     ...     journal.commit()
-    ...     list(journal.entries(stream))
-    [Entry(kind='rows', payload=b'...')]
+    ...     list(journal.deeds(stream))
+    [Deed(kind='rows', payload=b'...')]
     """
 
     def __init__(self, folder: Path, *, sync: bool = True) -> None:
@@ -125,17 +125,17 @@ class Journal:
     def remove_stream(self, stream: int) -> None:
         """Remove a stream and all that belongs to it."""
         self._write("DELETE FROM streams WHERE id = ?", stream)
-        for table in ("checkpoints", "entries", "answers", "events"):
+        for table in ("checkpoints", "deeds", "answers", "events"):
             self._write(f"DELETE FROM {table} WHERE stream = ?", stream)
 
-    def add_entry(self, stream: int, entry: Entry) -> None:
+    def add_deed(self, stream: int, deed: Deed) -> None:
         """Add what was done to a stream."""
-        self._write("INSERT INTO entries (stream, kind, payload) VALUES (?, ?, ?)", stream, *entry)
+        self._write("INSERT INTO deeds (stream, kind, payload) VALUES (?, ?, ?)", stream, *deed)
 
-    def entries(self, stream: int) -> Iterator[Entry]:
+    def deeds(self, stream: int) -> Iterator[Deed]:
         """Return what was done to a stream since its checkpoint, in order."""
-        found = self._run("SELECT kind, payload FROM entries WHERE stream = ? ORDER BY number", stream)
-        return (Entry(*row) for row in found)
+        found = self._run("SELECT kind, payload FROM deeds WHERE stream = ? ORDER BY number", stream)
+        return (Deed(*row) for row in found)
 
     def checkpoint(self, stream: int) -> tuple[bytes, bytes] | None:
         """Return what ``set_checkpoint`` was given last, if there is one."""
@@ -143,9 +143,9 @@ class Journal:
         return None if found is None else (found[0], found[1])
 
     def set_checkpoint(self, stream: int, model: bytes, beside: bytes) -> None:
-        """Keep a model, in which all entries of its stream are; these go, and so do old answers and events."""
+        """Keep a model, in which all deeds of its stream are; these go, and so do old answers and events."""
         self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", stream, model, beside)
-        self._write("DELETE FROM entries WHERE stream = ?", stream)
+        self._write("DELETE FROM deeds WHERE stream = ?", stream)
         self._trim(stream)
 
     def _trim(self, stream: int) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dyncrp.serve.journal import Answer, Entry, Journal
+from dyncrp.serve.journal import Answer, Deed, Journal
 from dyncrp.serve.limits import Limits, Refused
 from dyncrp.serve.settings import as_text, check_name
 from dyncrp.serve.streams import Outcome, Stream, dump
 
 ROWS_PER_CHECKPOINT = 10_000
-Deed = Callable[[Stream], tuple[Entry, Outcome]]
+Action = Callable[[Stream], tuple[Deed, Outcome]]
 
 
 class Key(NamedTuple):
@@ -63,8 +63,8 @@ class Registry:
         kept = self.journal.checkpoint(number)
         if kept is not None:
             stream.restore(*kept)
-        for entry in self.journal.entries(number):
-            stream.repeat(entry)
+        for deed in self.journal.deeds(number):
+            stream.repeat(deed)
         self.streams[name], self._ids[name] = stream, number
 
     def stream(self, name: str) -> Stream:
@@ -99,7 +99,7 @@ class Registry:
         del self.streams[name]
         self._notices.append(Notice(name, None))
 
-    def do(self, name: str, deed: Deed, key: Key | None = None) -> bytes:
+    def do(self, name: str, action: Action, key: Key | None = None) -> bytes:
         """Do something to a stream, once for each key, and return the answer."""
         stream = self.stream(name)
         number = self._ids[name]
@@ -108,14 +108,14 @@ class Registry:
             if before is not None:
                 return before
         try:
-            entry, outcome = deed(stream)
+            deed, outcome = action(stream)
         except Refused:
             raise
         except ValueError as error:
             raise Refused(400, str(error)) from None
         self._touched.add(name)
         answer = dump(outcome.content).encode()
-        self.journal.add_entry(number, entry)
+        self.journal.add_deed(number, deed)
         self.journal.add_events(number, outcome.events)
         if key is not None:
             self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))

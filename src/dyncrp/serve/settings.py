@@ -18,6 +18,7 @@ OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  
 KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, "set", "features")
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams
 MOST_EXAMPLES = 1_000
+ALARM_RATE = 0.001  # unless the settings say another, or null for no alarms
 LONGEST_NAME = 200  # of a feature
 
 
@@ -37,10 +38,11 @@ def make_served_model(settings: dict[str, Any], limits: Limits) -> DynamicalMixt
     """Return the model that settings describe; what is not given is unknown, to be learnt from the first rows.
 
     >>> make_served_model({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, Limits())
-    DynamicalMixture(alpha=None, dynamics=None, family=Gaussian(variance=1.0), max_tables=10000, warmup=500)
+    DynamicalMixture(alarm_rate=0.001, alpha=None, dynamics=None,
+                     family=Gaussian(variance=1.0), max_tables=10000, warmup=500)
     """
     family, dynamics, alpha, memory = (settings.get(name) for name in ("family", "dynamics", "alpha", "memory"))
-    more = settings.get("set", {})
+    more = settings.get("set") or {}
     texts = [dynamics] if isinstance(dynamics, str) else [] if dynamics is None else dynamics
     if family is not None and not isinstance(family, str):
         raise Refused(400, f"family must be a text such as gaussian, got {quote(family)}")
@@ -48,11 +50,11 @@ def make_served_model(settings: dict[str, Any], limits: Limits) -> DynamicalMixt
         raise Refused(400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}")
     if not isinstance(more, dict):
         raise Refused(400, f"set must be an object of names and values, got {quote(more)}")
-    given = {name: settings[name] for name in OF_MODEL if settings.get(name) is not None}
+    given = {name: settings[name] for name in OF_MODEL if name in settings}
     twice = next((name for name in given if name in more), None)
     if twice is not None:
         raise Refused(400, f"{twice} is set twice")
-    given |= more
+    given = {"alarm_rate": ALARM_RATE, "max_tables": limits.tables} | given | more
     refused = next((name for name in NOT_SERVED if name in given), None)
     if refused is not None:
         raise Refused(400, f"{refused} is not for a server to set")
@@ -61,7 +63,7 @@ def make_served_model(settings: dict[str, Any], limits: Limits) -> DynamicalMixt
     _check_most(given, "n_examples", MOST_EXAMPLES)
     check_features(settings, limits)
     try:
-        return make_model(family, texts, alpha, {"max_tables": limits.tables} | given, _read_memory(memory))
+        return make_model(family, texts, alpha, given, _read_memory(memory))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise Refused(400, f"these settings make no model: {error}") from None
 
@@ -82,10 +84,10 @@ def check_features(settings: dict[str, Any], limits: Limits) -> tuple[str, ...] 
 def as_text(settings: dict[str, Any]) -> str:
     """Return settings as a text that is the same if they are.
 
-    >>> as_text({"warmup": 500, "alpha": None}) == as_text({"warmup": 500})
+    >>> as_text({"warmup": 500, "alpha": 1.0}) == as_text({"alpha": 1.0, "warmup": 500})
     True
     """
-    return json.dumps({name: value for name, value in settings.items() if value is not None}, sort_keys=True)
+    return json.dumps(settings, sort_keys=True)
 
 
 def _check_most(given: dict[str, Any], name: str, most: int) -> None:

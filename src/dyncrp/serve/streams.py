@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-import dyncrp.serve.pending  # noqa
 from dyncrp.checks import BadRow, BadTime, Clock, as_times
 from dyncrp.description import describe_tables
-from dyncrp.encoding import quote
+from dyncrp.encoding import LOG, NUMBER, Encoding, quote
+from dyncrp.events import Event
+from dyncrp.examples import Rows as Examples
+from dyncrp.explanation import Odds
 from dyncrp.groups import Groups, join
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.model_text import brief_model
 from dyncrp.serve.bodies import Batch, Float
-from dyncrp.serve.journal import Entry
+from dyncrp.serve.journal import Deed
 from dyncrp.serve.limits import Limits, Refused
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
 from dyncrp.serve.settings import check_features, make_served_model
 
-ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of entries
+ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of deeds
 ROWS_OF_TIMELINE = 2_000
 LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
-LONGEST_TABLE_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Stream:
 
     def _take(self, model: DynamicalMixture) -> None:
         model.piecewise = True  # no request waits for a whole search
-        self._events: list[Any] = []
+        self._events: list[Event] = []
         model.on_event = self._events.append
         self.model = model
 
@@ -120,57 +122,54 @@ class Stream:
 
     # What changes it
 
-    def learn(self, batch: Batch) -> tuple[Entry, Outcome]:
+    def learn(self, batch: Batch) -> tuple[Deed, Outcome]:
         """Learn from rows; return what the journal needs to repeat it, and what it did."""
         rows = self.form.resolve(batch)
         outcome = self._learn(rows)
-        return self._noted(Entry(ROWS, rows.to_bytes())), outcome
+        return self._noted(Deed(ROWS, rows.to_bytes())), outcome
 
-    def merge(self, tables: Any) -> tuple[Entry, Outcome]:
+    def merge(self, tables: Any) -> tuple[Deed, Outcome]:
         """Make one table of two, ids or names."""
         if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
             raise Refused(400, f"tables must be two ids or names, got {quote(tables)}")
         return self._by_hand(MERGE, tables)
 
-    def rename(self, table: Any, name: Any) -> tuple[Entry, Outcome]:
+    def rename(self, table: Any, name: Any) -> tuple[Deed, Outcome]:
         """Give a table a name; "" takes it away."""
         if not _is_table(table):
             raise Refused(400, f"table must be an id or a name, got {quote(table)}")
-        if not isinstance(name, str) or len(name) > LONGEST_TABLE_NAME or not name.isprintable():
-            raise Refused(400, f"name must be a text of up to {LONGEST_TABLE_NAME} characters, got {quote(name)}")
+        if not isinstance(name, str):
+            raise Refused(400, f"name must be a text, got {quote(name)}")
         return self._by_hand(RENAME, [table, name])
 
-    def repeat(self, entry: Entry) -> Outcome:
+    def repeat(self, deed: Deed) -> Outcome:
         """Do again what the journal says was done."""
-        self._noted(entry)
-        if entry.kind == ROWS:
-            return self._learn(Rows.from_bytes(entry.payload))
-        return self._change(entry.kind, json.loads(entry.payload))
+        self._noted(deed)
+        if deed.kind == ROWS:
+            return self._learn(Rows.from_bytes(deed.payload))
+        return self._change(deed.kind, json.loads(deed.payload))
 
-    def _noted(self, entry: Entry) -> Entry:
+    def _noted(self, deed: Deed) -> Deed:
         """Count what the journal has, and the last checkpoint has not."""
-        self.bytes_since_checkpoint += len(entry.payload)
-        return entry
+        self.bytes_since_checkpoint += len(deed.payload)
+        return deed
 
     def _learn(self, rows: Rows) -> Outcome:
         model, first = self.model, self.n_rows
-        try:
+        with self._refusing(rows.names):
             model.partial_fit(rows.X, times=rows.times, labels=rows.labels, apart=rows.apart)
-        except BadTime as bad:
-            raise Refused(400, f"{bad.reason}, at row {bad.row}", row=bad.row, column=TIMES) from None
-        except BadRow as bad:
-            name = None if bad.column is None else Form(rows.names).name(bad.column)
-            where = f"row {bad.row}" if name is None else f"row {bad.row}, column {name!r}"
-            raise Refused(400, f"{bad.reason}, at {where}", row=bad.row, column=name) from None
         self.features = rows.names
         self.n_rows = model.n_observations_
         self.n_since_checkpoint += self.n_rows - first
         self.version += 1
-        labels, novelty, p = model.labels_, model.novelty_, model.novelty_p_
+        labels, novelty = model.labels_, model.novelty_
+        # Without alarms, a checkpoint does not keep what p is made of.
+        p = np.full(len(labels), np.nan) if model.alarm_rate is None else model.novelty_p_
         shares = model.responsibilities_
         content: dict[str, Any] = {"first_row": first, "labels": labels.tolist()}
-        if model.names_:
-            content["names"] = [model.names_.get(label) for label in content["labels"]]
+        names = model.names_
+        if names:
+            content["names"] = [names.get(label) for label in content["labels"]]
         content["probabilities"] = as_numbers(np.maximum.reduceat(shares.data, shares.indptr[:-1]))
         content |= {"novelty": as_numbers(novelty), "novelty_p": as_numbers(p)}
         outcome = Outcome(content, n_rows=len(labels))
@@ -185,11 +184,11 @@ class Stream:
             self.timeline = together.last(ROWS_OF_TIMELINE)
         return outcome
 
-    def _by_hand(self, kind: str, told: list[Any]) -> tuple[Entry, Outcome]:
+    def _by_hand(self, kind: str, told: list[Any]) -> tuple[Deed, Outcome]:
         if not self.learned:
             raise Refused(409, "the tables of this stream are provisional: their ids are final once it has learnt")
         outcome = self._change(kind, told)
-        return self._noted(Entry(kind, json.dumps(told).encode())), outcome
+        return self._noted(Deed(kind, json.dumps(told).encode())), outcome
 
     def _change(self, kind: str, told: list[Any]) -> Outcome:
         model = self.model
@@ -197,9 +196,8 @@ class Stream:
             content: dict[str, Any] = {"table": model.merge(*told)}
         else:
             model.rename(*told)
-            table = int(model.resolve(told[:1])[0]) if not told[1] or type(told[0]) is int else None
-            table = int(model.resolve([told[1]])[0]) if table is None else table
-            content = {"table": table, "name": told[1] or None}
+            table = self._events[-1].table
+            content = {"table": table, "name": model.names_.get(table)}
         self.n_since_checkpoint += 1
         self.version += 1
         outcome = Outcome(content, changed=True)
@@ -318,17 +316,72 @@ class Stream:
         return as_stretch(replace(line, tables=self.model.resolve(line.tables)))
 
     def explain(self, batch: Batch) -> dict[str, Any]:
-        """Return why a row would join its table."""
+        """Return why a row would be at its table: log odds, feature by feature."""
         if not self.fitted:
             raise Refused(409, "this stream has no rows yet")
         rows = self.form.resolve(batch)
-        raise Refused(501, f"not yet: {rows}")
+        with self._refusing(rows.names):
+            found = self.model.explain(rows.X, None if rows.times is None else rows.times[0])
+        names = found.names if self.model.encoding_ is not None or self.features is None else self.features
+
+        def tell(odds: Odds | None) -> dict[str, Any] | None:
+            if odds is None:
+                return None
+            features = dict(zip(names, as_numbers(odds.features), strict=True))
+            return {"prior": as_number(odds.prior), "features": features, "total": as_number(odds.total)}
+
+        told = {"table": found.table, "name": self.model.names_.get(found.table), "runner_up": found.runner_up}
+        values = dict(zip(names, found.values, strict=True))
+        odds = {"against_runner_up": tell(found.against_runner_up), "against_new": tell(found.against_new)}
+        return told | odds | {"values": values}
 
     def table(self, table: int | str) -> dict[str, Any]:
-        """Return the id of a table, and the rows that it keeps as examples."""
+        """Return the id of a table, and the rows that are kept as examples of it, if any are."""
         if not self.fitted:
             raise Refused(404, "this stream has no rows yet")
-        return {"id": int(self.model.resolve([table])[0]), "examples": None}
+        model = self.model
+        found = int(model.resolve([table])[0])
+        if not model.n_examples:
+            return {"id": found, "examples": None}
+        kept = model.examples(found)
+        told = {"typical": self._as_examples(kept.typical), "latest": self._as_examples(kept.latest)}
+        return {"id": found, "examples": told}
+
+    def _as_examples(self, rows: Examples) -> list[dict[str, Any]]:
+        clock, encoding = self.model.clock_, self.model.encoding_
+        names = encoding.features if encoding is not None else self.features
+        found = []
+        for x, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True):
+            named = zip(names or (f"x{d}" for d in range(len(x))), x.tolist(), strict=True)
+            values = {name: as_cell(encoding, name, value) for name, value in named}
+            found.append({"row": number, "time": as_time(time, clock), "values": values})
+        return found
+
+    @contextmanager
+    def _refusing(self, names: tuple[str, ...] | None) -> Iterator[None]:
+        """Let rows that the model refuses be named as the request has them."""
+        try:
+            yield
+        except BadTime as bad:
+            raise Refused(400, f"{bad.reason}, at row {bad.row}", row=bad.row, column=TIMES) from None
+        except BadRow as bad:
+            name = None if bad.column is None else Form(names).name(bad.column)
+            where = f"row {bad.row}" if name is None else f"row {bad.row}, column {name!r}"
+            raise Refused(400, f"{bad.reason}, at {where}", row=bad.row, column=name) from None
+
+
+def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
+    """Return what a feature of a row holds, in terms of the data: a number, a word, or None if it is missing.
+
+    >>> from dyncrp.encoding import Entry
+    >>> as_cell(Encoding((Entry("bytes", "log"),)), "bytes", np.log1p(99.0)), as_cell(None, "x", 0.5)
+    (99.0, 0.5)
+    """
+    if encoding is None or not math.isfinite(value) or encoding[name].kind == NUMBER:
+        return as_number(value)
+    if encoding[name].kind == LOG:
+        return float(f"{math.copysign(math.expm1(abs(value)), value):.12g}")
+    return encoding.label(name, value)
 
 
 def as_number(value: Any) -> Any:
@@ -363,7 +416,7 @@ def as_time(seconds: float, clock: str) -> float | str | None:
     return f"{np.datetime64(micro, 'us') if micro % 1000 else np.datetime64(micro // 1000, 'ms')}Z"
 
 
-def as_plain(event: Any, number: int) -> dict[str, Any]:
+def as_plain(event: Event, number: int) -> dict[str, Any]:
     """Return an event as JSON has it, with its id."""
     plain: dict[str, Any] = {"id": number, **event._asdict()}
     time = plain["time"]
