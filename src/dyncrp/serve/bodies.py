@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.checks import real
 from dyncrp.encoding import quote
 from dyncrp.serve.limits import Limits, Refused
 
@@ -117,8 +118,8 @@ def as_floats(cells: Cells) -> Float | None:
         return None
     try:
         return np.array(cells, dtype=np.float64)
-    except OverflowError:
-        return None
+    except OverflowError:  # a whole number that is too large becomes infinite, and is refused as such
+        return np.array([np.nan if cell is None else real(cell) for cell in cells])
 
 
 def _refuse_constant(name: str) -> Any:

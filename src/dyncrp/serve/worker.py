@@ -51,7 +51,7 @@ class Worker:
     counters: Counters = field(default_factory=Counters)
 
     def __post_init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dyncrp-streams")
         self._closed = False
@@ -63,7 +63,7 @@ class Worker:
             raise Refused(503, "the server is stopping")
         if self._queue.qsize() >= self.most_waiting:
             raise Refused(503, f"{self.most_waiting:,} requests are waiting: try again later")
-        job = Job(run, name, self._loop.create_future())
+        job = Job(run, name, self.loop.create_future())
         self._queue.put(job)
         result: T = await job.future
         return result
@@ -94,7 +94,7 @@ class Worker:
                     break
             if jobs:
                 notices = self._serve(jobs)
-                self._loop.call_soon_threadsafe(self._deliver, jobs, notices)
+                self.loop.call_soon_threadsafe(self._deliver, jobs, notices)
             if ending:
                 return
 

@@ -1,0 +1,123 @@
+"""What is committed is there after a restart, and nothing else; old answers and events go."""
+
+import os
+
+import pytest
+
+from dyncrp.serve import journal as module
+from dyncrp.serve.journal import FILE, Answer, Deed, Journal, JournalError
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal(tmp_path) as journal:
+        yield journal
+
+
+def test_what_is_not_committed_has_not_happened(tmp_path):
+    with Journal(tmp_path) as journal:
+        stream = journal.add_stream("s", "{}")
+        journal.add_deed(stream, Deed("rows", b"1"))
+        journal.commit()
+        journal.add_deed(stream, Deed("rows", b"2"))
+    with Journal(tmp_path) as journal:
+        assert list(journal.streams()) == [(stream, "s", "{}")]
+        assert list(journal.deeds(stream)) == [Deed("rows", b"1")]
+
+
+def test_a_checkpoint_takes_the_place_of_deeds(journal):
+    stream, other = journal.add_stream("s", "{}"), journal.add_stream("t", "{}")
+    for one in (stream, other):
+        journal.add_deed(one, Deed("rows", b"1"))
+    assert journal.checkpoint(stream) is None
+    journal.set_checkpoint(stream, b"model", b"beside")
+    assert journal.checkpoint(stream) == (b"model", b"beside")
+    assert list(journal.deeds(stream)) == []
+    assert list(journal.deeds(other)) == [Deed("rows", b"1")]
+    journal.add_deed(stream, Deed("merge", b"2"))
+    assert list(journal.deeds(stream)) == [Deed("merge", b"2")]
+
+
+def test_a_folder_has_one_server(tmp_path, journal):
+    with pytest.raises(JournalError, match="another server has it"):
+        Journal(tmp_path)
+
+
+def test_a_file_of_another_kind(tmp_path):
+    (tmp_path / FILE).write_bytes(b"nothing of the kind" * 100)
+    with pytest.raises(JournalError, match="not a database"):
+        Journal(tmp_path)
+
+
+def test_a_file_of_a_later_version(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "VERSION", 2)
+        Journal(tmp_path).close()
+    with pytest.raises(JournalError, match="another version of dyncrp"):
+        Journal(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(JournalError, match="unable to open"):
+        Journal(tmp_path)
+
+
+def test_the_last_answers_of_each_client_are_kept(journal, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ANSWERS", 3)
+    stream = journal.add_stream("s", "{}")
+    for client in ("a", "b"):
+        for sequence in range(5):
+            journal.add_answer(stream, client, sequence * 10, Answer(b"", b"x"))
+    journal.set_checkpoint(stream, b"", b"")
+    for client in ("a", "b"):
+        assert [journal.answer(stream, client, n * 10) is not None for n in range(5)] == [0, 0, 1, 1, 1]
+        assert journal.last_sequence(stream, client) == 40
+    assert journal.last_sequence(stream, "c") is None
+
+
+def test_long_answers_go_sooner_but_for_the_last(journal, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ANSWER_BYTES", 25)
+    stream = journal.add_stream("s", "{}")
+    journal.add_answer(stream, "old", 7, Answer(b"", b"x" * 10))
+    for sequence in range(5):
+        journal.add_answer(stream, "new", sequence, Answer(b"", b"x" * 10))
+    journal.set_checkpoint(stream, b"", b"")
+    assert [journal.answer(stream, "new", n) is not None for n in range(5)] == [0, 0, 0, 1, 1]
+    assert journal.last_sequence(stream, "old") == 7
+
+
+def test_clients_that_came_long_ago_are_forgotten(journal, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CLIENTS", 2)
+    stream = journal.add_stream("s", "{}")
+    for client in "abca":
+        last = journal.last_sequence(stream, client)
+        journal.add_answer(stream, client, 0 if last is None else last + 1, Answer(b"", b""))
+    journal.set_checkpoint(stream, b"", b"")
+    assert [journal.last_sequence(stream, client) for client in "abc"] == [1, None, 0]
+
+
+def test_the_latest_events_are_kept(journal, monkeypatch):
+    monkeypatch.setattr(module, "MOST_EVENTS", 3)
+    stream = journal.add_stream("s", "{}")
+    journal.add_events(stream, [(number, str(number)) for number in range(1, 8)])
+    journal.set_checkpoint(stream, b"", b"")
+    assert journal.events(stream, 0, 10) == ["5", "6", "7"]
+    assert journal.events(stream, 5, 1) == ["6"]
+    assert journal.events(stream, -1, 2) == ["6", "7"]
+    assert journal.last_event(stream) == 7
+
+
+def test_a_removed_stream_leaves_nothing(journal):
+    stream = journal.add_stream("s", "{}")
+    journal.add_deed(stream, Deed("rows", b"1"))
+    journal.add_answer(stream, "a", 1, Answer(b"", b""))
+    journal.add_events(stream, [(1, "1")])
+    journal.remove_stream(stream)
+    again = journal.add_stream("s", "{}")
+    assert again != stream
+    for one in (stream, again):
+        assert list(journal.deeds(one)) == []
+        assert journal.last_sequence(one, "a") is None
+        assert journal.last_event(one) == 0
