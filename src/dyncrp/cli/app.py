@@ -142,7 +142,12 @@ def serve(
 
     Rows are on the disk before they are answered.
     """
-    from dyncrp.cli.serve import serve_folder
+    from dyncrp.cli.errors import refuse
+
+    try:
+        from dyncrp.cli.serve import serve_folder
+    except ModuleNotFoundError as error:
+        refuse(f"serve needs {error.name}: pip install 'dyncrp[serve]'")
     from dyncrp.serve.limits import Limits
 
     limits = Limits(max_body * 2**20, max_rows, streams=max_streams, features=max_features, tables=max_tables)
