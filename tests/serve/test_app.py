@@ -17,7 +17,7 @@ from dyncrp.serve import feeds, registry
 from dyncrp.serve.journal import Journal, JournalError
 from dyncrp.serve.limits import Limits
 from dyncrp.serve.openapi import openapi
-from dyncrp.serve.settings import make_served_model
+from dyncrp.serve.settings import default_settings, make_served_model
 from serving import KNOWN, post, serving
 
 ROWS = [[0.0, 0.1], [9.0, 9.2], [0.2, 0.0], [9.1, 9.0]]
@@ -47,7 +47,7 @@ def model_bytes(client, name="s"):
 
 def test_rows_are_learnt_as_the_model_learns_them(client):
     answer = post(client, ROWS)
-    model = make_served_model(KNOWN, Limits()).partial_fit(np.array(ROWS))
+    model = make_served_model(KNOWN, default_settings(Limits())).partial_fit(np.array(ROWS))
     assert answer["labels"] == model.labels_.tolist()
     assert answer["first_row"] == 0
     assert answer["learned"] is True
@@ -100,7 +100,7 @@ def test_putting_a_stream_twice(client):
         ({"set": {"warmup": 5}, "warmup": 6}, "warmup is set twice"),
         ({"set": {"variance": {"a": 1}}}, "these settings make no model"),
         ({"warmup": 10**9}, "warmup may be"),
-        ({"features": ["x", "x"]}, "features must be a list of texts that differ"),
+        ({"features": ["x", "x"]}, "features must be a list of texts of up to 200 characters"),
         ({"features": "x"}, "features must be a list"),
         ({"colour": "red"}, "unknown key 'colour'"),
         ({"alarm_rate": 2}, "alarm_rate"),
@@ -464,6 +464,19 @@ def test_a_restart_goes_on(tmp_path, monkeypatch):
         assert client.post("/streams/s/rows?sequence=1", json={"rows": ROWS}).content == first
         assert post(client, ROWS[:1])["names"] == ["left"]
         assert client.get("/streams/gone").status_code == 404
+
+
+def test_a_stream_keeps_its_defaults_where_limits_change(tmp_path):
+    with serving(tmp_path, Limits(tables=3)) as (client, _):
+        client.put("/streams/s", json=KNOWN)
+        client.put("/streams/t", json=KNOWN | {"max_tables": 3, "features": ["x"]})
+        post(client, [[0.0]])
+        before = model_bytes(client)
+    with serving(tmp_path, Limits(tables=1, streams=1)) as (client, _):
+        assert model_bytes(client) == before
+        assert client.put("/streams/s", json=KNOWN).status_code == 200
+        post(client, [[50.0], [-50.0], [99.0]])
+        assert client.get("/streams/s").json()["tables"] == 3
 
 
 def test_limits(tmp_path):

@@ -101,6 +101,7 @@ def test_dates_of_arrow_are_times():
         ('{"x": 1}\n{"x": }', NDJSON, "row 1: this is not JSON", {"row": 1}),
         ("x,y\n1,2\n3\n", CSV, "row 1 has 1 cells, and the header has 2", {"row": 1}),
         ("x,x\n1,2\n", CSV, "two columns 'x'", {"column": "x"}),
+        (json.dumps({"rows": [{"x" * 201: 1}]}), JSON, "the name of a column has at most 200 characters", {}),
         ("x\n", CSV, "there are no rows", {}),
         ("", CSV, "there are no rows", {}),
         ('x\n"1\n', CSV, "this is not CSV", {"row": 0}),

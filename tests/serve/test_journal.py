@@ -21,7 +21,7 @@ def test_what_is_not_committed_has_not_happened(tmp_path):
         journal.commit()
         journal.add_deed(stream, Deed("rows", b"2"))
     with Journal(tmp_path) as journal:
-        assert list(journal.streams()) == [(stream, "s", "{}")]
+        assert journal.streams() == [(stream, "s", "{}", "{}")]
         assert list(journal.deeds(stream)) == [Deed("rows", b"1")]
 
 
@@ -121,3 +121,13 @@ def test_a_removed_stream_leaves_nothing(journal):
         assert list(journal.deeds(one)) == []
         assert journal.last_sequence(one, "a") is None
         assert journal.last_event(one) == 0
+
+
+def test_without_waiting_for_the_disk_it_is_synced_when_asked(tmp_path):
+    with Journal(tmp_path, sync=False) as journal:
+        stream = journal.add_stream("s", "{}")
+        journal.add_deed(stream, Deed("rows", b"x" * 10_000))
+        journal.commit()
+        before = journal.path.stat().st_size
+        journal.sync()  # moves what was committed from the log to the file itself
+        assert journal.path.stat().st_size > before

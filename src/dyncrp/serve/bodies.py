@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dyncrp.checks import real
 from dyncrp.encoding import quote
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import LONGEST_NAME, Limits, Refused
 
 Float = NDArray[np.float64]
 Cells = list[Any] | NDArray[Any]  # of a column: Python's values, or an array of float64 or datetime64
@@ -172,7 +172,7 @@ def _from_rows(rows: list[Any], limits: Limits) -> Batch:
         what = "a list" if kind is list else "an object"
         raise Refused(400, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}, at row {odd}", row=odd)
     if kind is dict:
-        names = tuple(dict.fromkeys(chain.from_iterable(rows)))
+        names = _distinct(list(dict.fromkeys(chain.from_iterable(rows))))
         _check_size(n, len(names), limits)
         return Batch(n, names, columns=tuple([row.get(name) for row in rows] for name in names))
     width = len(rows[0])
@@ -296,6 +296,10 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
         raise Refused(400, f"there are two columns {quote(twice)}", column=twice)
+    if max(map(len, names), default=0) > LONGEST_NAME:
+        raise Refused(
+            400, f"the name of a column has at most {LONGEST_NAME} characters, got {quote(max(names, key=len))}"
+        )
     return tuple(names)
 
 

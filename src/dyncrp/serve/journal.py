@@ -16,7 +16,8 @@ FILE = "streams.sqlite"
 VERSION = 1  # of what the tables of the file mean
 MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 * 2**20, 10_000  # kept of a stream
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS streams (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, settings TEXT);
+CREATE TABLE IF NOT EXISTS streams
+    (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, settings TEXT, defaults TEXT);
 CREATE TABLE IF NOT EXISTS checkpoints (stream INTEGER PRIMARY KEY, model BLOB, beside BLOB);
 CREATE TABLE IF NOT EXISTS deeds (number INTEGER PRIMARY KEY, stream INTEGER, kind TEXT, payload BLOB);
 CREATE INDEX IF NOT EXISTS deeds_of_stream ON deeds (stream);
@@ -38,6 +39,15 @@ class Deed(NamedTuple):
     payload: bytes
 
 
+class Made(NamedTuple):
+    """A stream that was made: its id, its name, its settings as given, and what stands for those that are not."""
+
+    id: int
+    name: str
+    settings: str
+    defaults: str
+
+
 class Answer(NamedTuple):
     """What a client was answered. digest: of what it asked."""
 
@@ -48,8 +58,8 @@ class Answer(NamedTuple):
 class Journal:
     """The file of a data folder. It is locked: a second server of the same folder is refused.
 
-    sync: whether ``commit`` waits for the disk. Without it, a power cut may cost the last second; a kill costs nothing,
-    since what a process has written is the kernel's.
+    sync: whether ``commit`` waits for the disk. Without it, a power cut costs what came since ``sync`` was called; a
+    kill costs nothing, since what a process has written is the kernel's.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
@@ -62,7 +72,8 @@ class Journal:
 
     def __init__(self, folder: Path, *, sync: bool = True) -> None:
         self.path = folder / FILE
-        self.n_commits = 0
+        self.syncs = sync
+        self.n_commits = self._n_synced = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
@@ -103,6 +114,12 @@ class Journal:
             self._run("COMMIT")
             self.n_commits += 1
 
+    def sync(self) -> None:
+        """Have all that was committed on the disk, if ``commit`` does not wait for it."""
+        if self.n_commits > self._n_synced and not self.syncs:
+            self._run("PRAGMA wal_checkpoint(PASSIVE)")
+            self._n_synced = self.n_commits
+
     def rollback(self) -> None:
         """Forget what was done since the last commit."""
         if self._file.in_transaction:
@@ -114,13 +131,14 @@ class Journal:
         files = (self.path, self.path.with_name(FILE + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def streams(self) -> Iterator[tuple[int, str, str]]:
-        """Return the id, the name and the settings of each stream."""
-        return iter(self._run("SELECT id, name, settings FROM streams ORDER BY name").fetchall())
+    def streams(self) -> list[Made]:
+        """Return what there is, by name."""
+        return [Made(*row) for row in self._run("SELECT id, name, settings, defaults FROM streams ORDER BY name")]
 
-    def add_stream(self, name: str, settings: str) -> int:
+    def add_stream(self, name: str, settings: str, defaults: str = "{}") -> int:
         """Add a stream and return its id, which no other ever has."""
-        return int(self._write("INSERT INTO streams (name, settings) VALUES (?, ?)", name, settings).lastrowid or 0)
+        insert = "INSERT INTO streams (name, settings, defaults) VALUES (?, ?, ?)"
+        return int(self._write(insert, name, settings, defaults).lastrowid or 0)
 
     def remove_stream(self, stream: int) -> None:
         """Remove a stream and all that belongs to it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+LONGEST_NAME = 200  # characters, of a column
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dyncrp.serve.journal import Answer, Deed, Journal
+from dyncrp.serve.journal import Answer, Deed, Journal, JournalError, Made
 from dyncrp.serve.limits import Limits, Refused
-from dyncrp.serve.settings import as_text, check_name
+from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
 from dyncrp.serve.streams import Outcome, Stream, dump
 
 ROWS_PER_CHECKPOINT = 10_000
@@ -54,18 +54,18 @@ class Registry:
         self._notices: list[Notice] = []
         self._ids: dict[str, int] = {}
         self.streams: dict[str, Stream] = {}
-        for number, name, settings in self.journal.streams():
-            self._load(number, name, settings)
+        for made in self.journal.streams():
+            self._load(made)
 
-    def _load(self, number: int, name: str, settings: str) -> None:
+    def _load(self, made: Made) -> None:
         """Make a stream what it was: its checkpoint, and what was done to it since."""
-        stream = Stream(name, json.loads(settings), self.limits)
-        kept = self.journal.checkpoint(number)
+        stream = Stream(made.name, json.loads(made.settings), json.loads(made.defaults))
+        kept = self.journal.checkpoint(made.id)
         if kept is not None:
             stream.restore(*kept)
-        for deed in self.journal.deeds(number):
+        for deed in self.journal.deeds(made.id):
             stream.repeat(deed)
-        self.streams[name], self._ids[name] = stream, number
+        self.streams[made.name], self._ids[made.name] = stream, made.id
 
     def stream(self, name: str) -> Stream:
         """Return a stream by its name."""
@@ -85,9 +85,10 @@ class Registry:
             return False
         if len(self.streams) >= self.limits.streams:
             raise Refused(429, f"there are {len(self.streams):,} streams, the most of this server: see --max-streams")
-        stream = Stream(name, json.loads(text), self.limits)
+        check_limits(settings, self.limits)
+        stream = Stream(name, json.loads(text), default_settings(self.limits))
         self._touched.add(name)
-        self._ids[name] = self.journal.add_stream(name, text)
+        self._ids[name] = self.journal.add_stream(name, text, as_text(stream.defaults))
         self.streams[name] = stream
         return True
 
@@ -155,34 +156,31 @@ class Registry:
         self._notices = []
         try:
             self.journal.rollback()
-            kept = {name: (number, settings) for number, name, settings in self.journal.streams()}
             for name in touched:
-                self.reload(name, *kept.get(name, ()))
+                self.reload(name)
         except Exception as error:
             self.broken = f"the journal failed, and its streams could not be read again: {error}"
             raise
 
-    def reload(self, name: str, number: int | None = None, settings: str = "") -> None:
+    def reload(self, name: str) -> None:
         """Make a stream what the journal says, or let it go if that knows none."""
         self.streams.pop(name, None)
         self._ids.pop(name, None)
-        if number is not None:
-            self._load(number, name, settings)
-
-    def recover(self, name: str) -> None:
-        """Make a stream anew after an error that left it in an unknown state."""
-        stream = self.streams.get(name)
-        if stream is not None:
-            self.reload(name, self._ids[name], as_text(stream.settings))
+        for made in self.journal.streams():
+            if made.name == name:
+                self._load(made)
 
     def _checkpoint(self, name: str) -> None:
         self.journal.set_checkpoint(self._ids[name], *self.streams[name].checkpoint())
 
     def close(self) -> None:
         """Keep every stream as it is, and close the journal."""
-        if self.broken is None:
+        try:
             for name, stream in self.streams.items():
-                if stream.is_due(1):
+                if self.broken is None and stream.is_due(1):
                     self._checkpoint(name)
             self.journal.commit()
-        self.journal.close()
+        except JournalError:
+            pass  # such as of a full disk: the journal has what is needed to come to the same
+        finally:
+            self.journal.close()

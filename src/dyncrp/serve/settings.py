@@ -11,7 +11,7 @@ from dyncrp.checks import real
 from dyncrp.encoding import quote
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.model_text import make_model
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import LONGEST_NAME, Limits, Refused
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # settings that have a key of their own
@@ -19,7 +19,6 @@ KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, "set", "features")
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams
 MOST_EXAMPLES = 1_000
 ALARM_RATE = 0.001  # unless the settings say another, or null for no alarms
-LONGEST_NAME = 200  # of a feature
 
 
 def check_name(name: str) -> str:
@@ -34,51 +33,68 @@ def check_name(name: str) -> str:
     return name
 
 
-def make_served_model(settings: dict[str, Any], limits: Limits) -> DynamicalMixture:
-    """Return the model that settings describe; what is not given is unknown, to be learnt from the first rows.
+def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> DynamicalMixture:
+    """Return the model that settings describe; what is not given is as in defaults, or to be learnt from rows.
 
-    >>> make_served_model({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, Limits())
-    DynamicalMixture(alarm_rate=0.001, alpha=None, dynamics=None,
-                     family=Gaussian(variance=1.0), max_tables=10000, warmup=500)
+    >>> make_served_model({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, {"max_tables": 50})
+    DynamicalMixture(alpha=None, dynamics=None, family=Gaussian(variance=1.0), max_tables=50, warmup=500)
     """
     family, dynamics, alpha, memory = (settings.get(name) for name in ("family", "dynamics", "alpha", "memory"))
-    more = settings.get("set") or {}
     texts = [dynamics] if isinstance(dynamics, str) else [] if dynamics is None else dynamics
     if family is not None and not isinstance(family, str):
         raise Refused(400, f"family must be a text such as gaussian, got {quote(family)}")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise Refused(400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}")
-    if not isinstance(more, dict):
-        raise Refused(400, f"set must be an object of names and values, got {quote(more)}")
-    given = {name: settings[name] for name in OF_MODEL if name in settings}
-    twice = next((name for name in given if name in more), None)
-    if twice is not None:
-        raise Refused(400, f"{twice} is set twice")
-    given = {"alarm_rate": ALARM_RATE, "max_tables": limits.tables} | given | more
-    refused = next((name for name in NOT_SERVED if name in given), None)
-    if refused is not None:
-        raise Refused(400, f"{refused} is not for a server to set")
-    _check_most(given, "max_tables", limits.tables)
-    _check_most(given, "warmup", limits.warmup)
-    _check_most(given, "n_examples", MOST_EXAMPLES)
-    check_features(settings, limits)
     try:
-        return make_model(family, texts, alpha, given, _read_memory(memory))
+        return make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise Refused(400, f"these settings make no model: {error}") from None
 
 
-def check_features(settings: dict[str, Any], limits: Limits) -> tuple[str, ...] | None:
+def feature_names(settings: dict[str, Any]) -> tuple[str, ...] | None:
     """Return the names of the columns, if the settings give them."""
     names = settings.get("features")
     if names is None:
         return None
     fits = isinstance(names, list) and all(isinstance(name, str) and len(name) <= LONGEST_NAME for name in names)
     if not fits or not names or len(set(names)) < len(names):
-        raise Refused(400, f"features must be a list of texts that differ, got {quote(names)}")
-    if len(names) > limits.features:
-        raise Refused(413, f"a stream may have {limits.features:,} features, got {len(names):,}: see --max-features")
+        wanted = f"a list of texts of up to {LONGEST_NAME} characters that differ"
+        raise Refused(400, f"features must be {wanted}, got {quote(names)}")
     return tuple(names)
+
+
+def check_limits(settings: dict[str, Any], limits: Limits) -> None:
+    """Refuse settings that ask for more than a server gives."""
+    given = _others(settings)
+    refused = next((name for name in NOT_SERVED if name in given), None)
+    if refused is not None:
+        raise Refused(400, f"{refused} is not for a server to set")
+    for name, most in (("max_tables", limits.tables), ("warmup", limits.warmup), ("n_examples", MOST_EXAMPLES)):
+        number = real(given.get(name))
+        if number is not None and number > most:
+            raise Refused(413, f"{name} may be {most:,} on this server, got {given[name]}")
+    if "max_tables" in given and given["max_tables"] is None:
+        raise Refused(413, f"max_tables may be {limits.tables:,} on this server, got null")
+    names = feature_names(settings)
+    if names is not None and len(names) > limits.features:
+        raise Refused(413, f"a stream may have {limits.features:,} features, got {len(names):,}: see --max-features")
+
+
+def default_settings(limits: Limits) -> dict[str, Any]:
+    """Return what a stream has if it is not told; it keeps them, also if the server has other limits one day."""
+    return {"alarm_rate": ALARM_RATE, "max_tables": limits.tables}
+
+
+def _others(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the family and the model that have no key of their own, or are of ``OF_MODEL``."""
+    more = settings.get("set") or {}
+    if not isinstance(more, dict):
+        raise Refused(400, f"set must be an object of names and values, got {quote(more)}")
+    given = {name: settings[name] for name in OF_MODEL if name in settings}
+    twice = next((name for name in given if name in more), None)
+    if twice is not None:
+        raise Refused(400, f"{twice} is set twice")
+    return given | more
 
 
 def as_text(settings: dict[str, Any]) -> str:
@@ -88,12 +104,6 @@ def as_text(settings: dict[str, Any]) -> str:
     True
     """
     return json.dumps(settings, sort_keys=True)
-
-
-def _check_most(given: dict[str, Any], name: str, most: int) -> None:
-    number = real(given.get(name))
-    if number is not None and number > most:
-        raise Refused(413, f"{name} may be {most:,} on this server, got {given[name]}")
 
 
 def _read_memory(value: Any) -> float | None:

@@ -23,9 +23,9 @@ from dyncrp.mixture import DynamicalMixture
 from dyncrp.model_text import brief_model
 from dyncrp.serve.bodies import Batch, Float
 from dyncrp.serve.journal import Deed
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import Refused
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
-from dyncrp.serve.settings import check_features, make_served_model
+from dyncrp.serve.settings import feature_names, make_served_model
 
 ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of deeds
 ROWS_OF_TIMELINE = 2_000
@@ -79,19 +79,19 @@ class Outcome:
 
 
 class Stream:
-    """A model with a name, at work on its stream.
+    """A model with a name, at work on its stream. defaults: of settings that are not given.
 
     >>> known = {"family": "gaussian", "set": {"variance": 1.0, "prior_variance": 100.0}, "dynamics": "stationary()"}
-    >>> stream = Stream("doors", known | {"alpha": 1.0}, Limits())
+    >>> stream = Stream("doors", known | {"alpha": 1.0}, {})
     >>> _, outcome = stream.learn(Batch(3, numbers=np.array([[0.0], [9.0], [0.1]])))
     >>> outcome.content["labels"], stream.n_rows
     ([0, 1, 0], 3)
     """
 
-    def __init__(self, name: str, settings: dict[str, Any], limits: Limits) -> None:
-        self.name, self.settings = name, settings
-        self.features = check_features(settings, limits)
-        self._take(make_served_model(settings, limits))
+    def __init__(self, name: str, settings: dict[str, Any], defaults: dict[str, Any]) -> None:
+        self.name, self.settings, self.defaults = name, settings, defaults
+        self.features = feature_names(settings)
+        self._take(make_served_model(settings, defaults))
         self.timeline: Stretch | None = None
         self.n_rows = self.last_event = self.version = 0
         self.n_since_checkpoint = self.bytes_since_checkpoint = self.checkpoint_bytes = 0

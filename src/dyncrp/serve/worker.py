@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from dyncrp.serve.registry import Notice, Registry
 
 T = TypeVar("T")
 MOST_TOGETHER = 256  # requests that share a commit
+SECONDS_PER_SYNC = 1.0  # where commits do not wait for the disk
 
 
 @dataclass
@@ -54,7 +56,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dyncrp-streams")
-        self._closed = False
+        self._closed, self._next_sync = False, 0.0
         self._thread.start()
 
     async def call(self, run: Callable[[Registry], T], name: str | None = None) -> T:
@@ -77,26 +79,33 @@ class Worker:
             self.registry.close()
 
     def _run(self) -> None:
-        while True:
-            jobs: list[Job] = []
-            ending = False
-            found = self._queue.get()
-            while True:
-                if found is None:
-                    ending = True
-                    break
-                jobs.append(found)
-                if len(jobs) == MOST_TOGETHER:
-                    break
-                try:
-                    found = self._queue.get_nowait()
-                except queue.Empty:
-                    break
+        ending = False
+        while not ending:
+            jobs, ending = self._take()
             if jobs:
                 notices = self._serve(jobs)
                 self.loop.call_soon_threadsafe(self._deliver, jobs, notices)
-            if ending:
-                return
+            self._sync()
+
+    def _take(self) -> tuple[list[Job], bool]:
+        """Wait for jobs, at most a second, and return those that wait; and whether there are no more to come."""
+        jobs: list[Job] = []
+        with suppress(queue.Empty):
+            found = self._queue.get(timeout=SECONDS_PER_SYNC)
+            while found is not None:
+                jobs.append(found)
+                if len(jobs) == MOST_TOGETHER:
+                    return jobs, False
+                found = self._queue.get_nowait()
+            return jobs, True
+        return jobs, False
+
+    def _sync(self) -> None:
+        """Have everything on the disk once a second, if commits do not wait for it."""
+        if time.monotonic() >= self._next_sync:
+            self._next_sync = time.monotonic() + SECONDS_PER_SYNC
+            with suppress(JournalError):  # the next commit says so, too
+                self.registry.journal.sync()
 
     def _serve(self, jobs: list[Job]) -> list[Notice]:
         """Do jobs and commit what they did; if that fails, nothing has been done, and all of them fail."""
@@ -141,7 +150,7 @@ class Worker:
             traceback.print_exc()
             job.error = Refused(500, "the server made a mistake; the stream is as it was")
             if job.name is not None:
-                self.registry.recover(job.name)
+                self.registry.reload(job.name)
 
     def _deliver(self, jobs: list[Job], notices: list[Notice]) -> None:
         if notices:
