@@ -360,6 +360,29 @@ def test_the_live_feed(client):
     assert json.loads(found[found.index("event: event") + 1].removeprefix("data: "))["kind"] == "renamed"
 
 
+def test_the_live_feed_goes_on_where_a_reader_stopped(tmp_path):
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json=KNOWN)
+        post(client, ROWS)
+        found = lines_of(client, "/streams/s/live", lambda lines: "id: 2" in lines, {"last-event-id": "1"})
+        assert "id: 1" not in found
+
+
+def test_bodies_of_all_requests_share_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(app_module, "BODIES_AT_ONCE", 1)
+    with serving(tmp_path, Limits(body=1000)) as (client, service):
+        client.put("/streams/s", json=KNOWN)
+        with socket.create_connection(("127.0.0.1", client.base_url.port)) as slow:
+            head = b"POST /streams/s/rows HTTP/1.1\r\nhost: localhost\r\ncontent-length: 990\r\n\r\n"
+            slow.sendall(head + b"x" * 980)
+            while not service.n_body_bytes:
+                time.sleep(0.01)
+            assert client.post("/streams/s/rows", json={"rows": [[1.0, 2.0]] * 5}).status_code == 503
+        while service.n_body_bytes:
+            time.sleep(0.01)
+        assert post(client, [[1.0, 2.0]])["first_row"] == 0
+
+
 def test_a_deleted_stream_ends_its_feeds(client):
     post(client, ROWS)
     remover = threading.Timer(0.3, lambda: client.delete("/streams/s"))
@@ -489,6 +512,8 @@ def test_limits(tmp_path):
         assert client.post("/streams/s/rows", json={"rows": ["x" * 2000]}).status_code == 413
         # Without a length, it is cut off while it is read.
         assert client.post("/streams/s/rows", content=(b"x" * 500 for _ in range(9))).status_code == 413
+        compressed = client.post("/streams/s/rows", content=b"{}", headers={"content-encoding": "gzip"})
+        assert compressed.status_code == 415
         assert client.get("/streams/s/live").status_code == 503
         assert post(client, [[0.0], [50.0], [-50.0]])["labels"] == [0, 1, 2]
         assert client.get("/streams/s").json()["tables"] == 2
@@ -507,7 +532,9 @@ def test_a_token_is_asked_for(tmp_path):
             assert client.get("/metrics", headers={"authorization": given}).status_code == 401
             assert client.get("/docs", headers={"authorization": given}).status_code == 200
             assert client.get("/health", headers={"authorization": given}).status_code == 200
-        assert client.get("/streams", headers={"host": "example.org"}).status_code == 200  # a token is enough
+        # A token is enough: no page of others has it.
+        assert client.get("/streams", headers={"host": "example.org"}).status_code == 200
+        assert client.put("/streams/s", json=KNOWN, headers={"origin": "https://example.org"}).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["example.org", "127.0.0.1.example.org", "localhost.example.org:80", "", "[::2]:1"])

@@ -32,6 +32,7 @@ from dyncrp.serve.worker import Worker
 STATIC = Path(__file__).parent / "static"
 CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 LARGEST_SEQUENCE = 2**63 - 1
+BODIES_AT_ONCE = 8  # of the largest size, in memory
 PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
 TABLES_GROUPED_AT_ONCE = 200  # with more, the list of tables has the groups that were computed last
 SECONDS_PER_SEND = 30.0  # for a reader of events to take something
@@ -136,8 +137,8 @@ class Service:
     async def put_stream(self, request: Request) -> Response:
         """Make a stream."""
         name = check_name(request.path_params["name"])
-        body = await self._body(request)
-        settings = read_object(body, KEYS) if body.strip() else {}
+        async with self._body(request) as content:
+            settings = read_object(content, KEYS) if content.strip() else {}
         made = await self.worker.call(lambda registry: registry.put(name, settings), name)
         return _json({"name": name, "made": made}, 201 if made else 200)
 
@@ -158,9 +159,7 @@ class Service:
         name = check_name(request.path_params["name"])
         given = request.query_params
         roles = Roles(given.get("time_column"), given.get("label_column"), given.get("apart_column"))
-        content = await self._body(request)
-        self.n_body_bytes += len(content)
-        try:
+        async with self._body(request) as content:
             key = _key(request, content)
             arguments = content, request.headers.get("content-type", JSON), roles, self.limits
             if len(content) <= PARSED_AT_ONCE:
@@ -168,8 +167,6 @@ class Service:
             else:
                 batch = await asyncio.to_thread(read_batch, *arguments)
             answer = await self.worker.call(lambda registry: registry.do(name, lambda s: s.learn(batch), key), name)
-        finally:
-            self.n_body_bytes -= len(content)
         return Response(answer, media_type=JSON)
 
     async def post_merge(self, request: Request) -> Response:
@@ -277,7 +274,7 @@ class Service:
         if "text/event-stream" in request.headers.get("accept", ""):
             last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
             after = _after(request, last)
-            return self._feed(lambda: watch_events(self._feed_of(name, learned), after, self._fetcher(name)))
+            return self._feed(lambda: watch_events(self._feed_of(name, last, learned), after, self._fetcher(name)))
         most = _whole(request, "limit", 500, 1, 10_000)
         after = _after(request, -1)
         found = await self.worker.call(lambda registry: registry.events(name, after, most))
@@ -288,10 +285,10 @@ class Service:
         name = check_name(request.path_params["name"])
         last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
         after = _after(request, last)
-        return self._feed(lambda: watch_rows(self._feed_of(name, learned), self._fetcher(name), after))
+        return self._feed(lambda: watch_rows(self._feed_of(name, last, learned), self._fetcher(name), after))
 
-    def _feed_of(self, name: str, learned: bool) -> Feed:
-        return self.feeds.setdefault(name, Feed(learned=learned))
+    def _feed_of(self, name: str, last_event: int, learned: bool) -> Feed:
+        return self.feeds.setdefault(name, Feed(last_event, learned=learned))
 
     def _fetcher(self, name: str) -> Callable[[int], Awaitable[list[str]]]:
         return lambda after: self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
@@ -365,30 +362,36 @@ class Service:
         return await self.worker.call(run)
 
     async def _told(self, request: Request, keys: tuple[str, ...]) -> tuple[dict[str, Any], bytes]:
-        content = await self._body(request)
-        return read_object(content, keys), content
+        async with self._body(request) as content:
+            return read_object(content, keys), content
 
-    async def _body(self, request: Request) -> bytes:
-        """Return the body of a request, as long as it is not too long, and does not take too long."""
-        most = self.limits.body
-        told = request.headers.get("content-length", "0")
-        if not told.isdecimal() or int(told[:20]) > most:
-            raise Refused(413, f"a body may have {most:,} bytes: send several, or see --max-body")
-        if self.n_body_bytes > 4 * most:
-            raise Refused(503, "the bodies of other requests fill the memory: try again later")
+    @asynccontextmanager
+    async def _body(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the body of a request, as long as it is not too long, and does not take too long."""
+        limits, told = self.limits, request.headers.get("content-length", "0")
+        too_long = Refused(413, f"a body may have {limits.body:,} bytes: send several, or see --max-body")
+        if not told.isdecimal() or int(told[:20]) > limits.body:
+            raise too_long
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise Refused(415, "a body must not be compressed")
         parts, n = [], 0
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout(limits.seconds):
                 async for part in request.stream():
                     n += len(part)
-                    if n > most:
-                        raise Refused(413, f"a body may have {most:,} bytes: send several, or see --max-body")
+                    self.n_body_bytes += len(part)
+                    if n > limits.body:
+                        raise too_long
+                    if self.n_body_bytes > BODIES_AT_ONCE * limits.body:
+                        raise Refused(503, "the bodies of other requests fill the memory: try again later")
                     parts.append(part)
+            yield b"".join(parts)
         except TimeoutError:
-            raise Refused(408, f"the body took longer than {self.limits.seconds:g} s") from None
+            raise Refused(408, f"the body took longer than {limits.seconds:g} s") from None
         except ClientDisconnect:
             raise Refused(400, "the body ended too early") from None
-        return b"".join(parts)
+        finally:
+            self.n_body_bytes -= n
 
 
 class _Refusal(Response):

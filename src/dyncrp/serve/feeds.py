@@ -29,14 +29,14 @@ FetchEvents = Callable[[int], Awaitable[list[str]]]
 class Feed:
     """What has happened to one stream of late.
 
-    last_event: the id of the latest event, known from the first on that came since the server started. n_changes: how
-    often tables were changed by hand, or became final. learned: whether they are final. over: whether the stream, or
-    the server, is gone.
+    last_event: the id of the latest event. n_changes: how often tables were changed by hand, or became final. learned:
+    whether they are final. over: whether the stream, or the server, is gone.
     """
 
-    def __init__(self, *, learned: bool) -> None:
+    def __init__(self, last_event: int, *, learned: bool) -> None:
         self.stretches: deque[Stretch] = deque()
-        self.n_kept = self.n_changes = self.last_event = 0
+        self.n_kept = self.n_changes = 0
+        self.last_event = last_event
         self.next_row: int | None = None
         self.over, self.learned = False, learned
         self._news = asyncio.Event()

@@ -31,8 +31,9 @@ HEADERS = [
 class Gate:
     """Lets through what may come in.
 
-    token: that a request must bring; None if none is needed. Then the server listens to this machine only, and takes
-    only requests that were addressed to it as such: a name of somebody else's, which leads here, is refused.
+    token: that a request must bring, which no page of others can; None if none is needed. Then the server listens to
+    this machine only, and takes only requests that were addressed to it as such, since a name of somebody else's may
+    lead here; and pages of other origins may not write.
     """
 
     app: App
@@ -62,15 +63,15 @@ class Gate:
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if self.token is None and name.lower() not in LOOPBACK:
-            raise Refused(403, f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}")
-        origin = headers.get(b"origin")
-        if origin is not None and scope["method"] not in READING:
-            _, sign, its = origin.decode("latin-1").partition("://")
-            if not sign or its.lower() != host.lower():
-                raise Refused(403, f"a page of {origin.decode('latin-1')!r} may not write here")
+        if self.token is None:
+            if name.lower() not in LOOPBACK:
+                raise Refused(403, f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}")
+            origin = headers.get(b"origin", b"").decode("latin-1")
+            if origin and scope["method"] not in READING and origin.partition("://")[2].lower() != host.lower():
+                raise Refused(403, f"a page of {origin!r} may not write here")
+            return
         path = scope["path"]
-        if self.token is None or path in OPEN or path.startswith("/static/"):
+        if path in OPEN or path.startswith("/static/"):
             return
         given = headers.get(b"authorization", b"")
         kind, _, token = given.partition(b" ")

@@ -75,7 +75,7 @@ class Journal:
         self.syncs = sync
         self.n_commits = self._n_synced = 0
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
             # Held by this process until it ends, however it ends; there is no file of shared memory beside then.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -120,8 +120,6 @@ class Registry:
         self.journal.add_events(number, outcome.events)
         if key is not None:
             self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))
-        if stream.is_due(ROWS_PER_CHECKPOINT):
-            self._checkpoint(name)
         self._notices.append(Notice(name, outcome))
         return answer
 
@@ -145,6 +143,9 @@ class Registry:
 
     def commit(self) -> list[Notice]:
         """Let what was done take effect, for good; return what those who watch should know."""
+        for name in sorted(self._touched & self.streams.keys()):
+            if self.streams[name].is_due(ROWS_PER_CHECKPOINT):
+                self._checkpoint(name)
         self.journal.commit()
         notices, self._notices = self._notices, []
         self._touched.clear()

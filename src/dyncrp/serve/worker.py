@@ -44,6 +44,8 @@ class Job:
 class Worker:
     """A thread that serves jobs. An answer is given only once what it says is committed.
 
+    The process does not wait for it if it is made to end at once: that is as good as a kill, which costs nothing.
+
     publish: called in the event loop with what happened, before the answers are given.
     """
 
@@ -55,7 +57,7 @@ class Worker:
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="dyncrp-streams")
+        self._thread = threading.Thread(target=self._run, name="dyncrp-streams", daemon=True)
         self._closed, self._next_sync = False, 0.0
         self._thread.start()
 
