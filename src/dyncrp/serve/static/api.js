@@ -104,9 +104,9 @@ async function* messages(response, heard) {
  * The connection to what a stream says live, made again whenever it breaks.
  *
  * opened() fetches all that is shown; it is called once the connection stands and before its first message, so that
- * nothing falls between the two. said(event, data) takes a message. state({name, since, next, status}) is told of
- * every change: name is "connecting", "live", "reconnecting", "lost" or "gone" (there is no such stream any more);
- * since, next: ms of when the connection broke and of the next attempt.
+ * nothing falls between the two. said(event, data) takes a message. state({name, since}) is told of every
+ * change: name is "connecting", "live", "reconnecting", "lost" or "gone" (there is no such stream any more); since:
+ * ms, when the connection broke.
  */
 export class Live {
   constructor(stream, { opened, said, state }) {
@@ -167,7 +167,7 @@ export class Live {
       const wait = Math.min(500 * 2 ** failures, LONGEST_WAIT) * (0.8 + 0.4 * Math.random());
       failures += 1;
       const name = Date.now() - since > LOST_AFTER ? "lost" : "reconnecting";
-      this.state({ name, since, next: Date.now() + wait });
+      this.state({ name, since });
       await new Promise((resolve) => {
         this.wake = resolve;
         setTimeout(resolve, wait);

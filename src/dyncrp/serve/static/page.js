@@ -139,11 +139,22 @@ async function fetchGroups(name) {
   }
   if (stream !== name) return;
   const list = $("groups").querySelector("ul");
-  list.replaceChildren(...found.map(({ group, tables: ids, rows }) => {
+  // Buttons are made anew only when they must be, or they would vanish under the pointer every second.
+  const shown = JSON.stringify(found.map(({ group, tables: ids }) => [group, ids.map(nameOf)]));
+  if (list.dataset.shown !== shown) {
+    list.dataset.shown = shown;
+    showGroups(list, found);
+  }
+  found.forEach(({ rows }, i) => (list.children[i].querySelector("span").textContent = `, ${plural(rows, "row")}: `));
+  $("groups").querySelector(".caption").textContent = found.length ? "" : "No groups yet: they join several tables, once there are some.";
+}
+
+function showGroups(list, found) {
+  list.replaceChildren(...found.map(({ group, tables: ids }) => {
     const item = document.createElement("li");
     const title = document.createElement("b");
     title.textContent = `Group ${group}`;
-    item.append(title, `, ${plural(rows, "row")}: `);
+    item.append(title, document.createElement("span"));
     ids.slice(0, 40).forEach((id, i) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -155,7 +166,6 @@ async function fetchGroups(name) {
     if (ids.length > 40) item.append(` and ${count(ids.length - 40)} more`);
     return item;
   }));
-  $("groups").querySelector(".caption").textContent = found.length ? "" : "No groups yet: they join several tables, once there are some.";
 }
 
 let refreshing = null;
@@ -209,9 +219,17 @@ async function refetchTimeline() {
   showLatest();
 }
 
+let refetching = null;
+function refetchSoon() {
+  refetching ??= setTimeout(() => {
+    refetching = null;
+    refetchTimeline();
+  }, 2 * OFTEN);
+}
+
 function said(kind, data) {
   if (kind === "rows") {
-    timeline.add(data);
+    if (!timeline.add(data)) refetchSoon();
     info.rows = Math.max(info.rows, (data.rows.at(-1) ?? -1) + 1);
     info.latest_time = data.times.at(-1) ?? info.latest_time;
     showFacts();
@@ -232,7 +250,7 @@ function showInfo() {
   $("learning").textContent = info.learned ? "" : `Warming up: ${plural(info.rows, "row")} so far. The ids of tables are provisional until the `
     + "model has learnt what it was not told; then they are final, and rows are drawn.";
   const caption = info.alarm_rate
-    ? `▲ marks an alarm: a row so unlike all tables that one in ${count(1 / info.alarm_rate)} would be by chance.`
+    ? `▲ marks an alarm: a row more novel than all but about one in ${count(1 / info.alarm_rate)} of the rows before it.`
     : "This stream has no alarm_rate, so there are no alarms.";
   $("timeline-caption").textContent = caption;
   $("axis-label").hidden = info.clock === "index";
@@ -272,9 +290,10 @@ function showState(state = connection) {
   const last = info?.rows ? ` The last row shown is ${count(info.rows - 1)}${info.clock === "index" || info.latest_time === null ? "" : `, of ${timeText(info.latest_time, true)}`}.` : "";
   const texts = {
     connecting: () => "Connecting …",
+    idle: () => "Connected",
     live: () => "Live",
     reconnecting: () => `Connection broken at ${clockTime(state.since)}: trying again.${last}`,
-    lost: () => `Connection lost since ${clockTime(state.since)}.${last} Next attempt at ${clockTime(state.next)}.`,
+    lost: () => `Connection lost since ${clockTime(state.since)}: trying again every 15 seconds.${last}`,
     gone: () => "This stream has been deleted.",
   };
   const text = texts[state.name]();
@@ -322,7 +341,7 @@ async function listStreams() {
   let found = null;
   try {
     ({ streams: found } = await request("streams"));
-    if (stream === null) showState({ name: found.length ? "connecting" : "live" });
+    if (stream === null) showState({ name: found.length ? "connecting" : "idle" });
   } catch {
     if (stream === null) showState({ name: "reconnecting", since: connection.since ?? Date.now() });
   }

@@ -16,6 +16,19 @@ function element(tag, text, className) {
   return made;
 }
 
+/** Fill a part of the panel if what it shows has changed, unless the reader is at work in it. */
+function fill(part, shown, make) {
+  const text = JSON.stringify(shown);
+  const selection = getSelection();
+  const busy = part.matches(":focus-within") || (!selection.isCollapsed && part.contains(selection.anchorNode));
+  if (part.dataset.shown === text || (part.dataset.shown && busy)) return;
+  part.dataset.shown = text;
+  const opened = part.querySelector("details")?.open ?? false;
+  part.replaceChildren(...make());
+  const details = part.querySelector("details");
+  if (details) details.open = opened;
+}
+
 export class Panel {
   /** renamed() is called after a rename, closed(id) when the panel has been closed. */
   constructor({ dialog, body, form, said, renamed, closed }) {
@@ -96,11 +109,12 @@ export class Panel {
     const typed = this.input.value !== this.name;
     this.head(table);
     if (!typed) this.input.value = this.name;
-    const top = this.dialog.scrollTop;
-    const opened = [...this.body.querySelectorAll("details")].map((details) => details.open);
-    this.body.replaceChildren(this.facts(table), ...this.describes(table), ...this.examples(table));
-    this.body.querySelectorAll("details").forEach((details, i) => (details.open = opened[i] ?? false));
-    this.dialog.scrollTop = top;
+    const { describes, examples, ...facts } = table;
+    if (this.body.children.length !== 3) this.body.replaceChildren(element("div"), element("div"), element("div"));
+    const [first, second, third] = this.body.children;
+    fill(first, facts, () => [this.facts(table)]);
+    fill(second, describes ?? {}, () => this.describes(table));
+    fill(third, examples ?? null, () => this.examples(table));
   }
 
   facts(table) {
@@ -127,7 +141,7 @@ export class Panel {
         const row = element("tr");
         const head = element("th", feature);
         head.scope = "row";
-        row.append(head, element("td", number(value), typeof value === "number" ? "number" : ""));
+        row.append(head, element("td", number(value)));
         body.append(row);
       }
       list.append(body);

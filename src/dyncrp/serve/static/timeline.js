@@ -72,21 +72,34 @@ export class Timeline {
     this.redraw();
   }
 
-  /** Take rows in: columns as the server sends them, of which those that are there already are left out. */
+  /**
+   * Take rows in: columns as the server sends them, of which those that are there already are left out.
+   *
+   * Return whether none between is missing: the server leaves some out if they come fast.
+   */
   add({ rows, times, tables, novelty, novelty_p: p }) {
     const last = this.rows.at(-1)?.row ?? -1;
     for (let i = 0; i < rows.length; i += 1) {
       if (rows[i] <= last) continue;
       this.rows.push({ row: rows[i], time: times[i], x: asNumber(times[i]), table: tables[i], novelty: novelty[i], p: p?.[i] });
     }
-    if (this.rows.length > 1.5 * this.size) this.rows = this.rows.slice(-this.size);
+    if (this.rows.length > 1.5 * this.size) {
+      this.rows = this.rows.slice(-this.size);
+      for (const row of this.alarms) if (row < this.rows[0].row) this.alarms.delete(row);
+    }
     this.redraw();
+    return last < 0 || this.rows.at(-1).row - last <= rows.length;
   }
 
   /** Replace all rows. */
   replace(columns) {
     this.rows = [];
     this.add(columns);
+  }
+
+  latest() {
+    const before = (this.rows.at(-1)?.row ?? 0) - this.size;
+    return this.rows.filter((row) => row.row > before);
   }
 
   alarm(row) {
@@ -101,7 +114,7 @@ export class Timeline {
 
   pause(paused) {
     this.paused = paused;
-    if (paused) this.frozen = this.rows.slice(-this.size);
+    if (paused) this.frozen = this.latest();
     this.redraw();
   }
 
@@ -134,7 +147,7 @@ export class Timeline {
   }
 
   draw(now) {
-    const rows = this.paused ? this.frozen : this.rows.slice(-this.size);
+    const rows = this.paused ? this.frozen : this.latest();
     const { ink, soft, grid, band, paper } = page();
     const ids = this.lines(rows);
     const width = this.root.clientWidth;
