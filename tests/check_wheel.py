@@ -1,5 +1,7 @@
 """Run by itself in an environment that has only an installed wheel: the extension is there, and agrees with the law."""
 
+from importlib.resources import files
+
 import numpy as np
 
 from dyncrp import Bernoulli, Categorical, DynamicalMixture, Exponential, Gaussian, NormalGamma, Poisson, VonMisesFisher
@@ -22,4 +24,5 @@ for family in FAMILIES:
     law = LawEngine(model.engine_.model, 4)
     assert law.run(family.check(X), np.arange(200.0)).labels.tolist() == model.labels_.tolist(), family
 assert DynamicalMixture().fit(X).n_tables_ > 1
+assert (files("dyncrp") / "serve" / "static" / "index.html").is_file(), "the wheel has no page"
 print("the wheel works")
