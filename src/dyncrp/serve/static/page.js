@@ -126,6 +126,7 @@ function showTables(open) {
     else names.delete(id);
     if (group !== null && group !== undefined) groups.set(id, group);
   }
+  if (new Set(groups.values()).size === groups.size) groups.clear(); // each alone: nothing to tell in the drawing
   tables.set(open);
   timeline.redraw();
 }
@@ -139,6 +140,11 @@ async function fetchGroups(name) {
   }
   if (stream !== name) return;
   const list = $("groups").querySelector("ul");
+  const alone = found.filter((group) => group.tables.length === 1).length;
+  found = found.filter((group) => group.tables.length > 1);
+  $("groups").querySelector(".caption").textContent = !found.length
+    ? "No two tables are in one group: groups join tables that are alike."
+    : alone ? `${plural(alone, "table is", "tables are")} alone in ${alone === 1 ? "its group" : "their groups"}.` : "";
   // Buttons are made anew only when they must be, or they would vanish under the pointer every second.
   const shown = JSON.stringify(found.map(({ group, tables: ids }) => [group, ids.map(nameOf)]));
   if (list.dataset.shown !== shown) {
@@ -146,7 +152,6 @@ async function fetchGroups(name) {
     showGroups(list, found);
   }
   found.forEach(({ rows }, i) => (list.children[i].querySelector("span").textContent = `, ${plural(rows, "row")}: `));
-  $("groups").querySelector(".caption").textContent = found.length ? "" : "No groups yet: they join several tables, once there are some.";
 }
 
 function showGroups(list, found) {
@@ -249,6 +254,7 @@ function showInfo() {
   $("learning").hidden = info.learned;
   $("learning").textContent = info.learned ? "" : `Warming up: ${plural(info.rows, "row")} so far. The ids of tables are provisional until the `
     + "model has learnt what it was not told; then they are final, and rows are drawn.";
+  if (!info.learned) soon(); // rows of the warm-up are no news of the connection, so they are asked for
   const caption = info.alarm_rate
     ? `▲ marks an alarm: a row more novel than all but about one in ${count(1 / info.alarm_rate)} of the rows before it.`
     : "This stream has no alarm_rate, so there are no alarms.";

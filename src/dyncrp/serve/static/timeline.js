@@ -223,12 +223,14 @@ export class Timeline {
       context.fillText("group", width - 2, top / 2);
     }
 
-    const thick = Math.min(Math.max(plot / this.size, 1.2), 6);
+    const thick = Math.min(Math.max(plot / rows.length, 1), 6);
+    const snap = (x) => Math.round(x * scale) / scale; // whole pixels, or neighbours would shine through each other
     for (const row of rows) {
       const middle = y.get(row.table) ?? y.get(-1);
       context.fillStyle = y.has(row.table) ? colour(row.table) : soft;
       const x = place(this.x(row));
-      if (x >= left - thick) context.fillRect(x - thick / 2, middle - LINE * 0.36, thick, LINE * 0.72);
+      const begin = snap(Math.max(x - thick / 2, left));
+      if (x >= left) context.fillRect(begin, middle - 7, Math.max(snap(x + thick / 2) - begin, 1), 15);
     }
 
     this.drawNovelty(context, rows, { left, plot, place, above: bottom + 14, below: bottom + 14 + NOVELTY });
