@@ -130,7 +130,9 @@ export class Tables {
     const name = document.createElement("span");
     const under = document.createElement("span");
     under.className = "id";
-    button.append(markOf(id), name, under);
+    const words = document.createElement("span");
+    words.append(name, under);
+    button.append(markOf(id), words);
     head.append(button);
     row.append(tickCell, head);
     const cells = {};

@@ -298,7 +298,7 @@ export class Timeline {
     const { soft, grid } = page();
     context.fillStyle = soft;
     context.fillRect(left, below, plot, 1);
-    const n = Math.max(2, Math.floor(plot / 95));
+    const n = Math.max(2, Math.floor(plot / 80));
     const dated = this.clock === "dates" && this.axis === "time";
     const marks = dated ? dateTicks(lo, hi, n) : ticks(lo, hi, n).map((at) => [at, number(at)]);
     context.textAlign = "center";

@@ -5,6 +5,7 @@ const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 })
 const scientific = new Intl.NumberFormat("en", { notation: "scientific", maximumSignificantDigits: 3 });
 const percent = new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const dateAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const dayAndTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const timeOnly = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const NONE = "–";
 
@@ -35,14 +36,16 @@ export function asNumber(time) {
 
 export const clockTime = (ms) => timeOnly.format(ms);
 
-/** Return a time in words; a date without its day if that is today. */
+/** Return a time in words; brief: a date without what goes without saying, the day if it is today, else seconds. */
 export function timeText(time, brief = false) {
   if (typeof time === "number") return number(time);
   if (time === null || time === undefined) return NONE;
   const date = asDate(time);
   if (Number.isNaN(date.getTime())) return String(time);
-  const today = brief && date.toDateString() === new Date().toDateString();
-  return (today ? timeOnly : dateAndTime).format(date);
+  const now = new Date();
+  if (brief && date.toDateString() === now.toDateString()) return timeOnly.format(date);
+  if (brief && date.getFullYear() === now.getFullYear()) return dayAndTime.format(date);
+  return dateAndTime.format(date);
 }
 
 /** Show a time in an element: a date in local time, with UTC in the title. */
