@@ -115,7 +115,7 @@ async function fetchAll(name) {
 function note(event) {
   if (event.name) names.set(event.table, event.name);
   else names.delete(event.table);
-  if (event.kind === "alarm") timeline.alarm(event.row);
+  if (event.kind === "alarm") timeline.alarm(event);
   if (event.kind === "merged") timeline.merged(event.what.merged, event.table);
 }
 

@@ -66,7 +66,7 @@ export class Timeline {
   clear(clock) {
     this.clock = clock;
     this.rows = [];
-    this.alarms = new Set();
+    this.alarms = new Map(); // row -> its event: an alarm is drawn even if the server has left its row out
     this.view = null;
     this.shown = null;
     this.redraw();
@@ -85,7 +85,7 @@ export class Timeline {
     }
     if (this.rows.length > 1.5 * this.size) {
       this.rows = this.rows.slice(-this.size);
-      for (const row of this.alarms) if (row < this.rows[0].row) this.alarms.delete(row);
+      for (const row of this.alarms.keys()) if (row < this.rows[0].row) this.alarms.delete(row);
     }
     this.redraw();
     return last < 0 || this.rows.at(-1).row - last <= rows.length;
@@ -102,9 +102,14 @@ export class Timeline {
     return this.rows.filter((row) => row.row > before);
   }
 
-  alarm(row) {
-    this.alarms.add(row);
+  alarm({ row, time, table, what }) {
+    this.alarms.set(row, { row, time, x: asNumber(time), table, novelty: what.novelty, p: what.p });
     this.redraw();
+  }
+
+  /** Return the alarms among the rows that are shown. */
+  alarmsOf(rows) {
+    return rows.length ? [...this.alarms.values()].filter(({ row }) => row >= rows[0].row && row <= rows.at(-1).row) : [];
   }
 
   merged(old, into) {
@@ -240,7 +245,8 @@ export class Timeline {
 
   drawNovelty(context, rows, { left, plot, place, above, below }) {
     const { soft, ink, grid, alarm, paper } = page();
-    const values = rows.map((row) => row.novelty).filter((value) => value !== null && value !== undefined);
+    const alarms = this.alarmsOf(rows);
+    const values = rows.concat(alarms).map((row) => row.novelty).filter((value) => value !== null && value !== undefined);
     context.textAlign = "left";
     context.fillStyle = ink;
     context.fillText("novelty", 6, above + 8);
@@ -275,9 +281,9 @@ export class Timeline {
       if (row.novelty === null || row.novelty === undefined || x < left) continue;
       context.fillRect(x - 1, height(row.novelty) - 1, 2, 2);
     }
-    for (const row of rows) {
+    for (const row of alarms) {
       const x = place(this.x(row));
-      if (!this.alarms.has(row.row) || row.novelty === null || x < left) continue;
+      if (row.novelty === null || row.novelty === undefined || x < left) continue;
       const at = height(row.novelty);
       context.fillStyle = grid;
       context.fillRect(x - 0.5, at, 1, below - at);
@@ -320,7 +326,7 @@ export class Timeline {
     let text = "No row has a final table yet.";
     if (rows.length) {
       const last = rows.at(-1);
-      const alarms = rows.filter((row) => this.alarms.has(row.row)).length;
+      const alarms = this.alarmsOf(rows).length;
       const tables = ids.length - (this.others ? 1 : 0) + this.others;
       text = `Drawing of rows ${count(rows[0].row)} to ${count(last.row)}: which of ${plural(tables, "table")} each joined, and its novelty. `
         + `${plural(alarms, "alarm")}. The latest row joined ${tableName(last.table, this.names(last.table))}, novelty ${number(last.novelty)}.`;
@@ -336,7 +342,7 @@ export class Timeline {
     else this.labelling = setTimeout(label, wait);
     this.canvas.dataset.rows = rows.length;
     this.canvas.dataset.last = rows.at(-1)?.row ?? "";
-    this.canvas.dataset.alarms = rows.filter((row) => this.alarms.has(row.row)).length;
+    this.canvas.dataset.alarms = this.alarmsOf(rows).length;
   }
 
   lineAt(event) {
@@ -357,7 +363,7 @@ export class Timeline {
     this.canvas.style.cursor = line >= 0 ? "pointer" : "default";
     let best = null;
     let distance = 8;
-    for (const row of rows) {
+    for (const row of rows.concat(this.alarmsOf(rows))) {
       if (line !== undefined && line >= 0 && row.table !== line) continue;
       const away = Math.abs(place(this.x(row)) - event.offsetX);
       // Of rows as near, an alarm is the one that was meant.

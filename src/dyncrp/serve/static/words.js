@@ -2,6 +2,7 @@
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 12 });
 const scientific = new Intl.NumberFormat("en", { notation: "scientific", maximumSignificantDigits: 3 });
 const percent = new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const dateAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
@@ -16,6 +17,7 @@ export function number(x) {
   if (x === null || x === undefined) return NONE;
   if (typeof x !== "number") return String(x);
   const size = Math.abs(x);
+  if (Number.isInteger(x) && size < 1e15) return whole.format(x);
   return size !== 0 && (size < 1e-3 || size >= 1e7) ? scientific.format(x).replace("E", "e") : significant.format(x);
 }
 
@@ -38,7 +40,7 @@ export const clockTime = (ms) => timeOnly.format(ms);
 
 /** Return a time in words; brief: a date without what goes without saying, the day if it is today, else seconds. */
 export function timeText(time, brief = false) {
-  if (typeof time === "number") return number(time);
+  if (typeof time === "number") return precise.format(time);
   if (time === null || time === undefined) return NONE;
   const date = asDate(time);
   if (Number.isNaN(date.getTime())) return String(time);
