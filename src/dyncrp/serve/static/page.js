@@ -344,6 +344,7 @@ let listing = null;
 
 async function listStreams() {
   clearTimeout(listing);
+  $("metrics").hidden = hasToken(); // a link brings no token
   let found = null;
   try {
     ({ streams: found } = await request("streams"));
@@ -467,8 +468,7 @@ for (const [id, apply] of [["window", (value) => (timeline.size = Number(value))
 $("pause").addEventListener("click", () => {
   const paused = !timeline.paused;
   timeline.pause(paused);
-  $("pause").setAttribute("aria-pressed", String(paused));
-  $("pause").textContent = paused ? "Paused: go on" : "Pause";
+  $("pause").textContent = paused ? "Go on" : "Pause";
 });
 $("latest").addEventListener("toggle", showLatest);
 $("retry").addEventListener("click", () => (stream === null ? listStreams() : live?.retry()));
