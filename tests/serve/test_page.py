@@ -415,6 +415,8 @@ class TestPage:
             is_live(page)
             expect(page.locator("#facts")).to_contain_text("2 rows")
             expect(page.locator("#learning")).to_contain_text("provisional")
+            server("POST", "streams/doors/rows", {"rows": [[0.0, 0.0]] * 3}, token)
+            expect(page.locator("#learning")).to_contain_text("5 rows so far")
         page.watched.errors = [text for text in page.watched.errors if "401" not in text]
 
     def test_there_may_be_several_streams_and_one_may_go(self, server, visit):

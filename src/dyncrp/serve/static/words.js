@@ -25,15 +25,9 @@ export function plural(n, one, many = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-/** Return the date of a time of the server, which is in UTC whether it says so or not. */
-export function asDate(time) {
-  const text = String(time);
-  return new Date(/Z|[+-]\d\d:?\d\d$/.test(text) ? text : text.includes("T") ? `${text}Z` : text);
-}
-
 /** Return a time as a number by which it is drawn: ms since 1970 of a date. */
 export function asNumber(time) {
-  return typeof time === "number" ? time : time === null || time === undefined ? NaN : asDate(time).getTime();
+  return typeof time === "number" ? time : time === null || time === undefined ? NaN : new Date(time).getTime();
 }
 
 export const clockTime = (ms) => timeOnly.format(ms);
@@ -42,7 +36,7 @@ export const clockTime = (ms) => timeOnly.format(ms);
 export function timeText(time, brief = false) {
   if (typeof time === "number") return precise.format(time);
   if (time === null || time === undefined) return NONE;
-  const date = asDate(time);
+  const date = new Date(time);
   if (Number.isNaN(date.getTime())) return String(time);
   const now = new Date();
   if (brief && date.toDateString() === now.toDateString()) return timeOnly.format(date);
@@ -55,7 +49,7 @@ export function showTime(element, time, brief = false) {
   const text = timeText(time, brief);
   if (element.textContent !== text) element.textContent = text;
   if (typeof time === "string") {
-    const date = asDate(time);
+    const date = new Date(time);
     element.title = Number.isNaN(date.getTime()) ? "" : `${date.toISOString().replace("T", " ").replace(/\.000Z$|Z$/, "")} UTC`;
   } else {
     element.removeAttribute("title");
