@@ -321,6 +321,26 @@ class TestPage:
         expect(page.locator("main")).not_to_have_class("stale")
         broken_connections(page)
 
+    def test_a_hidden_tab_gives_up_its_connection_until_it_is_seen(self, server, visit):
+        server.make("hidden")
+        server.send("hidden", visits(2, 10, 2))
+        page = visit(server)
+        page.clock.install()
+        page.goto(f"{server.url}#hidden")
+        page.reload()
+        is_live(page)
+        hide = """(hidden) => {
+          Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+        page.evaluate(hide, True)
+        page.clock.fast_forward(61_000)
+        expect(page.locator("#state")).to_have_text("Asleep while this tab is hidden")
+        server.send("hidden", visits(2, 10, 2))
+        page.evaluate(hide, False)
+        is_live(page)
+        expect(page.locator("canvas")).to_have_attribute("data-last", "39")
+
     def test_names_are_texts_whatever_they_say(self, server, visit):
         server.make("hostile", features=[HOSTILE, "height"])
         server.send("hostile", visits(2, 10, 2))

@@ -104,9 +104,9 @@ async function* messages(response, heard) {
  * The connection to what a stream says live, made again whenever it breaks.
  *
  * opened() fetches all that is shown; it is called once the connection stands and before its first message, so that
- * nothing falls between the two. said(event, data) takes a message. state({name, since}) is told of every
- * change: name is "connecting", "live", "reconnecting", "lost" or "gone" (there is no such stream any more); since:
- * ms, when the connection broke.
+ * nothing falls between the two. said(event, data) takes a message. state({name, since, error}) is told of
+ * every change: name is "connecting", "live", "reconnecting", "lost", "asleep" or "gone" (there is no such stream any
+ * more); since: ms, when the connection broke; error: what the server said, if it was reached.
  */
 export class Live {
   constructor(stream, { opened, said, state }) {
@@ -124,6 +124,14 @@ export class Live {
 
   /** Try again now. */
   retry() {
+    this.asleep = false;
+    this.wake?.();
+  }
+
+  /** Give the connection up until retry(): a browser has six for all tabs together. */
+  sleep() {
+    this.asleep = true;
+    this.abort?.abort();
     this.wake?.();
   }
 
@@ -132,7 +140,16 @@ export class Live {
     let failures = 0;
     this.state({ name: "connecting" });
     while (!this.stopped) {
+      if (this.asleep) {
+        since = null;
+        this.state({ name: "asleep" });
+        await new Promise((resolve) => {
+          this.wake = resolve;
+        });
+        continue;
+      }
       let watch;
+      let said = null;
       try {
         this.abort = new AbortController();
         const heard = () => {
@@ -152,6 +169,7 @@ export class Live {
           this.said(event, JSON.parse(data));
         }
       } catch (error) {
+        if (error.status) said = error.message;
         if (!this.stopped && error.status === 404) {
           this.stopped = true;
           this.state({ name: "gone" });
@@ -163,11 +181,12 @@ export class Live {
         this.abort.abort();
       }
       if (this.stopped) return;
+      if (this.asleep) continue;
       since ??= Date.now();
       const wait = Math.min(500 * 2 ** failures, LONGEST_WAIT) * (0.8 + 0.4 * Math.random());
       failures += 1;
       const name = Date.now() - since > LOST_AFTER ? "lost" : "reconnecting";
-      this.state({ name, since });
+      this.state({ name, since, error: said });
       await new Promise((resolve) => {
         this.wake = resolve;
         setTimeout(resolve, wait);

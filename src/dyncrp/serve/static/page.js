@@ -10,6 +10,7 @@ import { clockTime, count, number, plural, showTime, tableName, tableNameAndId, 
 
 const $ = (id) => document.getElementById(id);
 const OFTEN = 1000; // ms between two looks at the tables while rows come
+const UNSEEN = 60_000; // ms that the page may be hidden before it gives up its connection
 const SELDOM = 10_000; // ms between two looks at the list of streams
 
 let stream = null; // the name of the one that is shown
@@ -62,6 +63,7 @@ const panel = new Panel({
   form: $("rename"),
   said: $("rename-said"),
   renamed: () => refreshTables(),
+  moved: select,
   closed: (id) => {
     select(null);
     tables.focus(id);
@@ -298,8 +300,9 @@ function showState(state = connection) {
     connecting: () => "Connecting …",
     idle: () => "Connected",
     live: () => "Live",
-    reconnecting: () => `Connection broken at ${clockTime(state.since)}: trying again.${last}`,
-    lost: () => `Connection lost since ${clockTime(state.since)}: trying again every 15 seconds.${last}`,
+    asleep: () => "Asleep while this tab is hidden",
+    reconnecting: () => `${state.error ?? "Connection broken"} at ${clockTime(state.since)}: trying again.${last}`,
+    lost: () => `${state.error ?? "Connection lost"} since ${clockTime(state.since)}: trying again every 15 seconds.${last}`,
     gone: () => "This stream has been deleted.",
   };
   const text = texts[state.name]();
@@ -474,8 +477,11 @@ $("latest").addEventListener("toggle", showLatest);
 $("retry").addEventListener("click", () => (stream === null ? listStreams() : live?.retry()));
 addEventListener("hashchange", listStreams);
 addEventListener("online", () => live?.retry());
+let falling = null;
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) live?.retry();
+  clearTimeout(falling);
+  if (document.hidden) falling = setTimeout(() => live?.sleep(), UNSEEN);
+  else live?.retry();
 });
 
 listStreams();

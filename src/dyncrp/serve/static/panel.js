@@ -30,9 +30,9 @@ function fill(part, shown, make) {
 }
 
 export class Panel {
-  /** renamed() is called after a rename, closed(id) when the panel has been closed. */
-  constructor({ dialog, body, form, said, renamed, closed }) {
-    Object.assign(this, { dialog, body, form, said, renamed, closed });
+  /** renamed() is called after a rename, moved(id) if the table is another now, closed(id) when the panel was closed. */
+  constructor({ dialog, body, form, said, renamed, moved, closed }) {
+    Object.assign(this, { dialog, body, form, said, renamed, moved, closed });
     this.title = dialog.querySelector("h2");
     this.input = form.querySelector("input");
     this.id = null;
@@ -104,8 +104,10 @@ export class Panel {
       return;
     }
     if (this.id !== id || this.stream !== stream) return;
-    // A merged table answers with the one it was merged into.
-    this.id = table.id;
+    if (table.id !== id) {
+      this.id = table.id; // it was merged into another
+      this.moved(table.id);
+    }
     const typed = this.input.value !== this.name;
     this.head(table);
     if (!typed) this.input.value = this.name;
