@@ -31,11 +31,11 @@ ARGUMENTS = (
 STREAM = "building"
 SETTINGS = {
     "family": "gaussian",
-    "dynamics": "0.99*exponential(120) + 0.01*stationary()",
-    "alpha": 0.1,
+    "dynamics": "0.99*exponential(600) + 0.01*stationary()",
+    "alpha": 0.01,
     "set": {"variance": 1.0, "prior_variance": 400.0},
     "features": ["x", "y"],
-    "alarm_rate": 0.002,
+    "alarm_rate": 0.004,
     "n_examples": 5,
 }
 # The middle of each place, in metres. The corridor is too long for one table: its three make a group.
@@ -53,21 +53,21 @@ N, SECONDS = 1600, 20  # rows, and how far apart they are
 MEAN_VISIT = 45  # rows
 
 
-def day(seed: int = 5) -> tuple[NDArray[np.float64], list[str], list[str]]:
+def day(seed: int = 7) -> tuple[NDArray[np.float64], list[str], list[str]]:
     """Return where somebody is, (N, 2), when, as ISO 8601, and in which place: a way through the building."""
     rng = np.random.default_rng(seed)
     names = list(PLACES)
     where: list[str] = []
     while len(where) < N:
-        known = names[: 3 + 7 * len(where) // N]  # more and more of the building, so that tables open one after another
+        known = names[: 3 + 8 * len(where) // N]  # more and more of the building, so that tables open one after another
         there = str(rng.choice([name for name in known if name not in where[-1:]]))
         where += [there] * int(1 + rng.poisson(MEAN_VISIT))
     where = where[:N]
     rows = np.array([PLACES[name] for name in where]) + rng.normal(size=(N, 2))
     corridor = np.array([name.startswith("corridor") for name in where])
     rows[corridor, 0] += rng.uniform(-2.1, 2.1, int(corridor.sum()))
-    for strange in (700, 1180, 1430):
-        rows[strange] = rng.choice([-1.0, 1.0], 2) * (24.0, 16.0)
+    for strange in (N // 2, N - 60):
+        rows[strange] += (0.5, 6.0)
     times = np.datetime64("2026-03-02T07:30:00") + np.arange(N) * np.timedelta64(SECONDS, "s")
     return rows, [str(time) for time in times], where
 
@@ -102,10 +102,10 @@ def fill(address: str) -> None:
     stream = f"{address}/streams/{STREAM}"
     rows, times, where = day()
     ask("PUT", stream, SETTINGS)
-    half = N // 2
+    part_way = 3 * N // 4
     tables: list[int] = []
     named: set[int] = set()
-    for part in (slice(0, half), slice(half, N)):
+    for part in (slice(0, part_way), slice(part_way, N)):
         tables += ask("POST", f"{stream}/rows", {"rows": rows[part].tolist(), "times": times[part]})["labels"]
         for name in PLACES if part.start == 0 else ():
             seen = [table for table, place in zip(tables, where, strict=False) if place == name]

@@ -304,8 +304,8 @@ export class Timeline {
     const { soft, grid } = page();
     context.fillStyle = soft;
     context.fillRect(left, below, plot, 1);
-    const n = Math.max(2, Math.floor(plot / 80));
     const dated = this.clock === "dates" && this.axis === "time";
+    const n = Math.max(2, Math.floor(plot / (dated ? 65 : 80)));
     const marks = dated ? dateTicks(lo, hi, n) : ticks(lo, hi, n).map((at) => [at, number(at)]);
     context.textAlign = "center";
     for (const [at, words] of marks) {
