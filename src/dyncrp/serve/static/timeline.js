@@ -230,13 +230,18 @@ export class Timeline {
 
     const thick = Math.min(Math.max(plot / rows.length, 1), 6);
     const snap = (x) => Math.round(x * scale) / scale; // whole pixels, or neighbours would shine through each other
+    context.save();
+    context.beginPath();
+    context.rect(left, 0, plot, bottom); // what glides in and out is cut at the ends
+    context.clip();
     for (const row of rows) {
       const middle = y.get(row.table) ?? y.get(-1);
       context.fillStyle = y.has(row.table) ? colour(row.table) : soft;
       const x = place(this.x(row));
-      const begin = snap(Math.max(x - thick / 2, left));
-      if (x >= left) context.fillRect(begin, middle - 7, Math.max(snap(x + thick / 2) - begin, 1), 15);
+      const begin = snap(x - thick / 2);
+      context.fillRect(begin, middle - 7, Math.max(snap(x + thick / 2) - begin, 1), 15);
     }
+    context.restore();
 
     this.drawNovelty(context, rows, { left, plot, place, above: bottom + 14, below: bottom + 14 + NOVELTY });
     this.drawAxis(context, { lo, hi, left, plot, place, top, below: bottom + 14 + NOVELTY });
@@ -278,12 +283,12 @@ export class Timeline {
     context.fillStyle = soft;
     for (const row of rows) {
       const x = place(this.x(row));
-      if (row.novelty === null || row.novelty === undefined || x < left) continue;
+      if (row.novelty === null || row.novelty === undefined || x < left || x > left + plot) continue;
       context.fillRect(x - 1, height(row.novelty) - 1, 2, 2);
     }
     for (const row of alarms) {
       const x = place(this.x(row));
-      if (row.novelty === null || row.novelty === undefined || x < left) continue;
+      if (row.novelty === null || row.novelty === undefined || x < left || x > left + plot) continue;
       const at = height(row.novelty);
       context.fillStyle = grid;
       context.fillRect(x - 0.5, at, 1, below - at);
