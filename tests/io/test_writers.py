@@ -177,7 +177,7 @@ def test_an_output_is_resumed_from_any_length_it_had(tmp_path, format):
     cut.sync()
     length, tail = cut.length, cut.tail()
     cut.write(chunk.kept, *results(2))
-    cut._append(b"half a row, and much else" * 1000)
+    cut.file.append(b"half a row, and much else" * 1000)
     cut.close()
     again, _ = make(tmp_path, format, "cut")
     again.resume(length, tail, finished=False)
@@ -212,11 +212,11 @@ def test_two_runs_cannot_write_one_output(tmp_path, format):
     first, chunk = make(tmp_path, format)
     first.start()
     first.write(chunk.kept, *results(2))
-    before = (tmp_path / first.growing).read_bytes()
+    before = (tmp_path / first.file.path).read_bytes()
     for begin in (lambda other: other.start(), lambda other: other.resume(first.length, first.tail(), False)):
         with pytest.raises(FileError, match="is being written by another run"):
             begin(make(tmp_path, format)[0])
-    assert (tmp_path / first.growing).read_bytes() == before
+    assert (tmp_path / first.file.path).read_bytes() == before
     first.finish()
     first.close()
     again = make(tmp_path, format)[0]

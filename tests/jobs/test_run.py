@@ -21,8 +21,7 @@ from typer.testing import CliRunner
 import dyncrp
 from dyncrp import DynamicalMixture
 from dyncrp.cli.app import app
-from dyncrp.io import files
-from dyncrp.io.writers import base
+from dyncrp.io import files, growing
 from dyncrp.jobs.run import Run
 from dyncrp.jobs.stop import Stop, Stopped
 
@@ -444,7 +443,7 @@ class FullDisk:
             file = real_open(path, mode, *rest, **more)
             return _Full(file, self) if "buffering" in more else file
 
-        monkeypatch.setattr(base, "open", open_full, raising=False)
+        monkeypatch.setattr(growing, "open", open_full, raising=False)
 
 
 class _Full:

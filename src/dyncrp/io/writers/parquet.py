@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from contextlib import suppress
-from io import BufferedWriter
 from typing import Any
 
 from dyncrp.io.files import FileError, sync_folder
+from dyncrp.io.growing import GrowingFile, tail_of
 from dyncrp.io.readers import Reader
 from dyncrp.io.readers.cells import Column
 from dyncrp.io.writers.base import GROUP, GroupOf, Writer, plain_values
@@ -19,17 +20,19 @@ ROWS_IN_GROUP = 1 << 16
 class ParquetWriter(Writer):
     """Parquet: Arrow batches in a file beside it, which become the Parquet file at the end."""
 
-    def __init__(self, path: str, reader: Reader, *, grouped: bool = False) -> None:
-        super().__init__(path, reader, grouped=grouped)
+    def __init__(self, path: str, reader: Reader, *, grouped: bool = False, more: Collection[str] = ()) -> None:
+        super().__init__(path, reader, grouped=grouped, more=more)
         try:
             import pyarrow as pa
         except ModuleNotFoundError:
             raise FileError("Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
 
-        kinds = {"row": pa.int64(), "table": pa.int64(), "probability": pa.float64(), "novelty": pa.float64()}
+        kinds = dict.fromkeys(self.results, pa.float64())
+        kinds |= {"row": pa.int64(), "table": pa.int64(), "name": pa.string()}
         kinds |= {name: reader.kept_type(name) or pa.string() for name in reader.kept}
         self.schema = pa.schema([(_utf8(name), kinds[name]) for name in self.names])
-        self._finished = False
+        self.file = GrowingFile(path + ".part")
+        self._finished: int | None = None  # the length of the result, once it is there
 
     @classmethod
     def files(cls, path: str) -> tuple[str, ...]:
@@ -42,9 +45,13 @@ class ParquetWriter(Writer):
         return None
 
     @property
-    def growing(self) -> str:
-        """The file of batches; once it is finished, the result."""
-        return self.path if self._finished else self.path + ".part"
+    def length(self) -> int:
+        """How many bytes the batches have; once it is finished, the result."""
+        return self.file.length if self._finished is None else self._finished
+
+    def tail(self) -> str:
+        """Return a digest of the last bytes of the batches; once it is finished, of the result."""
+        return self.file.tail() if self._finished is None else tail_of(self.path, self._finished)
 
     def _head(self) -> bytes:
         return self.schema.serialize().to_pybytes()
@@ -64,31 +71,28 @@ class ParquetWriter(Writer):
         """Continue after this many bytes; the batches of a finished output are made again from the Parquet file."""
         if finished:
             self._unfinish(length, tail)
-            length, tail = self.length, self.tail()
-        super().resume(length, tail, finished)
+        else:
+            super().resume(length, tail, finished)
 
     def _unfinish(self, length: int, tail: str) -> None:
         """Make the batches from the Parquet file if it is unchanged; its last bytes describe all its groups of rows."""
         from pyarrow import parquet
 
-        self._finished, self.length = True, length
         try:
-            same = os.path.getsize(self.path) == length and self.tail() == tail
+            same = os.path.getsize(self.path) == length and tail_of(self.path, length) == tail
         except FileNotFoundError:
             raise FileError(f"{self.path} is missing, and the checkpoint continues it") from None
         if not same:
             raise FileError(f"{self.path} has changed since the checkpoint, so it cannot be continued")
-        self._finished = False
+        self.file.start()
         try:
-            with parquet.ParquetFile(self.path) as whole, BufferedWriter(self._open_empty()) as file:
-                file.write(self._head())
+            with parquet.ParquetFile(self.path) as whole:
+                self.file.append(self._head())
                 for batch in whole.iter_batches(ROWS_IN_GROUP, use_threads=False):
                     columns = batch.select(range(len(self.schema)))  # groups, which may change, are after them
-                    file.write(columns.cast(self.schema).serialize())
-                self.length = file.tell()
-        except FileError:
-            raise
+                    self.file.append(columns.cast(self.schema).serialize().to_pybytes())
         except (OSError, ValueError) as error:
+            self.file.close()
             raise FileError(f"{self.path} cannot be continued: {error}") from None
 
     def finish(self, group_of: GroupOf | None = None) -> None:
@@ -106,7 +110,7 @@ class ParquetWriter(Writer):
         beside = self.path + ".whole"
         try:
             with open(beside, "wb") as file:
-                with open(self.growing, "rb") as batches, parquet.ParquetWriter(file, schema) as writer:
+                with open(self.file.path, "rb") as batches, parquet.ParquetWriter(file, schema) as writer:
                     held: list[Any] = []
                     for batch in pa.ipc.open_stream(batches):
                         held.append(batch)
@@ -119,7 +123,7 @@ class ParquetWriter(Writer):
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
             sync_folder(self.path)
-            self._finished, self.length = True, os.path.getsize(self.path)
+            self._finished = os.path.getsize(self.path)
         except BaseException as error:
             with suppress(OSError):
                 os.unlink(beside)
@@ -130,7 +134,7 @@ class ParquetWriter(Writer):
     def clean(self) -> None:
         """Remove the batches."""
         with suppress(FileNotFoundError):
-            os.unlink(self.path + ".part")
+            os.unlink(self.file.path)
 
 
 def _texts(column: Column) -> list[str | None]:

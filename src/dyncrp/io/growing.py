@@ -1,0 +1,133 @@
+"""A file that grows, and can be cut back to any length it had when it was synced: what a resumed run continues."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from contextlib import suppress
+from io import FileIO
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+from dyncrp.io.files import FileError, sync_folder
+
+TAIL = 1 << 16  # bytes of what was written that are compared when a run is resumed
+
+
+class GrowingFile:
+    """A file, or standard output for "-", that grows; ``length`` is how many bytes of it are whole.
+
+    No other process can write it at the same time, where the file system has locks.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = os.path.join(tempfile.mkdtemp(), "events.jsonl")
+    >>> file = GrowingFile(path)
+    >>> file.start()
+    >>> file.append(b"first")
+    >>> file.sync()
+    >>> length, tail = file.length, file.tail()  # which a checkpoint holds
+    >>> file.append(b", and what came after the checkpoint")
+    >>> file.close()
+    >>> again = GrowingFile(path)
+    >>> again.resume(length, tail)
+    >>> again.append(b", second")
+    >>> again.close()
+    >>> Path(path).read_text()
+    'first, second'
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path, self.length = path, 0
+        self._file: BinaryIO | None = None
+        self._name_synced = False  # whether the disk knows the file by its name
+
+    def start(self) -> None:
+        """Start an empty file, in place of any that exists."""
+        if self.path == "-" and sys.stdout is None:
+            raise FileError("standard output is closed")
+        self._file = sys.stdout.buffer if self.path == "-" else self._open_empty()
+        self.length = 0
+
+    def resume(self, length: int, tail: str) -> None:
+        """Continue after this many bytes, whose last ones must have the digest ``tail``."""
+        try:
+            file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
+        except FileNotFoundError:
+            raise FileError(f"{self.path} is missing, and the checkpoint continues it") from None
+        self._lock(file)
+        if os.fstat(file.fileno()).st_size < length or tail_of(self.path, length) != tail:
+            file.close()
+            raise FileError(f"{self.path} has changed since the checkpoint, so it cannot be continued")
+        file.truncate(length)
+        file.seek(length)
+        self._file, self.length = file, length
+
+    def append(self, content: bytes) -> None:
+        """Add bytes: all of them, or, if that is an error, none."""
+        assert self._file is not None
+        view = memoryview(content)
+        try:
+            while view:
+                view = view[self._file.write(view) :]
+            self._file.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if self.path != "-":
+                with suppress(OSError):  # what is whole only
+                    self._file.truncate(self.length)
+            name = "standard output" if self.path == "-" else self.path
+            raise OSError(error.errno, error.strerror, name) from None
+        self.length += len(content)
+
+    def sync(self) -> None:
+        """Wait until everything is on the disk."""
+        assert self._file is not None
+        os.fsync(self._file.fileno())
+        if not self._name_synced:
+            sync_folder(self.path)
+            self._name_synced = True
+
+    def tail(self) -> str:
+        """Return a digest of the last bytes."""
+        return tail_of(self.path, self.length)
+
+    def close(self) -> None:
+        """Close the file; standard output stays open."""
+        if self._file is not None and self.path != "-":
+            self._file.close()
+
+    def _open_empty(self) -> BinaryIO:
+        """Return the file, empty; not before it is certain that no other run is writing it."""
+        file = open(  # noqa: SIM115
+            self.path, "wb", buffering=0, opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666)
+        )
+        self._lock(file)
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.truncate(0)
+        return file
+
+    def _lock(self, file: FileIO) -> None:
+        """Refuse a file that another run is writing; the lock ends when the file is closed."""
+        try:
+            if fcntl is not None:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise FileError(f"{self.path} is being written by another run") from None
+        except OSError:  # some file systems have no locks
+            pass
+
+
+def tail_of(path: str, length: int) -> str:
+    """Return a digest of the last of so many bytes of a file."""
+    with open(path, "rb") as file:
+        file.seek(max(length - TAIL, 0))
+        return hashlib.sha256(file.read(min(length, TAIL))).hexdigest()
