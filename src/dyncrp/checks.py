@@ -79,6 +79,10 @@ class BadTime(BadRow):
     """The time of a row is refused: it is not finite, or runs backwards."""
 
 
+class BadLabel(BadRow):
+    """What is said of the table of a row is refused: it is no name, no id of a table, or cannot be true."""
+
+
 class SparseInput(TypeError, ValueError):
     """A sparse matrix: scikit-learn promises a TypeError for it, and we a ValueError for bad input."""
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import BadRow
+from dyncrp.checks import BadLabel, BadRow
 from dyncrp.engine.types import NEW, UNKNOWN, Int
 
 LONGEST_NAME = 200
+WHOLE = re.compile(r"(-1|\d{1,18})(\.0*)?")  # an id as text; spreadsheets write 3 as 3.0 in a column with gaps
 
 
 class Feedback(NamedTuple):
@@ -46,7 +48,7 @@ class Feedback(NamedTuple):
                 try:
                     label = NEW - names.setdefault(check_name(label), len(names))
                 except ValueError as error:
-                    raise BadRow(f"labels: {error}", row) from None
+                    raise BadLabel(f"labels: {error}", row) from None
             tables[row] = label
         for row, mark in marked.items():
             marks[row] = _digest(mark) if isinstance(mark, str) else mark
@@ -54,7 +56,8 @@ class Feedback(NamedTuple):
         moments = np.cumsum(np.append(0, marks[1:] != marks[:-1]))
         for row in sorted(known.keys() & marked.keys()):
             if told.setdefault((int(moments[row]), int(tables[row])), row) != row:
-                raise BadRow(f"labels and apart disagree: row {told[moments[row], tables[row]]} is at its table", row)
+                earlier = told[int(moments[row]), int(tables[row])]
+                raise BadLabel(f"labels and apart disagree: row {earlier} is at its table", row)
         return cls(tables, marks, tuple(names))
 
     @classmethod
@@ -97,7 +100,7 @@ class Feedback(NamedTuple):
                 if provisional
                 else f"ids of tables are below {n_opened} so far; use a name, such as 'door 3', for a table of your own"
             )
-            raise BadRow(f"labels says table {self.tables[row]}, but {reason}", row)
+            raise BadLabel(f"labels says table {self.tables[row]}, but {reason}", row)
 
 
 def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
@@ -228,3 +231,17 @@ def check_name(name: Any) -> str:
             f"is an id; got {name!r}"
         )
     return text
+
+
+def as_table(given: object) -> int | str:
+    """Return the table that a cell or an argument stands for: a whole number is an id, another text a name.
+
+    >>> as_table(" 7"), as_table("7.0"), as_table(7.0), as_table("door 3"), as_table("-1")
+    (7, 7, 7, 'door 3', -1)
+    """
+    if isinstance(given, str):
+        whole = WHOLE.fullmatch(given.strip())
+        return check_name(given) if whole is None else int(whole[1])
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and given >= UNKNOWN and given == given // 1:
+        return int(given)
+    raise ValueError(f"a table must be an id, which is a whole number ≥ 0, or a name; got {given!r}")

@@ -27,6 +27,10 @@ COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the
 LOG_HELP = "Numbers to be learnt as log(1 + x), or none."
 BY_ROWS = "by the first rows"
 TIME_HELP = "How dates are written, as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
+LABEL_HELP = "What is known of the table of each row: an id or a name, or nothing."
+APART_HELP = "Marks: rows that follow each other with the same one cannot share a table."
+EVENTS_HELP = "Write what happens to tables, as it happens: a line of JSON each."
+ALARM_HELP = "The share of rows that raise an alarm where nothing happens, such as 0.001."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli, poisson, categorical or von_mises_fisher."
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
@@ -77,6 +81,8 @@ class InputOptions:
     numeric: Annotated[str | None, _input(help="Columns that hold numbers.", show_default=BY_ROWS)] = None
     log: Annotated[str | None, _input(help=LOG_HELP, show_default=BY_ROWS)] = None
     time_column: Annotated[str | None, _input(help="Numbers or dates.", show_default="the row index")] = None
+    label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
+    apart_column: Annotated[str | None, _input(help=APART_HELP, show_default="no marks")] = None
     time_format: Annotated[str | None, _input(help=TIME_HELP, show_default=BY_ROWS)] = None
     delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default=BY_ROWS)] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
@@ -122,8 +128,12 @@ class InputOptions:
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         names = None if self.columns is None else _split_names(self.columns)
         kept = () if keep is None else None if keep == "all" else _split_names(keep)
-        if names is not None and (not names or len(set(names)) < len(names) or self.time_column in names):
-            refuse(f"--columns must name each feature once, and not the time column, got {self.columns}")
+        others = {self.time_column, self.label_column, self.apart_column}
+        if names is not None and (not names or len(set(names)) < len(names) or not others.isdisjoint(names)):
+            wanted = (
+                "the time column" if others == {self.time_column, None} else "the columns of times, labels and marks"
+            )
+            refuse(f"--columns must name each feature once, and not {wanted}, got {self.columns}")
         categorical, numeric = (() if text is None else _split_names(text) for text in (self.categorical, self.numeric))
         both = next((name for name in categorical if name in numeric), None)
         if both is not None:
@@ -145,6 +155,8 @@ class InputOptions:
             categorical=categorical,
             numeric=numeric,
             log=None if self.log is None else () if self.log.lower() == "none" else _split_names(self.log),
+            label_column=self.label_column,
+            apart_column=self.apart_column,
         )
 
     def as_arguments(self) -> list[str]:
@@ -152,6 +164,7 @@ class InputOptions:
         named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
         named |= {"--categorical": self.categorical, "--numeric": self.numeric, "--log": self.log}
         named |= {"--time-column": self.time_column, "--time-format": self.time_format, "--missing": self.missing}
+        named |= {"--label-column": self.label_column, "--apart-column": self.apart_column}
         named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return [self.input, *arguments, *["--no-header"] * (not self.header), *["--skip-bad"] * self.skip_bad]
@@ -164,8 +177,10 @@ class OutputOptions:
     output: Annotated[str, _output("--output", "-o", help=OUTPUT_HELP)] = "-"
     output_format: Annotated[str | None, _output(help="csv, jsonl or parquet.", show_default="by the suffix")] = None
     keep: Annotated[str | None, _output(help="Columns to copy to the output, by name, or all.")] = None
+    names: Annotated[bool, _output("--names", help="Write the name of the table of each row, too.")] = False
+    events: Annotated[str | None, _output(metavar="FILE.jsonl", help=EVENTS_HELP)] = None
     groups: Annotated[str | None, _output(help=GROUPS_HELP, show_default="no groups")] = None
-    force: Annotated[bool, _output("--force", help="Replace an existing output or checkpoint.")] = False
+    force: Annotated[bool, _output("--force", help="Replace an existing output, file of events or checkpoint.")] = False
 
     def resolve_format(self) -> str:
         """Return the format, as given or by the suffix; CSV to standard output."""
@@ -200,18 +215,20 @@ class ModelOptions:
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
     alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
     memory: Annotated[str | None, _model(help=MEMORY_HELP, show_default="inf")] = None
+    alarm_rate: Annotated[float | None, _model(help=ALARM_HELP, show_default="no alarms")] = None
     settings: Annotated[list[str] | None, _model("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)] = None
 
     @property
     def given(self) -> bool:
-        """Whether any of them is given."""
+        """Whether any of them is given that a saved model has for good: all but the rate of alarms."""
         return bool(self.family or self.dynamics or self.alpha is not None or self.memory or self.settings)
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""
         from dyncrp.model_text import parse_model
 
-        given = self.family, self.dynamics or [], self.alpha, self.settings or [], self.memory
+        settings = [*(self.settings or []), *([] if self.alarm_rate is None else [f"alarm_rate={self.alarm_rate!r}"])]
+        given = self.family, self.dynamics or [], self.alpha, settings, self.memory
         return parse_model(*given, units=units)
 
 

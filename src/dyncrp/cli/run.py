@@ -19,7 +19,9 @@ from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, Ou
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.encoding import CATEGORY, KINDS, NUMBER
 from dyncrp.groups import Groups
+from dyncrp.io import model_file
 from dyncrp.io.files import FileError
+from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Selection, open_reader
 from dyncrp.io.writers import WRITERS
 from dyncrp.jobs.checkpoint import Checkpoint
@@ -47,24 +49,30 @@ def run_file(
     groups_file = None if join is None or is_pipe(target.output) else writer.groups_file(target.output)
     written: dict[str, str | Path | None] = {"--output": files[0], "the groups of --output": groups_file}
     written |= {f"the {Path(file).suffix} of --output": file for file in files[1:]}
-    written |= {"--checkpoint": checkpointing.checkpoint, "--save": save, "--plot": plot}
+    written |= {"--events": target.events, "--checkpoint": checkpointing.checkpoint, "--save": save, "--plot": plot}
     check_distinct({"INPUT": source.input, "--model": model}, written)
+    if target.output == target.events == "-":
+        refuse("--output and --events are both standard output")
     if checkpointing.resume and checkpointing.checkpoint is None:
         refuse("--resume needs --checkpoint FILE")
     if checkpointing.checkpoint is not None and is_pipe(target.output):
         refuse("--checkpoint needs --output FILE: a run that writes to a pipe cannot be resumed")
+    if checkpointing.checkpoint is not None and target.events is not None and is_pipe(target.events):
+        refuse("--checkpoint needs --events FILE: a run that writes to a pipe cannot be resumed")
     if model is not None and model_options.given:
         refuse("--model has its own family, dynamics, alpha, memory and settings: do not give them again")
-    options = _options_to_compare(format, output_format, selection, model_options)
     with report_errors():  # before signals wait for the current chunk
         start = model_options.parse(units=source.time_column is not None)
+    options = _options_to_compare(format, output_format, selection, model_options)
+    options |= {"--alarm-rate": start.alarm_rate, "--names": target.names or None}  # None as in checkpoints before them
     selection = replace(selection, takes=_kinds_taken(start))
     with report_errors(), Stop() as stop:
         if model is not None:
-            start = DynamicalMixture.load(model)
+            start = _load(model, model_options.alarm_rate)
             selection = replace(selection, learnt=start.encoding_, takes=_kinds_taken(start))
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
-        before = _find_checkpoint(files, groups_file, checkpointing, target.force, quiet)
+        own = files if target.events is None else (*files, target.events)
+        before = _find_checkpoint(own, groups_file, checkpointing, target.force, quiet)
         replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
         if join is None and replaces and not is_pipe(target.output):
             groups_file = writer.groups_file(target.output)  # of the output that is replaced: it goes, too
@@ -75,15 +83,17 @@ def run_file(
             stop.waiting = False
             show_features(reader, quiet)
             path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
+            more = ["name"] * target.names + ["novelty_p"] * (start.alarm_rate is not None)
             job = Run(
                 reader,
-                writer(target.output, reader, grouped=join is not None),
+                writer(target.output, reader, grouped=join is not None, more=more),
                 start,
                 checkpoint=path,
                 every=checkpointing.every,
                 options=options,
                 join=join,
                 groups_file=groups_file,
+                events=None if target.events is None else GrowingFile(target.events),
             )
             if before is not None:
                 job.resume(before)
@@ -94,16 +104,27 @@ def run_file(
             job.model.save(save)
         if plot is not None and job.n_rows:
             line, dated = job.timeline, job.model.clock_ == Clock.DATES
+            tables = job.model.resolve(line.tables)  # some may have been merged since they were written
             name = source.time_column or "row"
             from dyncrp import plots  # which takes a while, and is rarely asked for
 
             figure = plots.timeline(
-                line.times, line.tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups
+                line.times, tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups
             )
             figure.savefig(plot, dpi=200)
         if job.no_groups:
             where = "all rows are written" if is_pipe(target.output) else f"{target.output} is complete"
             raise FileError(f"{where}, but there are no groups: {job.no_groups.replace('n_groups', '--groups')}")
+
+
+def _load(path: Path, alarm_rate: float | None) -> DynamicalMixture:
+    """Return a saved model. alarm_rate: in place of its own, unless it is None; what it knows of the past stays."""
+    model = DynamicalMixture.load(path)
+    if alarm_rate is None:
+        return model
+    config, arrays = model_file.loads(model.to_bytes())
+    config["params"]["alarm_rate"] = alarm_rate
+    return DynamicalMixture.from_bytes(model_file.dumps(config, arrays))
 
 
 def _options_to_compare(
@@ -112,7 +133,8 @@ def _options_to_compare(
     """Return the options that must be the same when a run is resumed, as plain values."""
     values = {"format": format, **vars(selection), "output_format": output_format}
     values |= {"family": model_options.family, "dynamics": model_options.dynamics or [], "alpha": model_options.alpha}
-    values |= {"memory": model_options.memory, "set": sorted(model_options.settings or [])}
+    settings = [setting for setting in model_options.settings or [] if not setting.startswith("alarm_rate=")]
+    values |= {"memory": model_options.memory, "set": sorted(settings)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     derived = "findings", "takes", "learnt"  # from the others, and from the model
     return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name not in derived}
@@ -181,8 +203,18 @@ def _execute(job: Run, stop: Stop, quiet: bool) -> None:
             say(f"resume with: {shlex.join(['dyncrp', *again])}", quiet=quiet)
         raise typer.Exit(128 + stopped.args[0]) from None
     finally:
-        job.writer.close()
+        job.close()
     _print_summary(job, before, monotonic() - begin, quiet)
+
+
+def _brief_events(job: Run) -> str:
+    """Return how many events there were, as one line to look at."""
+    told = [f"{count(job.counts['opened'], 'table')} opened"]
+    told += [f"{job.counts[kind]:,} {kind}" for kind in ("returned", "closed") if job.counts[kind]]
+    if job.model.alarm_rate is not None:
+        n = job.counts["alarm"]
+        told.append(f"{count(n, 'alarm')} (1 row in {job.n_rows / n:,.0f})" if n else "no alarms")
+    return ", ".join(told)
 
 
 def _print_groups(job: Run, groups: Groups, quiet: bool) -> None:
@@ -210,6 +242,8 @@ def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
         opened = f" open, of {model.n_opened_:,} opened" if model.n_opened_ > model.n_tables_ else ""
         say(f"{count(model.n_tables_, 'table')}{opened}, log evidence {model.log_evidence_:.1f}", quiet=quiet)
         say(brief_model(model), quiet=quiet)
+        if job.events is not None or model.alarm_rate is not None:
+            say(_brief_events(job), quiet=quiet)
         if job.groups is not None:
             _print_groups(job, job.groups, quiet)
     if job.n_bad:

@@ -6,7 +6,8 @@ import hashlib
 import os
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from typing import BinaryIO
 
@@ -61,7 +62,7 @@ class GrowingFile:
             file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
             raise FileError(f"{self.path} is missing, and the checkpoint continues it") from None
-        self._lock(file)
+        _lock(file, self.path)
         if os.fstat(file.fileno()).st_size < length or tail_of(self.path, length) != tail:
             file.close()
             raise FileError(f"{self.path} has changed since the checkpoint, so it cannot be continued")
@@ -109,21 +110,32 @@ class GrowingFile:
         file = open(  # noqa: SIM115
             self.path, "wb", buffering=0, opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666)
         )
-        self._lock(file)
+        _lock(file, self.path)
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.truncate(0)
         return file
 
-    def _lock(self, file: FileIO) -> None:
-        """Refuse a file that another run is writing; the lock ends when the file is closed."""
-        try:
-            if fcntl is not None:
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            raise FileError(f"{self.path} is being written by another run") from None
-        except OSError:  # some file systems have no locks
-            pass
+
+@contextmanager
+def held(*paths: str) -> Iterator[None]:
+    """Let no run write these files, as far as they exist; refuse them if one does."""
+    with ExitStack() as stack:
+        for path in paths:
+            if os.path.isfile(path):
+                _lock(stack.enter_context(open(path, "r+b", buffering=0)), path)
+        yield
+
+
+def _lock(file: FileIO, path: str) -> None:
+    """Refuse a file that another run is writing; the lock ends when the file is closed."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise FileError(f"{path} is being written by another run") from None
+    except OSError:  # some file systems have no locks
+        pass
 
 
 def tail_of(path: str, length: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ class Checkpoint:
     options: what a resumed run must agree with. input, output: their names; output_path: the output without links.
     length, tail: of the output, see ``Writer``. place: where to continue reading. n_rows, n_bad: rows labelled, and
     rows skipped. fingerprint: of the input, see ``Fingerprint``. finished: whether the input came to its end. model:
-    None before the first row.
+    None before the first row. events: "name", "path", "length" and "tail" of the file of events, as of the output; None
+    if there is none. counts: how many events of each kind there were, if they are counted.
     """
 
     options: dict[str, Any]
@@ -42,10 +43,12 @@ class Checkpoint:
     finished: bool
     model: DynamicalMixture | None
     timeline: Timeline
+    events: dict[str, Any] | None = None
+    counts: dict[str, int] = field(default_factory=dict)
 
     def write(self, path: str) -> None:
         """Write the file, in place of the one before."""
-        plain = [field.name for field in fields(self) if field.name not in ("model", "timeline")]
+        plain = [entry.name for entry in fields(self) if entry.name not in ("model", "timeline")]
         arrays: dict[str, NDArray[Any]] = {TIMELINE + name: array for name, array in self.timeline.arrays().items()}
         if self.model is not None:
             arrays["model"] = np.frombuffer(self.model.to_bytes(), dtype=np.uint8)
@@ -71,17 +74,20 @@ class Fingerprint:
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self._numbers, self._times = hashlib.sha256(), hashlib.sha256()
+        self._digests = {"numbers": hashlib.sha256(), "times": hashlib.sha256()}  # and of what is known of the rows
 
     def add(self, chunk: Chunk, most: int = ROWS_IN_FINGERPRINT) -> None:
         """Take in rows, as long as there are fewer than ``most``."""
         part = slice(0, max(most - self.n_rows, 0))
         self.n_rows += len(chunk.X[part])
-        self._numbers.update(chunk.X[part].tobytes())
+        self._digests["numbers"].update(chunk.X[part].tobytes())
         if chunk.times is not None:
-            self._times.update(np.ascontiguousarray(chunk.times[part]).tobytes())
+            self._digests["times"].update(np.ascontiguousarray(chunk.times[part]).tobytes())
+        for name, known in chunk.told.items():
+            text = "".join(f"{entry!r}\n" for entry in known[part])
+            self._digests.setdefault(name, hashlib.sha256()).update(text.encode("utf-8", "surrogatepass"))
 
     @property
     def digest(self) -> str:
         """The digest so far."""
-        return self._numbers.hexdigest() + self._times.hexdigest()
+        return "".join(part.hexdigest() for part in self._digests.values())

@@ -1,28 +1,33 @@
 """A run over a file: read, learn, write, and continue after any stop as if there had been none.
 
-The order keeps that promise: rows are written and synced before a checkpoint says that they are, and the checkpoint
-replaces the one before it in one step. Whatever was written after the last checkpoint is cut off and written again.
+The order keeps that promise: rows and events are written and synced before a checkpoint says that they are, and the
+checkpoint replaces the one before it in one step. Whatever was written after the last one is cut off and written again.
 The first checkpoint comes before the output, so that an output without one is never ours to cut.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from time import monotonic
 from typing import Any, Literal, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dyncrp.checks import BadRow, BadTime, as_times
+from dyncrp.checks import BadLabel, BadRow, BadTime, as_times
+from dyncrp.events import Event, as_plain
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.groups import Groups
 from dyncrp.io import files
+from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Chunk, Place, Reader
 from dyncrp.io.writers import Writer
 from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
@@ -43,12 +48,13 @@ class Run:
     checkpoint: where to keep the state, if anywhere. every: after how many rows at the latest, beside a chunk. options:
     plain values that a checkpoint must agree with to be resumed. join: into how many groups to join the tables at the
     end, "auto" for as many as stand out; None for no groups. groups_file: where to write them, if the output does not
-    say them.
+    say them. events: where to write what happens, if anywhere.
 
     groups: of the tables, at the end. no_groups: why there are none, if they were asked for. n_rows: how many rows are
     labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first of them since the start or
     the resumption. n_rows_learnt_from: how many rows the call had that learnt the hyperparameters, 0 if none did.
-    seconds_to_learn: how long that call took.
+    seconds_to_learn: how long that call took. counts: how many events of each kind there were, if they are written or
+    if there are alarms.
     """
 
     def __init__(
@@ -62,10 +68,12 @@ class Run:
         options: dict[str, Any] | None = None,
         join: int | Literal["auto"] | None = None,
         groups_file: str | None = None,
+        events: GrowingFile | None = None,
     ) -> None:
         self.reader, self.writer, self.model = reader, writer, model
         self.checkpoint, self.every, self.options = checkpoint, every, {**(options or {}), JOIN: join}
-        self.join, self.groups_file = join, groups_file
+        self.join, self.groups_file, self.events = join, groups_file, events
+        self.counts = Counter[str]()
         self.groups: Groups | None = None
         self.no_groups = ""
         self.timeline = Timeline()
@@ -84,18 +92,21 @@ class Run:
         A checkpoint without rows has no state to continue from. It only proves that this run created the output, which
         may therefore be overwritten.
         """
+        before = checkpoint.events or {"name": None, "path": None}
+        now = None if self.events is None else self.events.path
         if checkpoint.model is None or not checkpoint.n_rows:
             if checkpoint.output_path != os.path.realpath(self.writer.path):
-                raise ValueError(
-                    f"--output was {checkpoint.output!r} at the checkpoint, but is {self.writer.path!r} now"
-                )
+                raise _differs("--output", checkpoint.output, self.writer.path)
+            if now is not None and before["path"] != os.path.realpath(now):
+                raise _differs("--events", before["name"], now)
             return
-        for name, now in self.options.items():
-            before = checkpoint.options.get(name)
-            if before != now and name != JOIN:
-                raise ValueError(f"{name} was {before!r} at the checkpoint, but is {now!r} now")
+        if (before["name"] is None) != (now is None):
+            raise _differs("--events", before["name"], now)
+        for name, value in self.options.items():
+            if checkpoint.options.get(name) != value and name != JOIN:
+                raise _differs(name, checkpoint.options.get(name), value)
         self.model, self.timeline, self.place = checkpoint.model, checkpoint.timeline, checkpoint.place
-        self.n_rows, self.n_bad = checkpoint.n_rows, checkpoint.n_bad
+        self.n_rows, self.n_bad, self.counts = checkpoint.n_rows, checkpoint.n_bad, Counter(checkpoint.counts)
         self._resumed = checkpoint
 
     @property
@@ -158,7 +169,7 @@ class Run:
         self._join_tables()
         if self._started:
             self.save()
-            self.writer.finish(None if self.groups is None else self.groups.labels)
+            self.writer.finish(None if self.groups is None else self._group_of)
             self.save(finished=True)
             self.writer.clean()
         self._write_groups()
@@ -169,6 +180,8 @@ class Run:
             return
         if self._started:
             self.writer.sync()
+            if self.events is not None:
+                self.events.sync()
         Checkpoint(
             options=self.options,
             input=self.reader.name,
@@ -183,8 +196,16 @@ class Run:
             finished=finished,
             model=self.model if self.fitted else None,
             timeline=self.timeline,
+            events=None if self.events is None else as_plain_file(self.events, started=self._started),
+            counts=dict(self.counts),
         ).write(self.checkpoint)
         self._n_unsaved = 0
+
+    def close(self) -> None:
+        """Close what is written."""
+        self.writer.close()
+        if self.events is not None:
+            self.events.close()
 
     def _join_tables(self) -> None:
         """Find the groups, if they are asked for; if that fails, the output is made without them."""
@@ -198,6 +219,11 @@ class Run:
             self.groups = self.model.groups(None if self.join == "auto" else self.join)
         except (ValueError, MemoryError) as error:
             self.no_groups = str(error) or "there is not enough memory for so many tables"
+
+    def _group_of(self, tables: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the groups of tables as they were written; some may have been merged since."""
+        assert self.groups is not None
+        return self.groups.labels(self.model.resolve(tables) if self.fitted else tables)
 
     def _write_groups(self) -> None:
         """Write which group each table is in; groups from before are removed if there are none now."""
@@ -232,6 +258,11 @@ class Run:
         if before is None:
             self.save()
         self._started = True
+        if self.events is not None:
+            if before is None or before.events is None:
+                self.events.start()
+            else:
+                self.events.resume(before.events["length"], before.events["tail"])
         if before is None:
             self.writer.start()
         else:
@@ -309,6 +340,8 @@ class Run:
         column, reason = None, error.reason
         if isinstance(error, BadTime):
             column = self.reader.selection.time_column
+        elif isinstance(error, BadLabel):
+            column = self.reader.selection.label_column
         elif error.column is not None:
             column = self.reader.features[error.column]
             if np.isnan(chunk.X[i, error.column]):
@@ -338,11 +371,15 @@ class Run:
         times = np.concatenate(dates) if dates else None
         if self.reader.encoding is not None:
             self.model.encoding_ = self.reader.encoding  # with the categories that came
+        told = {
+            name: list(chain.from_iterable(chunk.told[name] for chunk in chunks)) for name in self.reader.selection.told
+        }
         fresh, learns, begin = not self.fitted, self.n_to_learn_from > 0, monotonic()
+        n_before, names = (0, {}) if fresh else (self.model.n_observations_, self.model.names_)
         try:
             with warnings.catch_warnings():  # of rows without names: the names were compared
                 warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-                (self.model.fit if fresh else self.model.partial_fit)(X, times=times)
+                (self.model.fit if fresh else self.model.partial_fit)(X, times=times, **told)
                 self.model.learn_unknown()  # what is written stays: no id may be provisional
         except ValueError as error:
             self._refuse(error, chunks)
@@ -353,15 +390,38 @@ class Run:
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
         labels, novelty = self.model.labels_, self.model.novelty_
+        # A name may go to another table when its own has closed: what is written must not depend on how rows are cut.
+        pairs = zip(labels.tolist(), told.get("labels", ()), strict=False)
+        names = names | {table: name for table, name in pairs if isinstance(name, str)} | self.model.names_
+        more: dict[str, Any] = {}
+        if "name" in self.writer.results:
+            more["name"] = [names.get(table) for table in labels.tolist()]
+        if "novelty_p" in self.writer.results:
+            more["novelty_p"] = self.model.novelty_p_
         first = 0
         for chunk in chunks:
             part = slice(first, first + len(chunk.rows))
-            self.writer.write(chunk.kept, chunk.rows, labels[part], probability[part], novelty[part])
+            asked = {name: column[part] for name, column in more.items()}
+            self.writer.write(chunk.kept, chunk.rows, labels[part], probability[part], novelty[part], **asked)
             first = part.stop
-        at = np.concatenate([chunk.rows for chunk in chunks]) if times is None else as_times(times, ordered=False)
+        rows = np.concatenate([chunk.rows for chunk in chunks])
+        if self.events is not None or self.model.alarm_rate is not None:
+            self._write_events(rows, n_before, names)
+        at = rows if times is None else as_times(times, ordered=False)
         self.timeline.add(at.astype(np.float64), labels, novelty)
         self.n_rows += len(X)
         self._n_unsaved += len(X)
+
+    def _write_events(self, rows: NDArray[np.int64], n_before: int, names: dict[int, str]) -> None:
+        """Count and write what happened in the last call.
+
+        rows: their indices in the input. n_before: how many rows the model had seen before. names: of the tables.
+        """
+        found = self.model.events_
+        self.counts.update(event.kind for event in found)
+        if self.events is not None:
+            here = (event._replace(row=int(rows[event.row - n_before]), name=names.get(event.table)) for event in found)
+            self.events.append(as_lines(here))
 
     def _advance(self, chunks: list[Chunk]) -> None:
         """Note that these chunks are done."""
@@ -369,6 +429,21 @@ class Run:
             self.place = chunk.place
             self.n_bad += len(chunk.bad)
             self.faults = (self.faults + chunk.bad)[:MOST_FAULTS_NAMED]
+
+
+def as_lines(events: Iterable[Event]) -> bytes:
+    """Return events as lines of JSON."""
+    return "".join(json.dumps(as_plain(event)) + "\n" for event in events).encode()
+
+
+def as_plain_file(file: GrowingFile, *, started: bool = True) -> dict[str, Any]:
+    """Return what a checkpoint says of a file of events. started: whether it is there."""
+    path, tail = os.path.realpath(file.path), file.tail() if started else ""
+    return {"name": file.path, "path": path, "length": file.length, "tail": tail}
+
+
+def _differs(option: str, before: Any, now: Any) -> ValueError:
+    return ValueError(f"{option} was {before!r} at the checkpoint, but is {now!r} now")
 
 
 def join_names(names: Sequence[str]) -> str:

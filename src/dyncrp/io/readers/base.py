@@ -30,6 +30,7 @@ from dyncrp.encoding import (
     join_columns,
     quote,
 )
+from dyncrp.feedback import as_table
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
@@ -47,6 +48,7 @@ from dyncrp.io.readers.formats import (
 from dyncrp.io.readers.source import ENCODING_HINT
 
 MOST_CELLS_IN_SAMPLE = 200_000  # what is looked at before anything is read
+NO_MARK = ("-1", "-1.0")  # what stands for no mark, beside a missing cell, as in Python
 NOTES = {
     CATEGORY: "categories are left out: the family takes numbers only",
     TIMES: "{0} holds times: --time-column {0} uses them",
@@ -68,7 +70,8 @@ class Selection:
     ``DateFormat`` takes it, None to find it from the first rows. findings: what a reader of the same input found
     before, as its places say, so that an input that has grown is read as it was. categorical, numeric: what holds
     categories and numbers, as in columns. log: what is learnt as log1p, None to find it from the first rows. takes: the
-    kinds of columns that the family takes. learnt: how the model encodes columns already.
+    kinds of columns that the family takes. learnt: how the model encodes columns already. label_column, apart_column:
+    where ``labels`` and ``apart`` of the rows are, if anywhere; neither is a feature.
     """
 
     columns: tuple[str, ...] | None = None
@@ -88,6 +91,14 @@ class Selection:
     log: tuple[str, ...] | None = None
     takes: tuple[str, ...] = KINDS
     learnt: Encoding | None = None
+    label_column: str | None = None
+    apart_column: str | None = None
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The columns with what is known of the rows, by the names of the arguments of ``partial_fit`` for it."""
+        columns = {"labels": self.label_column, "apart": self.apart_column}
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class Chunk:
 
     rows: (n,) their indices. X: (n, D), encoded, NaN where a cell is missing. times: (n,) numbers or datetime64, if
     there is a time column. kept: the columns to copy, as they were. where: says where the row of an index is. bad: what
-    is wrong with rows left out.
+    is wrong with rows left out. told: what is known of the rows, as arguments of ``partial_fit``, each (n,).
     """
 
     rows: NDArray[np.int64]
@@ -106,6 +117,7 @@ class Chunk:
     where: Callable[[int], str]
     place: Place
     bad: list[str] = field(default_factory=list)
+    told: dict[str, list[Any]] = field(default_factory=dict)
 
     def after(self, row: int) -> Chunk:
         """Return the rows from this index on; what was wrong before is counted already."""
@@ -120,6 +132,7 @@ class Chunk:
             times=None if self.times is None else self.times[mask],
             kept={name: cells.select(column, mask) for name, column in self.kept.items()},
             bad=bad,
+            told={name: cells.select(column, mask) for name, column in self.told.items()},
         )
 
 
@@ -132,6 +145,7 @@ class Rows(NamedTuple):
     kept: dict[str, Column]
     where: Callable[[int], str]  # of the i-th of these
     broken: dict[int, str] = {}  # noqa: RUF012 - never changed
+    told: dict[str, Column] = {}  # noqa: RUF012 - what is known of them, by argument
 
 
 class Reader(ABC):
@@ -212,7 +226,7 @@ class Reader(ABC):
         rest = [name for name in names if name != wanted.time_column]
         try:
             columns = rest if wanted.columns is None else choose_columns(names, wanted.columns)
-            left_out = {wanted.time_column, *choose_columns(names, wanted.exclude)}
+            left_out = {wanted.time_column, *wanted.told.values(), *choose_columns(names, wanted.exclude)}
             said = (wanted.categorical, wanted.numeric, wanted.log or ())
             self._categorical, self._numeric, self._log = (set(choose_columns(names, some)) for some in said)
         except LookupError as error:
@@ -406,7 +420,7 @@ class Reader(ABC):
     @property
     def _columns_read(self) -> tuple[str, ...]:
         """Every column that is read, once."""
-        return tuple(dict.fromkeys(self.columns + self.kept))
+        return tuple(dict.fromkeys((*self.columns, *self.kept, *self.selection.told.values())))
 
     def _chunk(self, rows: Rows, first: int) -> Chunk:
         """Turn cells into numbers and times; bad rows are skipped or an error."""
@@ -438,11 +452,12 @@ class Reader(ABC):
             format = self.formats.get(str(self.selection.time_column))
             times, untimely = self._times(rows.times if format is None else format.read(rows.times), bad)
             bad |= untimely
+        told = {name: self._read_told(name, column, bad) for name, column in rows.told.items()}
 
         def where(row: int) -> str:
             return rows.where(row - first)
 
-        chunk = Chunk(np.arange(first, first + rows.n), X, times, rows.kept, where, {})
+        chunk = Chunk(np.arange(first, first + rows.n), X, times, rows.kept, where, {}, told=told)
         if np.any(bad):
             faulty = np.flatnonzero(bad)
             if not self.selection.skip_bad:
@@ -483,6 +498,11 @@ class Reader(ABC):
                 return f"{where}, column {name!r}: {words}; --categorical {shlex.quote(name)} takes it for a category"
             fault = cells.describe_fault(cell, self.widths[name])
             return f"{where}, column {name!r}: {fault}{self._hint(cell)}"
+        if "labels" in rows.told:
+            try:
+                self._read_label(rows.told["labels"][i])
+            except ValueError as error:
+                return f"{where}, column {self.selection.label_column!r}: {error}"
         format = self.formats.get(str(self.selection.time_column))
         wanted = (
             self.time_format.description if self.time_format else "numbers or ISO 8601 dates; --time-format says which"
@@ -490,6 +510,24 @@ class Reader(ABC):
         wanted = format.description if isinstance(format, DateFormat) else wanted
         cell = "" if rows.times is None else quote(rows.times[i])
         return f"{where}, column {self.selection.time_column!r}: {cell} is not a time; the times are {wanted}"
+
+    def _read_told(self, name: str, column: Column, bad: NDArray[np.bool_]) -> list[Any]:
+        """Return what is known of rows as ``partial_fit`` takes it, None for nothing; adds to the rows that are bad."""
+        found: list[Any] = []
+        for i, cell in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
+            if name == "apart":
+                mark = None if self._is_missing(cell) else str(cell).strip()
+                found.append(None if mark in NO_MARK else mark)
+                continue
+            try:
+                found.append(self._read_label(cell))
+            except ValueError:
+                found.append(None)
+                bad[i] = True
+        return found
+
+    def _read_label(self, cell: object) -> int | str | None:
+        return None if self._is_missing(cell) else as_table(cell)
 
     def _hint(self, cell: object) -> str:
         """Say which option may be missing, if a cell is no number."""

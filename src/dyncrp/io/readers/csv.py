@@ -177,9 +177,10 @@ class CsvReader(LinesReader):
 
     @property
     def _texts(self) -> set[str]:
-        """The columns whose cells are needed as text: other formats, and categories."""
+        """The columns whose cells are needed as text: other formats, categories, and what is known of rows."""
         entries = () if self.encoding is None else self.encoding.entries
-        return {*self.formats, *(entry.name for entry in entries if entry.kind == CATEGORY)}
+        categories = (entry.name for entry in entries if entry.kind == CATEGORY)
+        return {*self.formats, *categories, *self.selection.told.values()}
 
     def _arrow(self, width: int) -> Any:
         """Return what Arrow reads a piece with, None without Arrow."""

@@ -58,7 +58,8 @@ class LinesReader(Reader):
         features = {name: columns[name] for name in self.columns if name in columns}
         time = self.selection.time_column
         kept = {name: columns[name] for name in self.kept}
-        return Rows(n, features, None if time is None else columns[time], kept, where, broken)
+        told = {name: columns[column] for name, column in self.selection.told.items()}
+        return Rows(n, features, None if time is None else columns[time], kept, where, broken, told)
 
     @abstractmethod
     def _parse(self, piece: Piece) -> Rows:

@@ -80,5 +80,6 @@ class NpyReader(Reader):
             if self.dtype.itemsize > 8:
                 kept = {name: as_numbers(column) for name, column in kept.items()}
             times = None if self.selection.time_column is None else kept[self.selection.time_column]
-            yield Rows(count, features, times, kept, lambda i, first=first: f"row {first + i}"), {}  # type: ignore[misc]
+            told = {name: rows[:, int(column)] for name, column in self.selection.told.items()}
+            yield Rows(count, features, times, kept, lambda i, first=first: f"row {first + i}", told=told), {}  # type: ignore[misc]
             at += count

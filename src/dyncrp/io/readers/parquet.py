@@ -130,11 +130,13 @@ class ParquetReader(Reader):
                 }
                 kept = {name: cells[name] for name in self.kept}
                 times = None if self.selection.time_column is None else _times(kept[self.selection.time_column])
+                told = {name: cells[column].to_pylist() for name, column in self.selection.told.items()}
             except Exception as error:  # damaged bytes make the reader raise almost anything
                 raise self._read_error(error) from error
             first = max(at, begin)
             at = first + batch.num_rows
-            yield Rows(batch.num_rows, features, times, kept, lambda i, first=first: f"row {first + i}"), {}  # type: ignore[misc]
+            rows = Rows(batch.num_rows, features, times, kept, lambda i, first=first: f"row {first + i}", told=told)  # type: ignore[misc]
+            yield rows, {}
 
 
 def _value_type(kind: Any) -> Any:
