@@ -152,3 +152,37 @@ def serve(
 
     limits = Limits(max_body * 2**20, max_rows, streams=max_streams, features=max_features, tables=max_tables)
     serve_folder(folder, host, port, token, limits, sync=sync, demo=demo)
+
+
+Edited = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved model, or a checkpoint.")]
+EditedTo = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write it there instead.", show_default="in place")
+]
+
+
+@app.command()
+def merge(
+    file: Edited,
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE TABLE …", help="Ids or names of open tables.")],
+    output: EditedTo = None,
+) -> None:
+    """Let tables of a saved model be one, which has the oldest id; the others stand for it from now on.
+
+    A run that is resumed from a checkpoint goes on with the merged table. Rows that are written already keep their ids.
+    """
+    from dyncrp.cli.edit import merge_tables
+
+    merge_tables(file, tables, output)
+
+
+@app.command()
+def rename(
+    file: Edited,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The id of a table, or the name it has.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help='A name that no other table has; "" for none.')],
+    output: EditedTo = None,
+) -> None:
+    """Give a table of a saved model or a checkpoint a name, for run --names, summary and events."""
+    from dyncrp.cli.edit import rename_table
+
+    rename_table(file, table, name, output)
