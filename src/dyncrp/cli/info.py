@@ -14,6 +14,7 @@ from dyncrp.cli.errors import print_result, report_errors
 from dyncrp.families import Columns
 from dyncrp.io.files import FileError
 from dyncrp.jobs.checkpoint import Checkpoint
+from dyncrp.jobs.run import join_names
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.model_text import as_options, brief, brief_dynamics, changed_settings
 
@@ -62,6 +63,7 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
             "rows_labelled": checkpoint.n_rows,
             "bad_rows": checkpoint.n_bad,
             "finished": checkpoint.finished,
+            **({} if checkpoint.events is None else {"events": checkpoint.events["name"]}),
             "options": {name: value for name, value in checkpoint.options.items() if value not in (None, [], False)},
         }
     if model is not None:
@@ -69,11 +71,20 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
         facts["largest_tables"] = [
             {"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order
         ]
-        facts |= _describe_groups(model)
+        facts |= _describe_groups(model) | _describe_told(model)
         learnt = model.family_, model.dynamics_, model.alpha_, model.memory_
         if not isinstance(model.family_, Columns):  # for which there are no options
             facts["options_to_paste"] = as_options(*learnt, **changed_settings(model))
     return facts
+
+
+def _describe_told(model: DynamicalMixture) -> dict[str, Any]:
+    """Return the names of tables by their ids, and the ids that stand for others; nothing if there are none."""
+    ids = np.arange(model.n_opened_)
+    found = model.resolve(ids)
+    merged = {str(old): int(found[old]) for old in ids[found != ids].tolist()}
+    names = {str(table): name for table, name in model.names_.items()}
+    return ({"names": names} if names else {}) | ({"merged": merged} if merged else {})
 
 
 def _describe_groups(model: DynamicalMixture) -> dict[str, Any]:
@@ -97,6 +108,9 @@ def _lines(facts: dict[str, Any], model: DynamicalMixture | None) -> list[str]:
         facts |= {"alpha": f"{model.alpha_:.6g}", "largest_tables": largest}
         if "groups" in facts:
             facts["largest_groups"] = ", ".join("{group} ({rows:,.0f})".format(**g) for g in facts["largest_groups"])
+        for name, pair in (("names", "{} {!r}"), ("merged", "{} into {}")):
+            if name in facts:
+                facts[name] = join_names([pair.format(*entry) for entry in facts[name].items()])
         options = shlex.join(facts.pop("options_to_paste", []))
         if 0 < len(options) <= LONGEST_SHOWN:
             facts["to_paste"] = options

@@ -74,6 +74,8 @@ def _column_of(name: str, values: Sequence[Any], clock: str) -> list[str]:
     """Return the cells of what is told of each table under a name, its title first."""
     zone = " (UTC)" if clock == Clock.DATES and name in ("first_seen", "last_seen") else ""
     title = name.replace("_", " ") + zone if name in COLUMNS else _short(name)
+    if name == "called":
+        return _column(title, [_short(value) for value in values], right=False)
     return _column(title, values, right=name in COLUMNS)
 
 
