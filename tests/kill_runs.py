@@ -1,11 +1,12 @@
 """Kill a checkpointed run again and again, at random moments, and compare what it finally wrote.
 
 ``python tests/kill_runs.py 200`` starts a run, kills it with SIGKILL after a random moment, resumes with ``--resume``,
-and so on; whenever a run gets to its end, its output, and the groups of tables beside it, must be, byte for byte, those
-of a run that nobody disturbed. The runs are forks of one process with the engine ready, or each would spend seconds on
-starting.
+and so on; whenever a run gets to its end, its output, its events, and the groups of tables beside it, must be, byte for
+byte, those of a run that nobody disturbed. The runs are forks of one process with the engine ready, or each would spend
+seconds on starting.
 """
 
+import json
 import os
 import random
 import signal
@@ -22,26 +23,38 @@ from dyncrp.cli.app import app
 main = get_command(app)  # made once, not in every fork
 ROWS = 800
 MODEL = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=100", "--alpha", "1"]
-MODEL += ["--dynamics", "0.99*exponential(50s) + 0.01*stationary()", "--time-column", "when", "--keep", "name"]
+MODEL += ["--dynamics", "0.99*exponential(50s) + 0.01*stationary()", "--time-column", "when", "--keep", "note"]
+# Tables come back, close, open again under their names, and are kept apart: all that an event or a name depends on.
+MODEL += ["--set", "max_tables=5", "--alarm-rate", "0.01", "--names"]
+MODEL += ["--label-column", "who", "--apart-column", "frame"]
 MOST_IN_A_ROW = 60  # kills without an end: then nothing is gained between them
 
 
 def write_input(path):
     rng = np.random.default_rng(0)
-    X = rng.normal(rng.choice([-9.0, 0.0, 9.0], size=(ROWS, 1)), 1.0, size=(ROWS, 2)).tolist()
-    cells = (f'{t},"a ""name"", {t}",{x!r},{y!r}' for t, (x, y) in enumerate(X))
-    path.write_text("when,name,x,y\n" + "\n".join(cells) + "\n")
+    z = np.repeat(rng.integers(0, 4, ROWS // 50), 50)
+    X = rng.normal(np.array([-9.0, 0.0, 9.0, 18.0])[z, None], 1.0, size=(ROWS, 2)).tolist()
+    names = [f"place {z[t]}" if t % 40 == 7 else "" for t in range(ROWS)]
+    marks = [str(t // 2) if t % 97 < 2 else "" for t in range(ROWS)]
+    cells = (f'{t},"a ""note"", {t}",{names[t]},{marks[t]},{x!r},{y!r}' for t, (x, y) in enumerate(X))
+    path.write_text("when,note,who,frame,x,y\n" + "\n".join(cells) + "\n")
 
 
 def command(source, output, every):
     kept = ["--checkpoint", f"{output}.checkpoint", "--every", str(every), "--resume", "--quiet", "--groups", "auto"]
-    return ["run", str(source), "--columns", "x,y", "--output", str(output), *MODEL, *kept]
+    named = ["--output", str(output), "--events", str(events_of(output))]
+    return ["run", str(source), "--columns", "x,y", *named, *MODEL, *kept]
+
+
+def events_of(output):
+    return output.with_name(output.name + ".events.jsonl")
 
 
 def written(output):
-    """Return the bytes of an output, and of the groups beside it."""
+    """Return the bytes of an output, of its events, and of the groups beside it."""
     beside = output.with_suffix(".groups.csv")
-    return output.read_bytes(), beside.read_bytes() if output.suffix != ".parquet" else b""
+    groups = beside.read_bytes() if output.suffix != ".parquet" else b""
+    return output.read_bytes(), events_of(output).read_bytes(), groups
 
 
 def fork(arguments):
@@ -67,6 +80,8 @@ def kill_until(n_kills, folder, seed=0):
         for _ in range(2):  # a second time, so that what resuming needs is ready, too
             main(command(source, undisturbed, ROWS), standalone_mode=False)
         wanted[suffix] = written(undisturbed)
+        kinds = {json.loads(line)["kind"] for line in wanted[suffix][1].splitlines()}
+        assert kinds == {"opened", "returned", "alarm", "closed"}, kinds
     begin = time.monotonic()
     os.waitpid(fork(command(source, folder / "timed.csv", 50)), 0)
     longest = time.monotonic() - begin
