@@ -285,3 +285,26 @@ def test_groups_of_rows_in_parquet_do_not_depend_on_how_they_came(tmp_path, monk
         files.append(parquet.ParquetFile(tmp_path / "out.parquet").metadata)
     groups = [[file.row_group(i).num_rows for i in range(file.num_row_groups)] for file in files]
     assert groups == [[10, 10, 5]] * 3
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_names_and_p_values_are_columns_on_request(tmp_path, format):
+    (tmp_path / "in.jsonl").write_text(CONTENT)
+    with open_reader(str(tmp_path / "in.jsonl"), "jsonl", Selection(("x",)), 10) as reader:
+        path = tmp_path / f"out.{format}"
+        writer = WRITERS[format](str(path), reader, more=["novelty_p", "name"])
+        writer.start()
+        writer.write({}, *results(2), name=['a "b", c', None], novelty_p=np.array([1.0, 1e-9]))
+        writer.finish()
+        writer.close()
+    if format == "csv":
+        assert path.read_text().splitlines() == [
+            "row,table,name,probability,novelty,novelty_p",
+            '0,0,"a ""b"", c",0.3333333333333333,-1.0,1.0',
+            "1,1,,0.3333333333333333,1e-300,1e-09",
+        ]
+        return
+    lines = path.read_text().splitlines() if format == "jsonl" else []
+    rows = list(map(json.loads, lines)) or parquet.read_table(path).to_pylist()
+    assert list(rows[0]) == ["row", "table", "name", "probability", "novelty", "novelty_p"]
+    assert [(row["name"], row["novelty_p"]) for row in rows] == [('a "b", c', 1.0), (None, 1e-9)]
