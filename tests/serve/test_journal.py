@@ -38,6 +38,13 @@ def test_a_checkpoint_takes_the_place_of_deeds(journal):
     assert list(journal.deeds(stream)) == [Deed("merge", b"2")]
 
 
+def test_deeds_come_in_order(journal):
+    stream = journal.add_stream("s", "{}")
+    for number in range(12):
+        journal.add_deed(stream, Deed("rows", str(number).encode()))
+    assert [deed.payload for deed in journal.deeds(stream)] == [str(number).encode() for number in range(12)]
+
+
 def test_a_folder_has_one_server(tmp_path, journal):
     with pytest.raises(JournalError, match="another server has it"):
         Journal(tmp_path)

@@ -1,0 +1,78 @@
+"""Rows are read in the light of what their stream holds."""
+
+import numpy as np
+import pytest
+
+from dyncrp.checks import Clock
+from dyncrp.encoding import Encoding, Entry
+from dyncrp.serve.bodies import CSV, JSON, Batch, Roles, read_batch
+from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.rows import Form
+
+PLAIN = Form(("x", "y"), None, 2, Clock.INDEX)
+MIXED = Form(
+    ("size", "kind", "on", "bit"),
+    Encoding(
+        (
+            Entry("size", "number"),
+            Entry("kind", "category", ("door",)),
+            Entry("on", "yes/no", ("True", "False")),
+            Entry("bit", "yes/no", ("1", "0")),
+        )
+    ),
+    4,
+    Clock.DATES,
+)
+
+
+def batch(text, kind=JSON, roles=None):
+    return read_batch(text.encode(), kind, roles or Roles(), Limits())
+
+
+def test_columns_come_in_any_order_and_may_be_missing():
+    rows = PLAIN.resolve(batch('{"rows": [{"y": 2, "x": 1}, {"y": 3}]}'))
+    np.testing.assert_array_equal(rows.numbers, [[1.0, 2.0], [np.nan, 3.0]])
+    rows = PLAIN.resolve(batch('{"rows": [{"y": 2}]}'))
+    np.testing.assert_array_equal(rows.numbers, [[np.nan, 2.0]])
+
+
+def test_lists_come_in_the_order_of_the_names():
+    np.testing.assert_array_equal(PLAIN.resolve(batch('{"rows": [[1, 2]]}')).numbers, [[1.0, 2.0]])
+
+
+def test_a_stream_without_names_takes_no_names():
+    with pytest.raises(Refused, match="lists of 2 cells without names"):
+        Form(None, None, 2, Clock.INDEX).resolve(batch('{"rows": [{"x": 1, "y": 2}]}'))
+
+
+def test_words_of_csv_are_read_as_the_columns_say():
+    rows = MIXED.resolve(batch("kind,size,on,bit\n007,1,true,1\n,NA,,0\n3,2.5,False,\n", CSV))
+    size, kind, on, bit = rows.columns
+    np.testing.assert_array_equal(size, [1.0, np.nan, 2.5])
+    assert kind == ["007", None, "3"]  # words, though they look like numbers
+    assert on == ["true", None, "False"]
+    np.testing.assert_array_equal(bit, [1.0, 0.0, np.nan])
+    X, longer = MIXED.encoding.encode(rows.X)
+    np.testing.assert_array_equal(X[:, 2], [1.0, np.nan, 0.0])
+    assert longer["kind"].words == ("door", "007", "3")
+
+
+def test_numbers_in_lists_become_columns_where_there_are_others():
+    rows = MIXED.resolve(Batch(2, numbers=np.array([[1.0, 3.0, 1.0, 0.0], [2.0, 4.0, 0.0, 1.0]])))
+    assert rows.numbers is None
+    assert rows.X["kind"].tolist() == [3.0, 4.0]
+
+
+def test_a_year_is_a_date_where_times_are_dates():
+    text, roles = "when,x,y\n20240101,1,2\n", Roles("when")
+    assert MIXED.clock is Clock.DATES
+    assert Form(("x", "y"), None, 2, Clock.DATES).resolve(batch(text, CSV, roles)).times.dtype.kind == "M"
+    assert PLAIN.resolve(batch(text, CSV, roles)).times.tolist() == [20240101.0]
+
+
+def test_words_where_there_are_numbers_are_named():
+    with pytest.raises(Refused, match="column 'y' must hold numbers, got 'b', at row 1") as caught:
+        PLAIN.resolve(batch("x,y\n1,2\n3,b\n", CSV))
+    assert (caught.value.row, caught.value.column) == (1, "y")
+    with pytest.raises(Refused, match="column 'size' must hold numbers, got True, at row 0"):
+        MIXED.resolve(batch('{"rows": [{"size": true}]}'))
