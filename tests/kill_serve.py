@@ -1,5 +1,7 @@
 """``python tests/kill_serve.py 200``: kill a server at random moments while clients write, so many times.
 
+A second number says how many requests each client sends in a run, by default 150.
+
 Three clients, each with a stream of its own, send rows, merges, renames and bad requests with sequence numbers, and
 repeat what was not answered. In the end all answers, the models to the bit, the events and the timelines must be those
 of a server that nobody killed. Every second run is without the sync.
@@ -128,11 +130,14 @@ def start(folder, port, *, sync):
 
 def wait_for(port):
     """Wait until a server answers, so that some of them get something done before they are killed."""
-    with socket.socket() as probe:
-        while probe.connect_ex(("127.0.0.1", port)):
-            time.sleep(0.01)
-        probe.sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
-        probe.recv(100)
+    for _ in range(1000):
+        with socket.socket() as probe:
+            probe.settimeout(10)
+            if not probe.connect_ex(("127.0.0.1", port)):
+                probe.sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+                probe.recv(100)
+                return
+        time.sleep(0.01)
 
 
 def run(folder, n, *, kill, sync=True):
@@ -145,14 +150,33 @@ def run(folder, n, *, kill, sync=True):
         port = probe.getsockname()[1]
     told = folder.with_suffix(".json")
     client = fork(lambda: told.write_text(json.dumps(asyncio.run(write_all(port, n)))))
-    kills, done = 0, False
-    server = start(folder, port, sync=sync)
-    while not done:
-        if kill and random.random() < 0.5:
+    children = {"client": client, "server": start(folder, port, sync=sync)}
+    try:
+        kills = disturb(children, lambda: start(folder, port, sync=sync), port if kill else None)
+    finally:
+        for child in children.values():
+            os.kill(child, signal.SIGKILL)
+    if not told.exists():
+        sys.exit("a client was answered something that it did not expect")
+    return json.loads(told.read_text()), kills
+
+
+def disturb(children, restart, port):
+    """Kill the server at random moments and start it again, until the client has ended; return how often.
+
+    children: the ids of both, without those that have ended. port: None not to kill it. In the end it is asked to stop,
+    and must do so.
+    """
+    kills = 0
+    while True:
+        if port is not None and random.random() < 0.5:
             wait_for(port)
-        time.sleep(random.uniform(0.0, LONGEST_LIFE) if kill else 0.05)
-        done = os.waitpid(client, os.WNOHANG) != (0, 0)
-        if kill and not done:
+        time.sleep(0.05 if port is None else random.uniform(0.0, LONGEST_LIFE))
+        if os.waitpid(children["client"], os.WNOHANG) != (0, 0):
+            del children["client"]
+            break
+        if port is not None:
+            server = children.pop("server")
             os.kill(server, signal.SIGKILL)  # a child that has ended waits for us, so its id is still its own
             _, status = os.waitpid(server, 0)
             if not os.WIFSIGNALED(status):
@@ -160,14 +184,13 @@ def run(folder, n, *, kill, sync=True):
             kills += 1
             if kills > MOST_KILLS_A_RUN:
                 sys.exit(f"after {kills} kills the clients have got nowhere")
-            server = start(folder, port, sync=sync)
+            children["server"] = restart()
+    server = children.pop("server")
     os.kill(server, signal.SIGTERM)
     _, status = os.waitpid(server, 0)
     if status:
         sys.exit(f"the server ended with status {status} when it was asked to stop")
-    if not told.exists():
-        sys.exit("a client was answered something that it did not expect")
-    return json.loads(told.read_text()), kills
+    return kills
 
 
 def difference(wanted, got):
@@ -182,7 +205,7 @@ def difference(wanted, got):
     return None
 
 
-def kill_until(n_kills, folder, n_requests=150):
+def kill_until(n_kills, n_requests=150, *, folder):
     """Run until the server was killed so often; return the kills, the runs, and the answers in each."""
     before, registry.ROWS_PER_CHECKPOINT = registry.ROWS_PER_CHECKPOINT, 10**9
     wanted, _ = run(folder / "undisturbed", n_requests, kill=False)
@@ -203,5 +226,5 @@ def kill_until(n_kills, folder, n_requests=150):
 if __name__ == "__main__":
     memory = Path("/dev/shm")  # a kill, unlike a power cut, needs no disk
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        kills, runs, n = kill_until(int(sys.argv[1]), Path(folder))
+        kills, runs, n = kill_until(*map(int, sys.argv[1:]), folder=Path(folder))
     print(f"{kills} kills in {runs} runs of {n} requests: all answers, models and events are those of no kill")
