@@ -126,16 +126,16 @@ class NoveltySketch:
             return
         self._singles.append(score)
         if len(self._singles) == MOST_UNREAD:
-            self._read()
+            self.read()
 
     def _put(self, scores: Float) -> None:
         self._unread.append(scores)
         self._n_unread += len(scores)
         if self._n_unread >= MOST_UNREAD:
-            self._read()
+            self.read()
 
-    def _read(self) -> None:
-        """Look at all that has come."""
+    def read(self) -> None:
+        """Look at all that has come: once, and not again by each copy that is asked for p."""
         if self._n_unread or self._singles:
             scores = np.concatenate([*self._unread, np.array(self._singles)])
             self._unread, self._n_unread, self._singles = [], 0, []
@@ -145,7 +145,7 @@ class NoveltySketch:
         """Return p, (n,), of these scores if they come next, one after the other; the sketch does not change."""
         scores = _checked(scores)
         p = np.empty(len(scores))
-        self._read()
+        self.read()
         self.copy()._take(scores, p)
         return p
 
@@ -214,7 +214,7 @@ class NoveltySketch:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that the next score needs, to the bit."""
-        self._read()
+        self.read()
         return {
             "counts": np.array([self._n, self._start]),
             "values": self._values.copy(),

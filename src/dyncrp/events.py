@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +39,8 @@ class Event(NamedTuple):
     what: dict[str, Any]
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True)
+class Batch:
     """What a stretch of n rows did, and what it takes to say more of it when someone asks.
 
     trace: of the engine. times: (n,). first_row: the number of the first row. n_opened: how many tables had opened
@@ -50,7 +53,7 @@ class Batch(NamedTuple):
     n_opened: int
     sketch: NoveltySketch
 
-    @property
+    @cached_property
     def novelty_p(self) -> Float:
         """The probability that a row of the stream so far would have been as unexpected as each of these, (n,)."""
         return self.sketch.p_values(-self.trace.log_evidence)

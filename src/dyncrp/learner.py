@@ -83,6 +83,8 @@ class Learner:
 
     def run(self, X: Float, times: Float, feedback: Feedback | None = None) -> Batch:
         """Learn from rows (n, D), in which cells may be missing, and of which something may be known."""
+        if self._saves_sketch:  # alarms are wanted, so p of these rows will be
+            self.sketch.read()
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
         first = len(X) if self.takes_missing else first_missing(X)
