@@ -31,12 +31,20 @@ class Everything:
     def rows_above(self, score):
         return np.sum(self.weights[self.scores >= score])
 
-    def p(self, score):
-        """Weighted ranks of the scores above and below it, 1/p linear between them."""
+    def rows_between(self, score):
+        """Rows as high as this score, 1/rows linear between scores that were."""
         above, below = np.min(self.scores[self.scores >= score]), np.max(self.scores[self.scores <= score])
         share = 0.0 if above == below else (score - below) / (above - below)
-        inverse = (1.0 - share) / self.rows_above(below) + share / self.rows_above(above)
-        return 1.0 / inverse / (1.0 + np.sum(self.weights))
+        return 1.0 / ((1.0 - share) / self.rows_above(below) + share / self.rows_above(above))
+
+    def p(self, score):
+        """Weighted rank, which forgives high scores a tenth of a nat."""
+        W = np.sum(self.weights)
+        reached = np.array([self.rows_above(each) for each in np.sort(self.scores)[-2000:]])
+        border = np.sort(self.scores)[-2000:][reached <= max(W / 64, 24.0)][0]
+        if score >= border:
+            return np.exp(-0.1) * self.rows_between(score - 0.1) / (1.0 + W)
+        return self.rows_between(score) / (1.0 + W)
 
 
 def exponential(n, seed=0):
@@ -53,7 +61,7 @@ def test_the_first_block_is_ranked_exactly():
     sketch = NoveltySketch()
     sketch.add(scores[:32])
     truth = Everything(scores[:32])
-    asked = np.sort(scores[:32])[np.arange(0, 31)] + 1e-4  # within gaps
+    asked = np.sort(scores[:32])[:31] + 1e-4  # within gaps
     for score in asked:
         assert sketch.p_values(np.array([score]))[0] == pytest.approx(truth.p(score), rel=1e-12)
     np.testing.assert_array_equal(NoveltySketch().p_values(scores[:32]), 1.0)
@@ -72,10 +80,10 @@ def test_p_is_the_share_of_all_past_scores_that_are_as_high(n):
         if share * rows < 3:
             continue
         found, wanted = sketch.p_values(np.array([score]))[0], truth.p(score)
-        # Cells are a 45th of what lies above. Of low scores in long blocks one in 32 is kept: with some 2,000 of
+        # Cells are a 45th of what lies above, and at least a quarter of a row. Of low scores in long blocks one in 32 is kept: with some 2,000 of
         # them the standard error of a share p is √(p (1 − p)/2000); four of these.
         sampled = 4.0 * np.sqrt(wanted * (1.0 - wanted) / 2000.0) if n > 2000 and share > 1 / 64 else 0.0
-        assert found == pytest.approx(wanted, rel=0.03, abs=sampled), share
+        assert found == pytest.approx(wanted, rel=0.03, abs=max(sampled, 0.5 / rows)), share
 
 
 @pytest.mark.parametrize("n", [100, 30_000, 200_000, 600_000])
@@ -116,8 +124,8 @@ def test_high_scores_that_wait_count_at_once():
     waiting = 20_000 - truth.n
     p = sketch.p_values(np.full(40, 1000.0))
     rows = 1.0 + np.sum(truth.weights) + waiting
-    # The i-th of a flood has i − 1 before it as high, and next to nothing of the tail.
-    np.testing.assert_allclose(p[1:], np.arange(1, 40) / (rows + np.arange(1, 40)), rtol=1e-3)
+    # The i-th of a flood has i − 1 before it as high, and next to nothing of the tail; near ties cost exp(−0.1).
+    np.testing.assert_allclose(p[1:], np.exp(-0.1) * np.arange(1, 40) / (rows + np.arange(1, 40)), rtol=1e-3)
     assert p[0] < 1e-20
 
 
@@ -212,11 +220,20 @@ def test_p_values_change_nothing_and_a_copy_goes_on_alone():
     assert (sketch.n, other.n) == (1000, 4001)
 
 
-def test_zero_and_unit_of_scores_do_not_matter():
+def test_the_zero_of_scores_does_not_matter():
     scores = np.random.default_rng(3).normal(size=20_000)
     wanted = NoveltySketch().p_values(scores)
-    np.testing.assert_array_equal(NoveltySketch().p_values(1024.0 * scores), wanted)
     np.testing.assert_allclose(NoveltySketch().p_values(scores - 5000.0), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_near_ties_that_rise_are_no_alarms(share):
+    # As of rows that no table explains, whose score is the price of a new table, the logarithm of the rows so far.
+    rng = np.random.default_rng(0)
+    far = rng.random(100_000) < share
+    scores = np.where(far, 20.0 + np.log(np.arange(1, 100_001)), rng.exponential(size=100_000))
+    # Each is the highest so far: without near ties all would be alarms, 10 or 50 times as many as the rate says.
+    assert ratio(NoveltySketch().p_values(scores)) < 0.5
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -283,9 +300,8 @@ def test_it_stays_small(kind):
 
 
 STREAMS = {
-    "normal": lambda rng, n: rng.normal(size=n),
+    "gaussian": lambda rng, n: 0.5 * rng.chisquare(8, size=n),  # as of rows of 8 features
     "heavy": lambda rng, n: rng.standard_cauchy(n),
-    "bounded": lambda rng, n: rng.uniform(size=n),
     "sticky": lambda rng, n: sticky(rng, n) + rng.exponential(size=n),
 }
 

@@ -1,6 +1,6 @@
 """How often a row of the stream so far was as unexpected: a bounded, forgetting sketch of past novelty scores.
 
-A score is −log p(x_n | x_<n), any real number; its zero and its unit do not matter. Of the scores s_i of earlier rows,
+A score is −log p(x_n | x_<n) in nats, any real number; its zero does not matter. Of the scores s_i of earlier rows,
 with weights w_i that fall with age, the p-value of a score s counts the share that is as high:
 
     p = Σ_i w_i [s_i ≥ s] / (1 + Σ_i w_i).
@@ -12,6 +12,10 @@ Above the score u that one row reaches, a generalised Pareto tail goes on,
     p = (1 + ξ (s − u)/σ)^(−1/ξ) / (1 + Σ_i w_i),
 
 with ξ and σ fitted to the highest 96 rows by probability-weighted moments (Hosking and Wallis 1987).
+
+**Near ties.** Rows that differ in nothing but when they came, such as rows of few yes and no, have nearly the same
+score, which rises slowly as the model learns: each would be the highest so far. So a high score s counts as s − 0.1,
+and p is multiplied by exp(−0.1): the share above falls by the factor e in a nat if the density is the right one.
 
 **Memory.** The first rows of a stream are odd, since most tables open among them. So the memory grows with the stream:
 the score of row i has weight (i/n)² at row n, and some 0.4 n rows count. From row 131,072 on, weights fall by the
@@ -27,7 +31,7 @@ the weight above it, and at least a quarter of a row. Some 440 cells are enough,
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Mapping
 from functools import lru_cache
 from math import exp, inf
@@ -45,6 +49,7 @@ MEMORY = 65_536  # rows in which weights fall by e in the long run
 CELLS = 45.0  # while the weight above them grows by the factor e
 LEAST_CELL = 0.25  # rows
 HIGH_SHARE, LEAST_HIGH = 64.0, 24.0  # the highest 64th of the memory is high, and at least 24 rows of it
+NEAR = 0.1  # nats: a high score counts as no higher than those that are so near
 MOST_HIGH = 512  # high scores that wait: after so many a block ends early
 MOST_LOW = 512  # others that are kept of a block
 GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples are spread evenly between whole numbers
@@ -73,7 +78,7 @@ class NoveltySketch:
     >>> sketch.p_values(np.array([0.0, 1.0, 5.0])).round(4)  # in truth exp(−s): 1, 0.3679, 0.0067
     array([1.    , 0.3833, 0.0066])
     >>> int(np.sum(NoveltySketch().p_values(scores)[2000:] <= 0.001))  # 98 are expected
-    102
+    100
     """
 
     def __init__(self) -> None:
@@ -176,18 +181,18 @@ class NoveltySketch:
         """Return p of scores of one block; those at ``at`` are high."""
         if not len(self._values):
             return np.ones(len(scores))
-        p = 1.0 / np.interp(scores, self._values, self._shares)
-        beyond = np.flatnonzero(scores > self._tail.start)
+        p = 1.0 / (self._total * np.interp(scores, self._values, self._shares))
+        near = scores[at] - NEAR
+        above = 1.0 / np.interp(near, self._values, self._shares)
+        beyond = np.flatnonzero(near > self._tail.start)
         if len(beyond):
-            p[beyond] = self._tail.above(scores[beyond])
-        p /= self._total
+            above[beyond] = self._tail.above(near[beyond])
         # High scores of this block count at once: a flood of them ends by itself.
-        waiting, done = sorted(self._high), self._n - self._start
-        rows = self._total + done
-        for i, score in zip(at.tolist(), high, strict=True):
-            place = bisect_left(waiting, score)
-            p[i] = (p[i] * self._total + len(waiting) - place) / (rows + i)
-            waiting.insert(place, score)
+        waiting = sorted(self._high)
+        for i, (score, least) in enumerate(zip(high, near.tolist(), strict=True)):
+            above[i] += len(waiting) - bisect_left(waiting, least)
+            insort(waiting, score)
+        p[at] = exp(-NEAR) * above / (self._total + (self._n - self._start) + at)
         return np.maximum(p, SMALLEST_P, out=p)
 
     def _end_block(self) -> None:
