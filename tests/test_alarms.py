@@ -80,8 +80,8 @@ def test_p_is_the_share_of_all_past_scores_that_are_as_high(n):
         if share * rows < 3:
             continue
         found, wanted = sketch.p_values(np.array([score]))[0], truth.p(score)
-        # Cells are a 45th of what lies above, and at least a quarter of a row. Of low scores in long blocks one in 32 is kept: with some 2,000 of
-        # them the standard error of a share p is √(p (1 − p)/2000); four of these.
+        # Cells are a 45th of what lies above, and at least a quarter of a row. Of low scores in long blocks one in 32 is
+        # kept: with some 2,000 of them the standard error of a share p is √(p (1 − p)/2000); four of these.
         sampled = 4.0 * np.sqrt(wanted * (1.0 - wanted) / 2000.0) if n > 2000 and share > 1 / 64 else 0.0
         assert found == pytest.approx(wanted, rel=0.03, abs=max(sampled, 0.5 / rows)), share
 
