@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import genpareto
 
-from dyncrp import DynamicalMixture, Exponential, Gaussian
+from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, VonMisesFisher
 from dyncrp.alarms import NoveltySketch, _Tail
 
 RATE = 0.001
@@ -80,8 +80,8 @@ def test_p_is_the_share_of_all_past_scores_that_are_as_high(n):
         if share * rows < 3:
             continue
         found, wanted = sketch.p_values(np.array([score]))[0], truth.p(score)
-        # Cells are a 45th of what lies above, and at least a quarter of a row. Of low scores in long blocks one in 32 is
-        # kept: with some 2,000 of them the standard error of a share p is √(p (1 − p)/2000); four of these.
+        # Cells are a 45th of what lies above, and at least a quarter of a row. Of low scores in long blocks one in 32
+        # is kept: with some 2,000 of them the standard error of a share p is √(p (1 − p)/2000); four of these.
         sampled = 4.0 * np.sqrt(wanted * (1.0 - wanted) / 2000.0) if n > 2000 and share > 1 / 64 else 0.0
         assert found == pytest.approx(wanted, rel=0.03, abs=max(sampled, 0.5 / rows)), share
 
@@ -356,6 +356,23 @@ def test_the_rate_is_kept_by_novelty(kind):
         model = DynamicalMixture(known, dynamics, max_tables=200) if dynamics else DynamicalMixture(known)
         ratios.append(ratio(NoveltySketch().p_values(model.fit(quiet(kind, 100_000, seed)).novelty_)))
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["few yes and no", "directions with outliers"])
+def test_near_ties_of_novelty_are_no_alarms(kind):
+    # Without near ties there are 3 times as many alarms as expected of the first, 40 times of the second.
+    rng, n = np.random.default_rng(50), 50_000
+    clusters = rng.integers(8, size=n)
+    if kind == "few yes and no":
+        model = DynamicalMixture(Bernoulli(0.5, 0.5), max_tables=100)
+        X = (rng.random((n, 4)) < rng.beta(0.5, 0.5, (8, 4))[clusters]).astype(float)
+    else:
+        model = DynamicalMixture(VonMisesFisher(150.0), max_tables=100)
+        X = rng.normal(size=(8, 16))[clusters] + 0.3 * rng.normal(size=(n, 16))
+        X = np.where(rng.random((n, 1)) < 0.05, rng.normal(size=(n, 16)), X)
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    assert ratio(NoveltySketch().p_values(model.fit(X).novelty_)) < 1.2
 
 
 def test_ties_count_as_high():
