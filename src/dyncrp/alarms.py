@@ -15,7 +15,8 @@ with ξ and σ fitted to the highest 96 rows by probability-weighted moments (Ho
 
 **Near ties.** Rows that differ in nothing but when they came, such as rows of few yes and no, have nearly the same
 score, which rises slowly as the model learns: each would be the highest so far. So a high score s counts as s − 0.1,
-and p is multiplied by exp(−0.1): the share above falls by the factor e in a nat if the density is the right one.
+and p is multiplied by exp(−0.1): the share above falls by the factor e in a nat if the density is the right one. Where
+the highest 96 rows exceed the lowest of them by more than a nat on average, by h, it is exp(−0.1/h).
 
 **Memory.** The first rows of a stream are odd, since most tables open among them. So the memory grows with the stream:
 the score of row i has weight (i/n)² at row n, and some 0.4 n rows count. From row 131,072 on, weights fall by the
@@ -76,7 +77,7 @@ class NoveltySketch:
     >>> sketch = NoveltySketch()
     >>> sketch.add(scores)
     >>> sketch.p_values(np.array([0.0, 1.0, 5.0])).round(4)  # in truth exp(−s): 1, 0.3679, 0.0067
-    array([1.    , 0.3833, 0.0066])
+    array([1.    , 0.3833, 0.0067])
     >>> int(np.sum(NoveltySketch().p_values(scores)[2000:] <= 0.001))  # 98 are expected
     100
     """
@@ -192,7 +193,7 @@ class NoveltySketch:
         for i, (score, least) in enumerate(zip(high, near.tolist(), strict=True)):
             above[i] += len(waiting) - bisect_left(waiting, least)
             insort(waiting, score)
-        p[at] = exp(-NEAR) * above / (self._total + (self._n - self._start) + at)
+        p[at] = exp(-NEAR / self._tail.excess) * above / (self._total + (self._n - self._start) + at)
         return np.maximum(p, SMALLEST_P, out=p)
 
     def _end_block(self) -> None:
@@ -266,12 +267,14 @@ class _Tail:
         self.rows = min(1.0, float(above[0]))
         self.start = float(np.interp(1.0 / self.rows, 1.0 / above, values))
         self.shape = self.scale = 0.0
+        self.excess = 1.0  # mean of the scores over the lowest of the highest, and at least a nat
         first = max(int(np.count_nonzero(above > TAIL)), 1)
         excess, weights, above = values[first:] - values[first - 1], weights[first:], above[first:]
         if len(excess) < 2:
             return
         # E[Y] and E[Y (1 − F(Y))]: the weight above a score over that of all others is an unbiased 1 − F.
         mean = float(weights @ excess) / above[0]
+        self.excess = max(mean, 1.0)
         weighted = float(weights @ (excess / mean * ((above - weights) / (above[0] - weights)))) / above[0]
         shape = min(max(2.0 - 1.0 / (1.0 - 2.0 * min(weighted, 0.4)), 0.0), MOST_SHAPE)
         self.shape = (above[0] * shape + PRIOR_ROWS * PRIOR_SHAPE) / (above[0] + PRIOR_ROWS)
