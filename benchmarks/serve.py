@@ -1,9 +1,10 @@
 """``python -m benchmarks.serve``: how much ``dyncrp serve`` takes on loopback, with the sync and without.
 
 The server is a process of its own on one core; the client, if there is another core, on that. Three loads, each for a
-few seconds: batches of 100 rows one after the other on each of 4 connections; 500 requests of one row a second, sent
-when they are due whether or not earlier ones are answered, whose latency counts from then; and requests of one row as
-fast as they are answered. Every request has a sequence number. Prints a line for each, and saves them.
+few seconds: batches of 100 rows one after the other on each of 4 connections; 500 requests of one row a second on 64
+connections, sent when they are due whether or not earlier ones are answered, whose latency counts from then; and
+requests of one row on 64 connections, as fast as they are answered. Every request has a sequence number. Prints a line
+for each, and saves them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-SECONDS, RATE, BATCH, N_CONNECTIONS, N_READERS = 8.0, 500, 100, 4, 16
+SECONDS, RATE, BATCH, N_CONNECTIONS, N_CLIENTS = 8.0, 500, 100, 4, 64
 N_FEATURES, N_CLUSTERS = 4, 20
 SETTINGS = {
     "family": "gaussian",
@@ -125,7 +126,11 @@ async def open_loop(port: int, rate: int, seconds: float, n_connections: int) ->
 def tell(took: list[float], seconds: float, size: int) -> dict[str, float]:
     """Return rates, and latencies in milliseconds."""
     p50, p99 = np.percentile(took, [50, 99])
-    rates = {"requests_a_second": len(took) / seconds, "rows_a_second": size * len(took) / seconds}
+    rates = {
+        "requests": len(took),
+        "requests_a_second": len(took) / seconds,
+        "rows_a_second": size * len(took) / seconds,
+    }
     return rates | {"p50_ms": 1e3 * float(p50), "p99_ms": 1e3 * float(p99), "max_ms": 1e3 * max(took)}
 
 
@@ -152,16 +157,27 @@ def sync_milliseconds(folder: Path) -> float:
     return 1e3 * float(np.median(took))
 
 
-async def measure(port: int, seconds: float) -> dict[str, dict[str, float]]:
-    """Return what each load came to."""
+def cpu_seconds(process: int) -> float:
+    """Return how long a process has computed."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(port: int, process: int, seconds: float) -> dict[str, dict[str, float]]:
+    """Return what each load came to, and how long the server computed for a request."""
     await (await Client(port, "-").open()).ask("PUT", "/streams/load", json.dumps(SETTINGS).encode())
     loads: dict[str, Callable[[], Awaitable[dict[str, float]]]] = {
         f"batches of {BATCH} rows": lambda: closed_loop(port, BATCH, seconds, N_CONNECTIONS),
-        f"{RATE} requests of one row a second": lambda: open_loop(port, RATE, seconds, N_READERS),
-        "one row, as fast as answered": lambda: closed_loop(port, 1, seconds, N_READERS),
+        f"{RATE} requests of one row a second": lambda: open_loop(port, RATE, seconds, N_CLIENTS),
+        "one row, as fast as answered": lambda: closed_loop(port, 1, seconds, N_CLIENTS),
     }
     await closed_loop(port, BATCH, 1.0, 1)  # so that everything is loaded
-    return {name: await load() for name, load in loads.items()}
+    found = {}
+    for name, load in loads.items():
+        before = cpu_seconds(process)
+        told = await load()
+        found[name] = told | {"cpu_ms": 1e3 * (cpu_seconds(process) - before) / told["requests"]}
+    return found
 
 
 def main() -> None:
@@ -182,14 +198,15 @@ def main() -> None:
             if len(cores) > 1:
                 os.sched_setaffinity(0, cores[1:])
             try:
-                results[name] = asyncio.run(measure(port, options.seconds))
+                results[name] = asyncio.run(measure(port, server.pid, options.seconds))
             finally:
                 os.sched_setaffinity(0, cores)
                 server.send_signal(signal.SIGTERM)
                 server.wait(30)
         for load, told in results[name].items():
             rates = f"{told['requests_a_second']:8,.0f} requests/s {told['rows_a_second']:10,.0f} rows/s"
-            print(f"{name:8} {load:32} {rates}   p50 {told['p50_ms']:.1f} ms, p99 {told['p99_ms']:.1f} ms", flush=True)
+            latency = f"p50 {told['p50_ms']:5.1f} ms, p99 {told['p99_ms']:5.1f} ms"
+            print(f"{name:8} {load:32} {rates}   {latency}, {told['cpu_ms']:.2f} ms of CPU each", flush=True)
     options.results.write_text(json.dumps(results, indent=1) + "\n")
 
 

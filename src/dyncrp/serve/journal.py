@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from dyncrp.io.files import sync_folder
 
 FILE = "streams.sqlite"
+PAGES_PER_MOVE = 10_000  # of SQLite's log, 40 MB, until it is moved to the file: a commit that waits for that is rare
 VERSION = 1  # of what the tables of the file mean
 MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 * 2**20, 10_000  # kept of a stream
 SCHEMA = """
@@ -82,6 +83,7 @@ class Journal:
             self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
             self._file.execute("PRAGMA trusted_schema = OFF")
+            self._file.execute(f"PRAGMA wal_autocheckpoint = {PAGES_PER_MOVE}")
             self._file.execute("BEGIN IMMEDIATE")
             found = self._file.execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, VERSION):
