@@ -25,9 +25,10 @@ class Event(NamedTuple):
     kind: "opened", "returned" (a row joined it after a long absence), "closed", "merged", "renamed" or "alarm" (a row
     was as unexpected as ``alarm_rate`` of all). row: the number of the row in the stream, from 0; of what was done by
     hand, that of the latest row. time: of that row, datetime64 if times are dates. table: its id. name: what it is
-    called, if anything. group: of the table, if known. what: what changed, by name. Of "returned" that is ``absence``,
-    the time since its last row; of "alarm" ``novelty`` and ``p``; of "merged" the id that is now this table,
-    ``merged``; of "renamed" the name ``before``; of "opened", if it was split off by hand, the table ``split_from``.
+    called, if anything. group: of the table, if groups were asked for since it opened. what: what changed, by name. Of
+    "returned" that is ``absence``, the time since its last row; of "alarm" ``novelty`` and ``p``; of "merged" the id
+    that is now this table, ``merged``; of "renamed" the name ``before``; of "opened", if it was split off by hand, the
+    table ``split_from``.
     """
 
     kind: str
@@ -67,9 +68,14 @@ class Batch:
 
 
 def events_of(
-    batch: Batch, dynamics: Dynamics, clock: Clock, names: Mapping[int, str], alarm_rate: float | None
+    batch: Batch,
+    dynamics: Dynamics,
+    clock: Clock,
+    names: Mapping[int, str],
+    groups: Mapping[int, int],
+    alarm_rate: float | None,
 ) -> list[Event]:
-    """Return what happened in a batch, in order. names: of the tables, by id.
+    """Return what happened in a batch, in order. names, groups: of the tables, by id, as far as they have any.
 
     A table returns when a row joins it after an absence that the dynamics call long, kernel(absence) < 0.1: a row as
     old as its last one counts less than a tenth of a new one. ``Stationary`` calls none long.
@@ -96,7 +102,7 @@ def events_of(
             as_time(batch.times[row], clock),
             table,
             names.get(table),
-            None,
+            groups.get(table),
             what,
         )
         for row, kind, table, what in found

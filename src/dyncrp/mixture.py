@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -138,6 +139,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     _frames: tuple[Any, ...] = ()  # of the beginning, if they decide what columns hold
     _batch: Batch
     _by_hand: tuple[Event, ...] = ()  # since the last batch
+    _group_of: Mapping[int, int] = MappingProxyType({})  # the groups of tables, when they were last asked for
     _evidence: list[Candidate]
     n_features_in_: int
     encoding_: Encoding | None
@@ -316,7 +318,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return engine.shares(rows, t)
 
     def groups(self, n_groups: int | None = None) -> Groups:
-        """Return the open tables joined into groups: what people would call clusters; changes nothing.
+        """Return the open tables joined into groups: what people would call clusters. Events name the latest ones.
 
         Tables describe a density and often tile a cluster that is not Gaussian. Without a number, tables are joined
         unless a significant valley of that density lies between them. With one, they are joined by Ward's criterion on
@@ -331,7 +333,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         engine = self.engine_
         state = engine.state
-        return join(engine.model.family, state.stats, state.squares, state.ids, n_groups, engine.model.memory)
+        found = join(engine.model.family, state.stats, state.squares, state.ids, n_groups, engine.model.memory)
+        self._group_of = dict(zip(found.table_ids.tolist(), found.group_of.tolist(), strict=True))
+        return found
 
     def predict_groups(
         self, X: ArrayLike, n_groups: int | None = None, *, times: ArrayLike | None = None
@@ -509,19 +513,23 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """What happened in the last batch, in order, and what was done by hand since."""
         learner, batch = self._fitted, self.__dict__.get("_batch")
         found = [] if batch is None else self._events(batch)
-        names = learner.names.of
-        return found + [event._replace(name=names.get(event.table)) for event in self._by_hand]
+        names, groups = learner.names.of, self._group_of
+        by_hand = (
+            event._replace(name=names.get(event.table), group=groups.get(event.table)) for event in self._by_hand
+        )
+        return [*found, *by_hand]
 
     def _events(self, batch: Batch) -> list[Event]:
         learner = self._fitted
-        return events_of(batch, learner.dynamics, learner.clock, learner.names.of, self._params["alarm_rate"])
+        rate, names = self._params["alarm_rate"], learner.names.of
+        return events_of(batch, learner.dynamics, learner.clock, names, self._group_of, rate)
 
     def _happened(self, kind: str, table: int, what: dict[str, Any]) -> None:
         """Note what was done by hand."""
         learner = self._fitted
         time = as_time(learner.engine.time, learner.clock)
         row, name = learner.engine.n_observations - 1, learner.names.of.get(table)
-        event = Event(kind, row, time, table, name, None, what)
+        event = Event(kind, row, time, table, name, self._group_of.get(table), what)
         self._by_hand = (*self._by_hand, event)
         if self.on_event is not None:
             self.on_event(event)
