@@ -11,7 +11,7 @@ import numpy as np
 
 from dyncrp.alarms import NoveltySketch
 from dyncrp.checks import Clock
-from dyncrp.dynamics import Dynamics
+from dyncrp.dynamics import Modes
 from dyncrp.engine.types import Float, Trace
 
 # A table returns if its last row has come to count less than this: an absence Δ is long if kernel(Δ) is below it.
@@ -69,13 +69,14 @@ class Batch:
 
 def events_of(
     batch: Batch,
-    dynamics: Dynamics,
+    modes: Modes,
     clock: Clock,
     names: Mapping[int, str],
     groups: Mapping[int, int],
     alarm_rate: float | None,
 ) -> list[Event]:
-    """Return what happened in a batch, in order. names, groups: of the tables, by id, as far as they have any.
+    """Return what happened in a batch, in order. modes: of the kernel. names, groups: of the tables, by id, as far as
+    they have any.
 
     A table returns when a row joins it after an absence that the dynamics call long, kernel(absence) < 0.1: a row as
     old as its last one counts less than a tenth of a new one. ``Stationary`` calls none long.
@@ -85,7 +86,8 @@ def events_of(
     found += [(row, 0, table, {}) for table, row in batch.opening_rows()]
     away = np.flatnonzero(trace.absences > 0.0)
     if len(away):
-        away = away[np.maximum(dynamics.kernel(trace.absences[away]), 0.0) < FAINT]
+        counts = (np.exp(-np.multiply.outer(trace.absences[away], modes.rates)) @ modes.amplitudes).real
+        away = away[counts < FAINT]
     found += [(row, 1, int(trace.labels[row]), {"absence": float(trace.absences[row])}) for row in away.tolist()]
     if alarm_rate is not None:
         p = batch.novelty_p

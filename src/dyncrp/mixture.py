@@ -522,7 +522,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _events(self, batch: Batch) -> list[Event]:
         learner = self._fitted
         rate, names = self._params["alarm_rate"], learner.names.of
-        return events_of(batch, learner.dynamics, learner.clock, names, self._group_of, rate)
+        return events_of(batch, learner.engine.model.modes, learner.clock, names, self._group_of, rate)
 
     def _happened(self, kind: str, table: int, what: dict[str, Any]) -> None:
         """Note what was done by hand."""
