@@ -76,7 +76,7 @@ def test_what_changed_is_said():
     n = len(X) - 1
     assert [(e.kind, e.row, e.time, e.table, e.name, e.what) for e in model.events_[-3:]] == [
         ("renamed", n, times[-1], second, None, {"before": None}),
-        ("merged", n, times[-1], first, "b", {"merged": second}),
+        ("merged", n, times[-1], first, "b", {"merged": second, "far_apart": True}),
         ("opened", n, times[-1], new, None, {"split_from": first}),
     ]
     model.partial_fit(X[-1:], times=times[-1:])

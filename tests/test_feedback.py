@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
+from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
 from dyncrp.checks import BadRow
 from dyncrp.feedback import Feedback, Names, check_name
 
@@ -181,6 +181,17 @@ def test_a_merged_id_answers_for_ever():
     for one in (a, b, c):
         with pytest.raises(ValueError, match="same table already"):
             model.merge(one, a)
+
+
+def test_a_merge_of_tables_that_one_cannot_cover_is_said():
+    model = known_model().fit([[0.0], [0.2], [1.0], [30.0], [30.1]], labels=["a", "a", "b", "c", "c"])
+    model.merge("a", "b")
+    assert "far_apart" not in model.events_[-1].what
+    model.merge("a", "c")
+    assert model.events_[-1].what["far_apart"]
+    assert model.predict([[30.0]]).tolist() == [-1]  # what the event says
+    yes_and_no = DynamicalMixture(Bernoulli(0.5, 0.5), alpha=0.1).fit([[0.0] * 9, [1.0] * 9])
+    yes_and_no.merge(0, 1)  # whose centres are no rows
 
 
 def test_a_merge_keeps_the_name_of_the_first():

@@ -27,8 +27,8 @@ class Event(NamedTuple):
     hand, that of the latest row. time: of that row, datetime64 if times are dates. table: its id. name: what it is
     called, if anything. group: of the table, if groups were asked for since it opened. what: what changed, by name. Of
     "returned" that is ``absence``, the time since its last row; of "alarm" ``novelty`` and ``p``; of "merged" the id
-    that is now this table, ``merged``; of "renamed" the name ``before``; of "opened", if it was split off by hand, the
-    table ``split_from``.
+    that is now this table, ``merged``, and ``far_apart`` if one table cannot cover both; of "renamed" the name
+    ``before``; of "opened", if it was split off by hand, the table ``split_from``.
     """
 
     kind: str

@@ -423,7 +423,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Let two tables be one, and return its id, the older of the two; the other id stands for it from now on.
 
         Statistics and occupancies add up: the table is what it would be if the rows of both had been seated there. If
-        both have names, the first stays. a, b: ids or names of open tables.
+        both have names, the first stays. a, b: ids or names of open tables. One table of the family cannot cover two
+        that lie far apart: then rows like theirs will open others, and the event "merged" says ``far_apart``.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [4.0], [9.2]])
@@ -434,9 +435,22 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         one, other = self._find(a), self._find(b)
         if one == other:
             raise ValueError(f"{a!r} and {b!r} are the same table already, {one}")
+        engine = learner.engine
+        places = np.flatnonzero(np.isin(engine.ids, [one, other]))
+        centers = engine.model.family.centers(engine.state.stats[places])
         kept = learner.merge(one, other)
-        self._happened("merged", kept, {"merged": max(one, other)})
+        what: dict[str, Any] = {"merged": max(one, other)}
+        self._happened("merged", kept, what if self._covers(kept, centers) else what | {"far_apart": True})
         return kept
+
+    def _covers(self, table: int, centers: Float) -> bool:
+        """Whether rows at these centres (n, D) would join a table now; of features that have no such rows, yes."""
+        engine = self._fitted.engine
+        try:
+            rows = check_rows(engine.model.family, np.ascontiguousarray(centers))
+        except ValueError:
+            return True
+        return bool(np.all(engine.labels(rows, np.full(len(rows), engine.time)) == table))
 
     def rename(self, table: int | str, name: str) -> None:
         """Give a table a name that no other one has; "" takes its name away. table: its id, or the name it has.

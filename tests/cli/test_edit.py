@@ -105,7 +105,10 @@ def test_a_run_goes_on_with_what_its_checkpoint_was_told(state, tmp_path):
     assert [line.split(",")[:3] for line in lines[7:]] == [["6", "0", "hall"], ["7", "3", ""]]
     events = list(map(json.loads, (tmp_path / "e.jsonl").read_text().splitlines()))
     by_hand = [(e["kind"], e["row"], e["table"], e["name"], e["what"]) for e in events if e["kind"] != "opened"]
-    assert by_hand == [("merged", 5, 0, None, {"merged": 2}), ("renamed", 5, 0, "hall", {"before": None})]
+    assert by_hand == [
+        ("merged", 5, 0, None, {"merged": 2, "far_apart": True}),
+        ("renamed", 5, 0, "hall", {"before": None}),
+    ]
 
 
 def test_groups_and_timelines_follow_a_merge(state, tmp_path, monkeypatch):

@@ -232,7 +232,7 @@ def test_tables_are_merged_and_renamed(client):
     assert [(table["id"], table["name"], table["rows"]) for table in tables] == [(0, None, 2), (1, "door", 3)]
     merged = client.post("/streams/s/merge?sequence=1", json={"tables": ["door", 0]})
     assert merged.json()["table"] == 0
-    assert merged.json()["events"][0]["what"] == {"merged": 1}
+    assert merged.json()["events"][0]["what"] == {"merged": 1, "far_apart": True}
     assert client.post("/streams/s/merge?sequence=1", json={"tables": ["door", 0]}).content == merged.content
     assert set(client.get("/streams/s/timeline").json()["tables"]) == {0}
     for path, body, status in (

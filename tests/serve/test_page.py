@@ -235,7 +235,7 @@ class TestPage:
         answer = server.send("alarms", [[300.0, 300.0]])
         assert [event["kind"] for event in answer["events"]].count("alarm") == 1
         newest = page.locator("#events li[data-kind=alarm]").first
-        expect(newest).to_contain_text("row 1,000 is unlike every table")
+        expect(newest).to_contain_text("row 1,000 is unusual")
         expect(page.locator("canvas")).to_have_attribute("data-alarms", str(before + 1))
         assert "#b3001b" in colours(page)
         expect(page.locator("#announce")).to_contain_text("Alarm: row 1,000")

@@ -28,7 +28,7 @@ def test_the_commands(tmp_path):
 
 
 def test_the_client(tmp_path, capsys):
-    (block,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```python\n(import .*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     with serving(tmp_path) as (client, _):
         client.put("/streams/doors", json=KNOWN)
         code = block.replace(ADDRESS, str(client.base_url).rstrip("/"))

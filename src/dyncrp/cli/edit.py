@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dyncrp.cli.errors import print_result, refuse, report_errors
+from dyncrp.cli.errors import print_result, refuse, report_errors, say
 from dyncrp.cli.paths import check_writable, is_pipe
 from dyncrp.feedback import as_table
 from dyncrp.io.files import FileError
@@ -20,12 +20,14 @@ def merge_tables(file: Path, tables: Sequence[str], output: Path | None) -> None
         refuse(f"merge needs at least two tables, got {count(len(tables), 'table')}")
     kept: list[int] = []
     given: list[str] = []
+    far_apart: list[bool] = []
 
     def merge(model: DynamicalMixture) -> None:
         first, *others = map(as_table, tables)
         given.extend(map(str, dict.fromkeys(model.resolve([table]).item() for table in (first, *others))))
         for other in others:
             first = model.merge(first, other)
+            far_apart.append("far_apart" in model.events_[-1].what)
         kept.append(int(first))
 
     model = _edit(file, merge, output)
@@ -34,6 +36,8 @@ def merge_tables(file: Path, tables: Sequence[str], output: Path | None) -> None
     listed = ", ".join(given[:-1]) + " and " + given[-1]
     rows = int(model.engine_.state.sizes[model.table_ids_.tolist().index(kept[0])])
     print_result(f"tables {listed} are table {kept[0]}{called} from now on, with {count(rows, 'row')}")
+    if any(far_apart):
+        say("they lie too far apart for one table: rows like theirs will open others; run --groups joins such tables")
 
 
 def rename_table(file: Path, table: str, name: str, output: Path | None) -> None:

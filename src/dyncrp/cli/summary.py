@@ -24,6 +24,7 @@ LEAST_SHOWN = 1e-6  # of the largest number of a column; less is 0
 LONGEST_NAME = 24  # characters of a feature's name
 HOUR = np.timedelta64(1, "h")
 GAP = "  "
+WIDEST = 10_000  # columns of a page where there is no terminal, such as a file
 
 
 def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
@@ -35,7 +36,8 @@ def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
         asked = None if checkpoint is None else checkpoint.options.get(JOIN)  # what the run was asked for
         wanted = asked if n_groups is None else n_groups
         groups = None if wanted is None else model.groups(None if wanted == "auto" else wanted)
-        print_result("\n".join(_lines(model, groups, n_tables, shutil.get_terminal_size().columns)))
+        width = shutil.get_terminal_size(fallback=(WIDEST, 24)).columns
+        print_result("\n".join(_lines(model, groups, n_tables, width)))
 
 
 def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:

@@ -264,7 +264,7 @@ class Service:
         def save(stream: Stream) -> bytes:
             if not stream.learned:
                 raise Refused(409, "this stream still learns its hyperparameters: send more rows")
-            return stream.model.to_bytes()
+            return stream.file()
 
         return Response(await self._read(request, save), media_type="application/octet-stream")
 

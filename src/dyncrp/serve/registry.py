@@ -133,7 +133,8 @@ class Registry:
             told = f"sequence {key.sequence} of client {key.client!r} was answered before, or left out"
             raise Refused(409, f"{told}; its last one was {last}, and the answer is not kept any more")
         if found.digest != key.digest:
-            raise Refused(409, f"sequence {key.sequence} of client {key.client!r} was another request: count on")
+            told = f"sequence {key.sequence} of client {key.client!r} was another request"
+            raise Refused(409, f"{told}: its last one was {last}, so count on from {last + 1}")
         return found.content
 
     def events(self, name: str, after: int, most: int) -> list[str]:

@@ -93,13 +93,15 @@ class Form:
     """What the rows of a stream look like, as far as it is known.
 
     features: names of the columns, None if they have none. encoding: of columns that hold more than numbers. width: how
-    many columns, None before the first row. clock: None before the first row.
+    many columns, None before the first row. clock: None before the first row. selects: whether the settings chose the
+    features, so that other columns of a request are left out.
     """
 
     features: tuple[str, ...] | None = None
     encoding: Encoding | None = None
     width: int | None = None
     clock: Clock | None = None
+    selects: bool = False
 
     def name(self, column: int) -> str:
         """Return what a column is called."""
@@ -139,8 +141,13 @@ class Form:
         found = dict(zip(batch.names, batch.columns, strict=True))
         known = set(features)
         unknown = next((name for name in batch.names if name not in known), None)
-        if unknown is not None:
-            raise Refused(400, f"unknown column {quote(unknown)}; there are {', '.join(features[:20])}", column=unknown)
+        absent = next((name for name in features if name not in found), None)
+        if unknown is not None and not self.selects:
+            choose = 'a stream that is made with {"features": […]} leaves out others'
+            there = f"there are {', '.join(features[:20])}"
+            raise Refused(400, f"unknown column {quote(unknown)}; {there}; {choose}", column=unknown)
+        if known.isdisjoint(found):
+            raise Refused(400, f"the rows have none of the columns {', '.join(features[:20])}", column=absent)
         missing: list[Any] = [None] * batch.n
         return [found.get(name, missing) for name in features]
 

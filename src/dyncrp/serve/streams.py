@@ -91,6 +91,7 @@ class Stream:
     def __init__(self, name: str, settings: dict[str, Any], defaults: dict[str, Any]) -> None:
         self.name, self.settings, self.defaults = name, settings, defaults
         self.features = feature_names(settings)
+        self.selects = self.features is not None
         self._take(make_served_model(settings, defaults))
         self.timeline: Stretch | None = None
         self.n_rows = self.last_event = self.version = 0
@@ -116,9 +117,9 @@ class Stream:
     def form(self) -> Form:
         """What its rows look like."""
         if not self.fitted:
-            return Form(self.features)
+            return Form(self.features, selects=self.selects)
         model = self.model
-        return Form(self.features, model.encoding_, model.n_features_in_, Clock(model.clock_))
+        return Form(self.features, model.encoding_, model.n_features_in_, Clock(model.clock_), self.selects)
 
     # What changes it
 
@@ -240,6 +241,13 @@ class Stream:
         self.n_since_checkpoint = self.bytes_since_checkpoint = 0
         self.checkpoint_bytes = len(model)
         return model, pack_with(beside, arrays)
+
+    def file(self) -> bytes:
+        """Return the model as a file, with the names of its features, for use elsewhere."""
+        found = DynamicalMixture.from_bytes(self.model.to_bytes())
+        if self.features is not None and found.encoding_ is None:
+            found.feature_names_in_ = np.array(self.features, dtype=object)
+        return found.to_bytes()
 
     def restore(self, model: bytes, beside: bytes) -> None:
         """Go on from a checkpoint."""

@@ -87,7 +87,13 @@ export function eventParts(event, clock) {
     case "closed":
       return [it, { verb: " closed" }];
     case "merged":
-      return [`table ${what.merged} `, { verb: "merged" }, " into ", it];
+      return [
+        `table ${what.merged} `,
+        { verb: "merged" },
+        " into ",
+        it,
+        ...(what.far_apart ? [". They lie too far apart for one table: rows like theirs will open others"] : []),
+      ];
     case "renamed":
       if (!name) return [it, { verb: " unnamed" }, `: it was “${what.before}”`];
       if (!what.before) return [`table ${table} `, { verb: "named" }, " ", it];
@@ -95,7 +101,7 @@ export function eventParts(event, clock) {
     case "alarm":
       return [
         { verb: "Alarm" },
-        `: row ${count(event.row)} is unlike every table (novelty ${number(what.novelty)}, p ${number(what.p)}). It joined `,
+        `: row ${count(event.row)} is unusual (novelty ${number(what.novelty)}, p ${number(what.p)}). It joined `,
         it,
       ];
     default:
