@@ -598,3 +598,29 @@ def test_the_description_has_every_path(client, shared):
     assert told == routes - pages
     assert client.get("/openapi.json").json() == json.loads(json.dumps(openapi()))
     assert "/openapi.json" in client.get("/docs").text
+
+
+def test_features_that_were_chosen_select_columns(client):
+    client.delete("/streams/chosen")
+    assert client.put("/streams/chosen", json=KNOWN | {"features": ["y", "x"]}).status_code == 201
+    table = "machine,x,y\nA,0.1,0.0\nB,9.2,9.0\n"
+    answer = client.post("/streams/chosen/rows", content=table, headers={"Content-Type": "text/csv"})
+    assert answer.status_code == 200, answer.text
+    model = DynamicalMixture.from_bytes(model_bytes(client, "chosen"))
+    assert model.feature_names_in_.tolist() == ["y", "x"]  # so that it refuses other columns
+    np.testing.assert_allclose(model.centers_.round(0), [[0.0, 0.0], [9.0, 9.0]])
+    none = client.post("/streams/chosen/rows", json={"rows": [{"z": 1.0}]})
+    assert none.status_code == 400
+    assert "none of the columns y, x" in none.json()["error"]
+    client.post("/streams/s/rows", json={"rows": [{"x": 1.0, "y": 2.0}]})
+    other = client.post("/streams/s/rows", json={"rows": [{"x": 1.0, "z": 2.0}]})
+    assert other.status_code == 400
+    assert "features" in other.json()["error"]
+
+
+def test_a_number_that_was_used_says_where_to_count_on(client):
+    for sequence in (1, 2):
+        assert client.post(f"/streams/s/rows?client=me&sequence={sequence}", json={"rows": ROWS}).status_code == 200
+    again = client.post("/streams/s/rows?client=me&sequence=1", json={"rows": ROWS[:1]})
+    assert again.status_code == 409
+    assert "count on from 3" in again.json()["error"]
