@@ -310,3 +310,15 @@ def test_names_go_into_a_file_and_back():
     assert (names.of, names.find(3), names.find("a"), names.find("b")) == ({0: "a"}, 0, 0, None)
     assert Names.from_plain(names.to_plain(), 4).to_plain() == names.to_plain()
     assert Names().to_plain() == {}
+
+
+def test_each_name_is_looked_up_once(monkeypatch):
+    """A call with as many names as rows would take hours otherwise, and hold up all streams of a server."""
+    looked_up = []
+    find = Names.find
+    monkeypatch.setattr(Names, "find", lambda self, table: looked_up.append(table) or find(self, table))
+    n = 300
+    names = [f"name {i}" for i in range(n)]
+    model = known_model().partial_fit(np.zeros((2 * n, 2)), times=np.arange(2.0 * n), labels=names + names)
+    np.testing.assert_array_equal(model.labels_, [*range(n), *range(n)])
+    assert len(looked_up) <= 2 * n

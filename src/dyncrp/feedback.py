@@ -84,10 +84,10 @@ class Feedback(NamedTuple):
         names: dict[str, int] = {}
         tables = []
         for part in parts:
-            codes = [NEW - names.setdefault(name, len(names)) for name in part.names]
+            codes = np.array([NEW - names.setdefault(name, len(names)) for name in part.names], dtype=np.int64)
+            named = part.tables <= NEW
             tables.append(part.tables.copy())
-            for j, code in enumerate(codes):
-                tables[-1][part.tables == NEW - j] = code
+            tables[-1][named] = codes[NEW - part.tables[named]]
         return cls(np.concatenate(tables), np.concatenate([part.marks for part in parts]), tuple(names))
 
     def check_ids(self, n_opened: int, *, provisional: bool) -> None:
@@ -164,8 +164,10 @@ class Names:
         array([ 0,  1,  0, -1])
         """
         found = np.array(ids, dtype=np.int64)  # a copy
-        for old, new in self._forwarded.items():
-            found[found == old] = new
+        if self._forwarded:
+            given, which = np.unique(found, return_inverse=True)
+            stands_for = [self._forwarded.get(table, table) for table in given.tolist()]
+            found = np.array(stands_for, dtype=np.int64)[which].reshape(found.shape)
         return found
 
     def give(self, table: int, name: str) -> None:

@@ -151,15 +151,18 @@ class Learner:
         """Seat rows as they are told to be. A table that is not open, or not any more, opens with its next row."""
         if feedback is None:
             return self._take_in(X, times, None)
+        tables, marks = self._ids(feedback), feedback.marks
         traces, begin = [], 0
         while begin < len(X):
             rest = slice(begin, None)
-            tables, marks = self._ids(feedback.part(rest)), feedback.marks[rest]
-            trace = self._take_in(X[rest], times[rest], Told(tables, marks))
+            trace = self._take_in(X[rest], times[rest], Told(tables[rest], marks[rest]))
             if not len(trace.labels):
-                one = slice(begin, begin + 1)
-                trace = self._take_in(X[one], times[one], Told(np.array([NEW]), feedback.marks[one]))
-                self._name(int(feedback.tables[begin]), feedback.names, int(trace.labels[0]))
+                one, told = slice(begin, begin + 1), int(feedback.tables[begin])
+                trace = self._take_in(X[one], times[one], Told(np.array([NEW]), marks[one]))
+                # Those that stand for it go along, see ``Names.forward``.
+                same = tables == told if tables[begin] == told else feedback.tables == told
+                tables[same] = trace.labels[0]
+                self._name(told, feedback.names, int(trace.labels[0]))
             traces.append(trace)
             begin += len(trace.labels)
         return concatenate(traces)
@@ -175,9 +178,10 @@ class Learner:
     def _ids(self, feedback: Feedback) -> Int:
         """Return the tables of rows by ids as they are now, those that nobody has opened yet by one of nobody's."""
         tables = self.names.find_all(feedback.tables)
-        for j, name in enumerate(feedback.names):
-            found = self.names.find(name)
-            tables[feedback.tables == NEW - j] = NOBODYS if found is None else found
+        named = np.flatnonzero(tables <= NEW)
+        codes, which = np.unique(tables[named], return_inverse=True)
+        found = (self.names.find(feedback.names[NEW - code]) for code in codes.tolist())
+        tables[named] = np.array([NOBODYS if table is None else table for table in found], dtype=np.int64)[which]
         return tables
 
     def _name(self, told: int, names: Sequence[str], table: int) -> None:
