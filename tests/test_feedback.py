@@ -322,3 +322,14 @@ def test_each_name_is_looked_up_once(monkeypatch):
     model = known_model().partial_fit(np.zeros((2 * n, 2)), times=np.arange(2.0 * n), labels=names + names)
     np.testing.assert_array_equal(model.labels_, [*range(n), *range(n)])
     assert len(looked_up) <= 2 * n
+
+
+def test_a_state_takes_the_place_of_names_too():
+    state = known_model().fit([[5.0]]).to_state()
+    model = known_model().fit([[0.0], [9.0], [-9.0]])
+    model.rename(0, "a")
+    model.merge(1, 2)
+    model.set_state(state)
+    assert model.names_ == {}
+    assert model.to_state() == state
+    assert DynamicalMixture.from_bytes(model.to_bytes()).n_opened_ == 1

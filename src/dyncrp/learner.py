@@ -358,6 +358,7 @@ class Learner:
             found = " and ".join(what[name] for name in other) or "other parameters"
             raise ValueError(f"this state is of a model with {found} than this one")
         self.go_on(unpack(content, HEAD.size))
+        self.names = Names()  # a state has none
         if self.alpha_posterior is not None:
             self.engine.set_alpha(alpha)
 
