@@ -206,9 +206,9 @@ class Learner:
 
     def split(self, table: int, X: Float, times: Float) -> int:
         """Take rows X (n, D) at times (n,) out of an open table; return the id of theirs."""
-        if first_missing(X) < len(X):
-            self.engine = self.engine_for_missing()
-        new = by_hand.split(self.engine, table, X, times)
+        engine = self.engine if first_missing(X) == len(X) else self.engine_for_missing()
+        new = by_hand.split(engine, table, X, times)
+        self.engine = engine
         if self.examples is not None:
             self.examples.forget([table])  # which of them are still its own, nobody knows
             self.examples.sort_in()
