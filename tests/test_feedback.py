@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -341,3 +342,45 @@ def test_a_split_of_missing_cells_that_is_refused_changes_nothing():
     with pytest.raises(ValueError, match="what these 3 leave of it is no table"):
         model.split(0, [[np.nan, 0.0], [0.0, 0.0], [1.0, 1.0]], times=[0.0, 1.0, 1.0])
     assert model.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        iter(["a", "b"]),
+        np.array(["a", "b"]),
+        np.ma.array(["a", "b", "a"], mask=[False, False, True])[:2],
+        pd.Series(["a", "b"], dtype="string"),
+        pd.Series(["a", "b"], dtype="category"),
+    ],
+)
+def test_labels_are_anything_that_can_be_listed(labels):
+    assert known_model().fit([[0.0], [0.1]], labels=labels).names_ == {0: "a", 1: "b"}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.ma.array([1, 1], mask=[False, True]),
+        np.ma.array(["b", "b"], mask=[False, True]),
+        pd.Series(["b", None], dtype="string"),
+        pd.Series([1, None], dtype="Int64"),
+        ["b", pd.NA],
+        ["b", pd.NaT],
+    ],
+)
+def test_what_is_missing_of_labels_is_unknown(labels):
+    model = known_model().fit([[0.0], [9.0]], labels=["a", "b"])
+    assert model.partial_fit([[9.0], [0.0]], labels=labels).labels_.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["labels", "apart"])
+def test_whole_numbers_beyond_all_ids_are_refused(name):
+    with pytest.raises(BadRow, match="got 9223372036854775808"):
+        known_model().fit([[0.0], [9.0]], **{name: np.array([1, 2**63], dtype=np.uint64)})
+
+
+def test_ids_and_names_are_resolved_together():
+    model = known_model().fit([[0.0], [9.0]], labels=["a", "b"])
+    assert model.resolve(iter(["b", "a"])).tolist() == [1, 0]
+    assert model.resolve([-1, "b", 0]).tolist() == [-1, 1, 0]

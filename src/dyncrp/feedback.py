@@ -14,6 +14,7 @@ from dyncrp.checks import BadLabel, BadRow
 from dyncrp.engine.types import NEW, UNKNOWN, Int
 
 LONGEST_NAME = 200
+LARGEST = (1 << 63) - 1  # whole number that is a mark
 WHOLE = re.compile(r"(-1|\d{1,18})(\.0*)?")  # an id as text; spreadsheets write 3 as 3.0 in a column with gaps
 
 
@@ -105,20 +106,24 @@ class Feedback(NamedTuple):
 
 def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
     """Yield the rows of which something is known, and that: a whole number ≥ 0 or a text."""
-    array: NDArray[Any] = np.asarray(given if hasattr(given, "__array__") else list(given), dtype=None)
+    given = given if hasattr(given, "__array__") else list(given)
+    array: NDArray[Any] = np.asarray(given, dtype=None)
     if array.dtype.kind in "US":  # a list of texts and numbers becomes one of texts
         array = np.array(list(given), dtype=object)
+    if np.ma.is_masked(given):
+        array = np.array(given, dtype=object)
+        array[np.ma.getmaskarray(given)] = None
     if array.shape != (n,):
         raise ValueError(f"{name} must have an entry for each of the {n} rows, got shape {array.shape}")
     if array.dtype.kind in "iu":
-        bad = np.flatnonzero(array < UNKNOWN)
+        bad = np.flatnonzero((array < UNKNOWN) | (array > LARGEST))
         if len(bad):
             raise BadRow(f"{name} must be whole numbers ≥ 0, texts, or −1 if unknown, got {array[bad[0]]}", bad[0])
         rows = np.flatnonzero(array >= 0)
         yield from zip(rows.tolist(), array[rows].tolist(), strict=True)
         return
     for row, value in enumerate(array.tolist()):
-        if value is None or (isinstance(value, float) and value != value):
+        if value is None or _is_missing(value):
             continue
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -127,6 +132,12 @@ def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
             raise BadRow(f"{name} must be whole numbers ≥ 0, texts, or −1 if unknown, got {value!r}", row)
         if value not in (UNKNOWN, ""):
             yield row, value
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is NaN or NaT, which are not equal to themselves, or pandas.NA, whose equality is itself."""
+    same = value == value
+    return not same if isinstance(same, (bool, np.bool_)) else same is value
 
 
 def _digest(text: str) -> int:

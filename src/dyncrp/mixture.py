@@ -511,11 +511,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         So labels from before a merge can be brought up to date: ``model.resolve(labels)``.
         """
         names = self._fitted.names
-        array = np.asarray(tables if hasattr(tables, "__array__") else list(tables))
+        given = tables if hasattr(tables, "__array__") else list(tables)
+        array = np.asarray(given)
         if array.dtype.kind in "iu" or not array.size:
             return names.find_all(array.astype(np.int64))
-        given = tables if not hasattr(tables, "__array__") else array.tolist()
-        return np.array([self._find(table, closed=True) for table in given], dtype=np.int64)
+        listed = array.tolist() if hasattr(given, "__array__") else given
+        return np.array([-1 if table == -1 else self._find(table, closed=True) for table in listed], dtype=np.int64)
 
     @property
     def names_(self) -> dict[int, str]:
