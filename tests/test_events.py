@@ -197,3 +197,10 @@ def test_examples_are_rows_of_the_table():
     assert len(model.examples(a).latest.numbers) == 0
     with pytest.raises(ValueError, match="give n_examples"):
         DynamicalMixture(Gaussian(1.0, 100.0)).fit(X).examples(0)
+
+
+def test_dates_that_microseconds_do_not_reach():
+    times = np.array(["2024-01-01", "290000-01-01", "300000-01-01"], dtype="M8[s]")
+    model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [-9.0]], times=times)
+    assert [event.time for event in model.events_] == list(times)
+    assert as_plain(model.events_[-1])["time"] == "300000-01-01T00:00:00Z"

@@ -16,6 +16,7 @@ from dyncrp.engine.types import Float, Trace
 
 # A table returns if its last row has come to count less than this: an absence Δ is long if kernel(Δ) is below it.
 FAINT = 0.1
+LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
 KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed")  # those of one row come in this order
 
 
@@ -117,7 +118,11 @@ def as_time(t: float, clock: Clock) -> Any:
     >>> as_time(86400.0, Clock.DATES)
     np.datetime64('1970-01-02T00:00:00.000000')
     """
-    return np.datetime64(round(float(t) * 1e6), "us") if clock is Clock.DATES else float(t)
+    if clock is not Clock.DATES:
+        return float(t)
+    if abs(t) >= LAST_MICROSECOND:
+        return np.datetime64(round(float(t)), "s")
+    return np.datetime64(round(float(t) * 1e6), "us")
 
 
 def as_plain(event: Event) -> dict[str, Any]:

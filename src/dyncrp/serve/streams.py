@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dyncrp.checks import BadRow, BadTime, Clock, as_times
 from dyncrp.description import describe_tables
 from dyncrp.encoding import LOG, NUMBER, Encoding, quote
-from dyncrp.events import Event
+from dyncrp.events import LAST_MICROSECOND, Event
 from dyncrp.examples import Rows as Examples
 from dyncrp.explanation import Odds
 from dyncrp.groups import Groups, join
@@ -29,7 +29,6 @@ from dyncrp.serve.settings import feature_names, make_served_model
 
 ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of deeds
 ROWS_OF_TIMELINE = 2_000
-LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
 
 
 @dataclass(frozen=True)
