@@ -624,3 +624,19 @@ def test_a_number_that_was_used_says_where_to_count_on(client):
     again = client.post("/streams/s/rows?client=me&sequence=1", json={"rows": ROWS[:1]})
     assert again.status_code == 409
     assert "count on from 3" in again.json()["error"]
+
+
+@pytest.mark.parametrize("half", [b'"\\ud800"', b'"\xed\xa0\x80"'], ids=["escaped", "encoded"])
+def test_half_a_character_is_refused(client, half):
+    for path, body in [
+        ("rows", b'{"rows": [{%s: 1.0}]}' % half),
+        ("rows", b'{"rows": [{"x": %s}]}' % half),
+        ("explain", b'{"row": {%s: 1.0}}' % half),
+    ]:
+        answer = client.post(f"/streams/s/{path}", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400, answer.text
+        assert "this is not JSON" in answer.json()["error"]
+    for settings in (b'{"features": [%s]}' % half, b'{"dynamics": %s}' % half):
+        assert client.put("/streams/half", content=settings).status_code == 400
+    post(client, [{"\U0001f600": 1.0}])
+    assert client.get("/streams").status_code == client.get("/streams/s").status_code == 200

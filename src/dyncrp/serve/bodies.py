@@ -82,13 +82,19 @@ def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) ->
 def read_json(content: bytes) -> Any:
     """Return the value of a JSON text: no NaN, no infinity, no key twice, not nested beyond all measure.
 
+    Nor may it have half a character, which JSON can escape and no answer could repeat.
+
     >>> read_json(b'{"a": NaN}')
     Traceback (most recent call last):
         ...
     dyncrp.serve.limits.Refused: this is not JSON: NaN is no number of it
     """
     try:
-        return json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        text = content.decode("utf-8-sig")  # strictly, unlike json.loads
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        if "\\u" in text:  # which may be half a character
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except RecursionError:
         raise Refused(400, "this JSON is nested too deeply") from None
     except ValueError as error:  # of the text, its encoding, and numbers of more digits than Python reads
