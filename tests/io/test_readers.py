@@ -5,8 +5,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
+import signal
 import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -1050,3 +1053,25 @@ def test_a_format_that_is_no_text_is_not_decompressed(tmp_path, format):
     path.write_bytes(gzip.compress(write_rows(tmp_path, format).read_bytes()))
     with pytest.raises(FileError, match="is compressed, which only CSV and JSON lines may be: decompress it first"):
         read(path, format)
+
+
+def test_signals_are_for_the_run_and_not_for_arrow(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("x,y\n" + "1.25,-3.5\n" * 200_000)
+    heard, over = [], threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+
+    def send():
+        while not over.wait(0.001):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with open_reader(str(path), "csv", Selection(), 1 << 16) as reader:
+            assert sum(len(chunk.rows) for chunk in reader.chunks()) == 200_000
+    finally:
+        over.set()
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+    assert heard

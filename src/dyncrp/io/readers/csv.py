@@ -193,6 +193,7 @@ class CsvReader(LinesReader):
             from pyarrow import csv as reader
         except ModuleNotFoundError:
             return None
+        pa.enable_signal_handlers(False)  # it would take a signal for itself, and the run would not hear of it
         types = {str(self._at[name]): pa.float64() for name in self.columns}
         types |= {str(self._at[name]): pa.string() for name in (*self.kept, *self._texts)}
         names = [str(at) for at in range(width)]
