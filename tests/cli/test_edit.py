@@ -1,6 +1,7 @@
 """``dyncrp merge`` and ``dyncrp rename``: the file says what the model says, or is as it was."""
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from dyncrp import DynamicalMixture, Gaussian
 from dyncrp.cli.app import app
 from dyncrp.io.growing import GrowingFile
+from dyncrp.jobs import edit
 from dyncrp.jobs.checkpoint import Checkpoint
 
 KNOWN = ["--set", "variance=1", "--set", "prior_variance=100", "--alpha", "1", "--dynamics", "stationary()"]
@@ -155,3 +157,23 @@ def test_a_run_under_way_is_not_changed_behind_its_back(state, tmp_path, suffix)
 def test_a_checkpoint_without_rows_has_no_tables(state, tmp_path):
     state([])
     assert "there are no tables yet" in invoke("merge", tmp_path / "state", "0", "1", code=1).stderr
+
+
+def test_a_run_that_went_on_while_its_file_was_waited_for(tmp_path, monkeypatch):
+    np.savetxt(tmp_path / "in.csv", X, delimiter=",", header="x", comments="")
+    run = ["run", tmp_path / "in.csv", "--output", tmp_path / "out.csv", "--checkpoint", tmp_path / "check", *KNOWN]
+    invoke(*run)
+    content = (tmp_path / "check").read_bytes()
+    np.savetxt(tmp_path / "in.csv", np.append(X, [[50.0]], axis=0), delimiter=",", header="x", comments="")
+    invoke(*run, "--resume")
+    later = (tmp_path / "check").read_bytes()
+    (tmp_path / "check").write_bytes(content)
+
+    @contextmanager
+    def held(*paths):
+        (tmp_path / "check").write_bytes(later)  # by a run that ends just before the lock is free
+        yield
+
+    monkeypatch.setattr(edit, "held", held)
+    invoke("rename", tmp_path / "check", "0", "a")
+    assert Checkpoint.read(str(tmp_path / "check")).n_rows == len(X) + 1

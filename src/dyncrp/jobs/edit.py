@@ -27,14 +27,15 @@ def edit(path: str, change: Callable[[DynamicalMixture], None], output: str | No
         change(model)
         model.save(path if output is None else output)
         return model
-    if checkpoint.model is None:
-        raise FileError(f"{path} is a checkpoint from before the first row: there are no tables yet")
-    model = checkpoint.model
     found: list[Event] = []
-    model.on_event = found.append
     # A run that is under way has its model in memory, and would replace the file.
     outputs = [file for kind in WRITERS.values() for file in kind.files(checkpoint.output_path)]
     with held(*dict.fromkeys(outputs)) if output is None else nullcontext():
+        checkpoint = Checkpoint.read(path) or checkpoint  # a run may have gone on until now
+        if checkpoint.model is None:
+            raise FileError(f"{path} is a checkpoint from before the first row: there are no tables yet")
+        model = checkpoint.model
+        model.on_event = found.append
         change(model)
         if output is None and checkpoint.events is not None:
             checkpoint = _note(checkpoint, found)
