@@ -138,3 +138,14 @@ def test_without_waiting_for_the_disk_it_is_synced_when_asked(tmp_path):
         before = journal.path.stat().st_size
         journal.sync()  # moves what was committed from the log to the file itself
         assert journal.path.stat().st_size > before
+
+
+def test_a_journal_is_opened_without_a_write(tmp_path):
+    """So that a server can be started, and its streams read, where the disk is full."""
+    with Journal(tmp_path) as journal:
+        journal.add_stream("s", "{}")
+        journal.commit()
+    content = (tmp_path / FILE).read_bytes()
+    with Journal(tmp_path):
+        pass
+    assert (tmp_path / FILE).read_bytes() == content

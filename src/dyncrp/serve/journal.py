@@ -88,9 +88,10 @@ class Journal:
             found = self._file.execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, VERSION):
                 raise JournalError(f"{self.path} was written by another version of dyncrp ({found}, not {VERSION})")
-            for statement in SCHEMA.split(";"):
-                self._file.execute(statement)
-            self._file.execute(f"PRAGMA user_version = {VERSION}")
+            if found != VERSION:  # nothing is written otherwise, so that a full disk can be looked at
+                for statement in SCHEMA.split(";"):
+                    self._file.execute(statement)
+                self._file.execute(f"PRAGMA user_version = {VERSION}")
             self._file.execute("COMMIT")
             sync_folder(self.path)
         except OSError as error:
