@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from dyncrp import datasets
     from dyncrp.checks import BadRow
     from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-    from dyncrp.families import Bernoulli, Categorical, Columns, Gaussian, NormalGamma, Poisson, VonMisesFisher
+    from dyncrp.families import (
+        Bernoulli,
+        Categorical,
+        Columns,
+        Gaussian,
+        Multinomial,
+        NormalGamma,
+        Poisson,
+        VonMisesFisher,
+    )
     from dyncrp.mixture import DynamicalMixture
     from dyncrp.process import DynamicalCRP
     from dyncrp.shards import combine
@@ -39,6 +48,7 @@ __all__ = [
     "Gaussian",
     "Hyperbolic",
     "LinearODE",
+    "Multinomial",
     "NormalGamma",
     "Oscillatory",
     "Poisson",
@@ -53,7 +63,16 @@ __all__ = [
 _MODULES = {
     "checks": ["BadRow"],
     "dynamics": ["Exponential", "Hyperbolic", "LinearODE", "Oscillatory", "Stationary"],
-    "families": ["Bernoulli", "Categorical", "Columns", "Gaussian", "NormalGamma", "Poisson", "VonMisesFisher"],
+    "families": [
+        "Bernoulli",
+        "Categorical",
+        "Columns",
+        "Gaussian",
+        "Multinomial",
+        "NormalGamma",
+        "Poisson",
+        "VonMisesFisher",
+    ],
     "mixture": ["DynamicalMixture"],
     "process": ["DynamicalCRP"],
     "shards": ["combine"],

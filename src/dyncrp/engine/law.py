@@ -28,6 +28,7 @@ from dyncrp.engine.types import (
     DROPPED,
     NEGLIGIBLE,
     NEW,
+    REPORTED,
     TIE,
     UNKNOWN,
     Arrays,
@@ -90,8 +91,11 @@ def step(
     table: the id of the open table that it is at, if someone knows that, or ``NEW``. It is then seated there wholly;
     its log evidence is what it would be if nobody knew. mark: tables that the rows just before it took which had the
     same mark have no weight.
+
+    If the family is sparse, x is seated wholly at its label's table, which is a new one if that is the likeliest of all
+    or its share reaches the threshold. Responsibilities then only tell how sure that is.
     """
-    rules = model.rules
+    rules, family = model.rules, model.family.given(state.stats)
     X = x[None, :]
     state = advance(state, t, model.modes)
     taken = state.taken if mark != UNKNOWN and mark == state.mark else ()
@@ -102,13 +106,14 @@ def step(
     lower_bounds = np.zeros(0)
     if rules.assignment == "predictive":
         candidates = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
-        scores = log_weights + model.family.log_predictive(X, candidates)[0]
+        scores = log_weights + family.log_predictive(X, candidates)[0]
     else:
         scores, lower_bounds = coordinate_ascent(state.stats, X, log_weights, model)
 
     log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
     responsibilities = _softmax(scores)
-    opens = len(state.stats) == 0 or responsibilities[-1] >= rules.new_table_threshold * (1.0 - TIE)
+    enough = min(rules.new_table_threshold, np.max(responsibilities) if family.sparse else 1.0)
+    opens = len(state.stats) == 0 or responsibilities[-1] >= enough * (1.0 - TIE)
     if opens if table == UNKNOWN else table == NEW:
         stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
         squares = np.vstack([state.squares, np.zeros(state.squares.shape[1])])
@@ -125,15 +130,19 @@ def step(
         responsibilities = (ids == (state.n_opened if table == NEW else table)).astype(np.float64)
 
     label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
-    responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
-    r = responsibilities[:, None]
-    seen, squares_seen = model.family.observed(X)
+    if family.sparse:
+        label = len(ids) - 1 if len(ids) > len(state.ids) else label
+        seated = (np.arange(len(ids)) == label).astype(np.float64)
+        responsibilities = np.where((responsibilities < REPORTED) & (seated == 0.0), 0.0, responsibilities)
+    else:
+        seated = responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
+    seen, squares_seen = family.observed(X)
     after = State(
-        stats=update(stats, responsibilities, model.family.statistics(X), model.memory, seen),
-        squares=update(squares, responsibilities, model.family.squares(X), model.memory, squares_seen),
-        mode_states=mode_states + r.astype(np.complex128),
+        stats=update(stats, seated, family.statistics(X), model.memory, seen),
+        squares=update(squares, seated, family.squares(X), model.memory, squares_seen),
+        mode_states=mode_states + seated[:, None].astype(np.complex128),
         time=t,
-        n_tables_posterior=update_n_tables_posterior(count, responsibilities, rules.table_count),
+        n_tables_posterior=update_n_tables_posterior(count, seated, rules.table_count),
         ids=ids,
         n_opened=state.n_opened + len(ids) - len(state.ids),
         **_seen(state, label, len(ids)),
@@ -306,7 +315,7 @@ def log_density(state: State, x: Float, t: float, model: Model) -> float:
     """Return log p(x | everything so far), the predictive mixture over the tables and a new one at time t."""
     weights = prior_weights(advance(state, t, model.modes), model)
     candidates = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
-    log_likelihood = model.family.log_predictive(x[None, :], candidates)[0]
+    log_likelihood = model.family.given(state.stats).log_predictive(x[None, :], candidates)[0]
     return float(logsumexp(log_likelihood, b=weights) - np.log(np.sum(weights)))
 
 

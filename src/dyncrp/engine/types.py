@@ -33,6 +33,8 @@ TIE = 1e-9
 NEGLIGIBLE = 1e-300
 # A responsibility below this is 0: no table is kept alive by observations that were not its own.
 DROPPED = 1e-12
+# Of a row that is seated wholly at one table, smaller shares of other tables are not reported.
+REPORTED = 0.01
 # In place of a table that someone tells: none, and one that opens for the row.
 UNKNOWN, NEW = -1, -2
 
@@ -101,6 +103,17 @@ class Model:
 
     def __post_init__(self) -> None:
         self.family.require_known()
+        if not self.family.sparse:
+            return
+        if self.rules.assignment != "predictive":
+            raise ValueError(
+                f"{type(self.family).__name__} needs assignment='predictive': a word that is new has no expected log "
+                f"probability, got {self.rules.assignment!r}"
+            )
+        if self.memory < math.inf:
+            raise ValueError(
+                f"{type(self.family).__name__} needs memory=inf: tables keep whole counts, got {self.memory!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,7 @@ class Step(NamedTuple):
 
     scores: log weight + log likelihood, as of the last coordinate step.
     prior_weights: q(c_n | o_<n) before normalisation.
-    responsibilities: as kept, one entry per table that is open now.
+    responsibilities: as kept, one entry per table that is open now; of a row that was seated wholly, as reported.
     label: place of its table among those open now.
     log_evidence: logsumexp(scores) − log Σ prior_weights.
     lower_bounds: the approximate lower bound after every coordinate step (empty for "predictive", and for a finite

@@ -5,12 +5,14 @@ from dyncrp.families.bernoulli import Bernoulli
 from dyncrp.families.categorical import Categorical
 from dyncrp.families.columns import Columns
 from dyncrp.families.gaussian import Gaussian
+from dyncrp.families.multinomial import Multinomial
 from dyncrp.families.normal_gamma import NormalGamma
 from dyncrp.families.poisson import Poisson
 from dyncrp.families.von_mises_fisher import VonMisesFisher
 
 FAMILIES: dict[str, type[Family]] = {
-    kind.__name__: kind for kind in (Gaussian, NormalGamma, Bernoulli, Poisson, Categorical, VonMisesFisher, Columns)
+    kind.__name__: kind
+    for kind in (Gaussian, NormalGamma, Bernoulli, Poisson, Categorical, VonMisesFisher, Multinomial, Columns)
 }
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Columns",
     "Family",
     "Gaussian",
+    "Multinomial",
     "NormalGamma",
     "Poisson",
     "VonMisesFisher",

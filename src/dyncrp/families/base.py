@@ -95,6 +95,18 @@ class Family(ABC):
         """
         return False
 
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are counts of words: few of them are not 0, and there are more columns as more words are known.
+
+        Such a row is seated wholly at one table, a new one if that is the likeliest: tables then have few words too.
+        """
+        return False
+
+    def given(self, stats: Float) -> Family:
+        """Return the family for the next row when the tables (K, S) are open: the same, unless its prior learns."""
+        return self
+
     def continuous(self, n_features: int) -> NDArray[np.bool_]:
         """Return which features hold numbers that need not repeat, (D,)."""
         return np.ones(n_features, dtype=bool)

@@ -1,0 +1,240 @@
+"""Counts of words: a multinomial with a Dirichlet prior, over a vocabulary that grows with the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
+
+from dyncrp.checks import BadRow, Seed, real
+from dyncrp.families.base import SCALES, Family, Float, Shapes
+from dyncrp.families.gamma import log_rising
+
+LARGEST_COUNT = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
+LEAST, MOST = 1e-6, 1e9  # what a hyperparameter may be
+CONCENTRATIONS = (1000.0, 300.0, 100.0, 30.0, 10.0)
+LENGTH = 10  # words of a document that is drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Multinomial(Family):
+    """x_w counts word w in a document of L = Σ_w x_w words, drawn from the word probabilities φ ~ Dirichlet(β).
+
+    T(x) = (1, x). With s the counts of a table and n = Σ_w s_w, and with B = Σ_w β_w, the predictive is
+
+        p(x) = L!/Π_w x_w! · Π_w (s_w + β_w)_{x_w} / (n + B)_L,   (z)_k = z (z + 1) ⋯ (z + k − 1),
+
+    the probability of the counts, given the length. Over D columns by itself, β_w = B/D.
+
+    **In a stream** the vocabulary grows, and β is found anew for each document from the open tables (``given``). The V
+    words that some open table has are known, and one more word stands for all those that are not:
+
+        β_w = B/(V + 1),   or with a background s   β_w = B (N_w + s)/(N + s(V + 1)),
+
+    N_w the count of word w in all open tables, N = Σ_w N_w, and N_w = 0 for the one more word, whose mass is β_0. So
+    the words of a document that are new are counted in V before it is scored, as one word of which nothing is known.
+    What tables draw from is then a Dirichlet process with the known words as atoms and a mass β_0 that has none: any
+    number of new words may come, and a new one has no identity. A document is its counts of known words and the
+    counts k_1, …, k_m of its new ones, in no order. With a_k of these equal to k,
+
+        p(x) = L!/(Π_w x_w! Π_j k_j! Π_k a_k!) · β_0^m Π_j (k_j − 1)! · Π_w (s_w + β_w)_{x_w} / (n + B)_L.
+
+    That is the product of Pólya's urns summed over the orders of the words, and adds up to 1 over all documents of a
+    length, whatever the tables: β is known before the document comes. The factors of the new words and the first one
+    are the same for all tables and cancel between them. But a new word counts against tables that have many words, by
+    (n + B)_L.
+
+    Once the tables that had a word have all closed, it is forgotten, N_w too, and is new when it comes again. So
+    memory is bounded if the number of tables is, and p stays a probability: that of someone who knows the open tables
+    only.
+
+    Documents are ``sparse``: each is seated wholly at one table. Shares of a document at many tables would leave
+    some of each word at every one of them.
+
+    Args:
+        concentration: B, the number of words that the prior is worth, from 1e-6 to 1e9; None: unknown, to be learnt.
+        background: s, from 1e-6 to 1e9. Then words that are common everywhere say less of a table, and no list of stop
+            words is needed. A large one is as good as None, where all words are alike.
+
+    >>> family = Multinomial(concentration=4.0)
+    >>> stats = family.statistics(np.array([[2.0, 1.0, 0.0, 0.0]]))
+    >>> np.exp(family.log_predictive(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]), stats)).round(3)
+    array([[0.429],
+           [0.143]])
+    >>> now = family.given(stats)  # two words are known, and the others are new: then the two have 4/3 each
+    >>> np.exp(now.log_predictive(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]), stats)).round(3)
+    array([[0.476],
+           [0.19 ]])
+    """
+
+    concentration: float | None = None
+    background: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("concentration", "background"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _checked(name, getattr(self, name)))
+
+    @property
+    def known(self) -> bool:
+        """Whether the concentration has a value; without a background there is none to be learnt."""
+        return self.concentration is not None
+
+    @property
+    def sparse(self) -> bool:
+        """True."""
+        return True
+
+    def given(self, stats: Float) -> Multinomial:
+        """Return the family for the next document when these tables (K, 1 + D) are open."""
+        counts = np.sum(stats[:, 1:], axis=0)
+        weight = (counts > 0.0) * (1.0 if self.background is None else counts + self.background)
+        unseen = 1.0 if self.background is None else self.background
+        total = np.sum(weight) + unseen
+        return _AtThisMoment(self.concentration, self.background, _read_only(weight / total), unseen / total)
+
+    def proposals(
+        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
+    ) -> list[Family]:
+        """Return what the concentration may be; a clustering suggests nothing more."""
+        if self.known:
+            return [self]
+        return [] if labels is not None else [Multinomial(strength, self.background) for strength in CONCENTRATIONS]
+
+    def continuous(self, n_features: int) -> NDArray[np.bool_]:
+        """None are."""
+        return np.zeros(n_features, dtype=bool)
+
+    @property
+    def can_widen(self) -> bool:
+        """True, once it is known: a vocabulary grows."""
+        return self.known
+
+    def widen(self, stats: Float, n_features: int) -> Float:
+        """Return stats (K, 1 + D) with zeros for words that were added."""
+        return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))
+
+    def check(self, X: Float) -> Float:
+        """Whole numbers from 0 to 2⁵³."""
+        bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X)))
+        if bad.size:
+            row, column = bad[0]
+            raise BadRow(NOT_A_COUNT.format(value=X[row, column]), row, column)
+        return X
+
+    @property
+    def _strength(self) -> float:
+        self.require_known()
+        return float(self.concentration)  # type: ignore[arg-type]
+
+    def _prior(self, n_features: int) -> Float:
+        """Return β_w of each column, 0 if the word is not known: (D,)."""
+        return np.full(n_features, self._strength / n_features)
+
+    def _log_unseen(self, X: Float) -> Float:
+        """Return the log of β_0 in each column that a word not known takes, 0 in others: (n, D)."""
+        return np.zeros(X.shape)
+
+    def log_base_measure(self, X: Float) -> Float:
+        """Return log L!/Π_w x_w!, and in a stream without the orders of the new words: − Σ_k log a_k!."""
+        return gammaln(np.sum(X, axis=1) + 1.0) - np.sum(gammaln(X + 1.0), axis=1)
+
+    def log_partition(self, stats: Float) -> Float:
+        """Return Σ_w log (β_w)_{s_w} − log (B)_n; a word not known has β_0 (s_w − 1)!."""
+        s = stats[:, 1:]
+        each = _log_rising(self._prior(s.shape[1]), s) + self._log_unseen(s)
+        return np.sum(each, axis=1) - log_rising(self._strength, np.sum(s, axis=1))
+
+    def log_predictive(self, X: Float, stats: Float) -> Float:
+        """Return the log of p(x) above."""
+        s, x = stats[None, :, 1:], X[:, None, :]
+        each = _log_rising(self._prior(X.shape[1]) + s, x) + np.where(s > 0.0, 0.0, self._log_unseen(x))
+        total = log_rising(self._strength + np.sum(s, axis=2), np.sum(x, axis=2))
+        return np.sum(each, axis=2) - total + self.log_base_measure(X)[:, None]
+
+    def log_predictive_terms(self, X: Float, stats: Float) -> Float:
+        """Return terms by word: its own factor, and of (n + B)_L and log h(x) as much as it has of the words."""
+        s, x = stats[None, :, 1:], X[:, None, :]
+        own = _log_rising(self._prior(X.shape[1]) + s, x) + np.where(s > 0.0, 0.0, self._log_unseen(x))
+        length = np.sum(X, axis=1)[:, None]
+        common = self.log_base_measure(X)[:, None] - log_rising(self._strength + np.sum(s, axis=2), length)
+        return own + (common / np.maximum(length, 1.0))[:, :, None] * x
+
+    def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
+        """Return Σ_w x_w (ψ(β_w + s_w) − ψ(B + n)) + log h(x); in a stream words not known have no φ_w, and no such."""
+        s = stats[:, 1:]
+        logs = digamma(self._prior(s.shape[1]) + s) - digamma(self._strength + np.sum(s, axis=1, keepdims=True))
+        return X @ logs.T + self.log_base_measure(X)[:, None]
+
+    def centers(self, stats: Float) -> Float:
+        """Return the expected counts of a document of the table's mean length."""
+        rows, s = stats[:, :1], stats[:, 1:]
+        n = np.sum(s, axis=1, keepdims=True)
+        length = np.divide(n, rows, out=np.zeros_like(n), where=rows > 0.0)
+        return length * (self._prior(s.shape[1]) + s) / (self._strength + n)
+
+    def shapes(self, stats: Float, squares: Float) -> Shapes:
+        """Return shapes in 2√x, in which a count of any mean has about unit variance."""
+        return Shapes(stats[:, 0], 2.0 * np.sqrt(self.centers(stats)), np.ones(len(stats)), 1.0, np.ones(1))
+
+    def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
+        """Draw φ ~ Dirichlet(β): (n_tables, n_features)."""
+        prior, rng = self._prior(n_features), np.random.default_rng(seed)
+        # The gammas of a Dirichlet, as logarithms: those of a small concentration would underflow together.
+        logs = np.log(rng.standard_gamma(prior + 1.0, (n_tables, n_features)))
+        logs += np.log1p(-rng.random(logs.shape)) / prior
+        draws = np.exp(logs - np.max(logs, axis=1, keepdims=True, initial=-np.inf))
+        return draws / np.sum(draws, axis=1, keepdims=True)
+
+    def sample(self, parameters: Float, seed: Seed = None) -> Float:
+        """Draw the counts of ten words from each row of probabilities: (n, D) to (n, D)."""
+        self.require_known()
+        return np.random.default_rng(seed).multinomial(LENGTH, parameters).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _AtThisMoment(Multinomial):
+    """The family for the next document: shares of the known words in B, 0 for others, and that of all others."""
+
+    shares: Float = None  # type: ignore[assignment]
+    unseen: float = 0.0
+
+    def _prior(self, n_features: int) -> Float:
+        return self._strength * self.shares
+
+    def _log_unseen(self, X: Float) -> Float:
+        is_new = (self.shares == 0.0) & (X > 0.0)
+        return np.where(is_new, np.log(self._strength * self.unseen) + gammaln(np.where(is_new, X, 1.0)), 0.0)
+
+    def log_base_measure(self, X: Float) -> Float:
+        new = np.where(self.shares == 0.0, X, 0.0)
+        orders = [np.sum(gammaln(np.unique(row[row > 0.0], return_counts=True)[1] + 1.0)) for row in new]
+        return super().log_base_measure(X) - np.array(orders)
+
+    def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
+        raise ValueError(
+            "Multinomial needs assignment='predictive': a word that is new has no expected log probability"
+        )
+
+
+NOT_A_COUNT = "Multinomial takes counts of words, whole numbers from 0 to 2**53, got {value}"
+
+
+def _log_rising(a: Float, s: Float) -> Float:
+    """Return log (a)_s, 0 where a is: there is nothing to rise from."""
+    return np.where(a > 0.0, log_rising(np.where(a > 0.0, a, 1.0), s), 0.0)
+
+
+def _checked(name: str, value: object) -> float:
+    number = real(value)
+    if number is None or not LEAST <= number <= MOST:
+        raise ValueError(f"{name} must be a number from {LEAST:g} to {MOST:g}, or None, got {value!r}")
+    return number
+
+
+def _read_only(array: Float) -> Float:
+    array.flags.writeable = False
+    return array
