@@ -14,8 +14,10 @@ __all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "make_engi
 def make_engine(model: Model, n_features: int) -> Engine:
     """Return the fastest engine there is for the model; the extension is loaded only now."""
     if has_extension():
-        from dyncrp.engine import native
+        from dyncrp.engine import native, text
 
+        if text.has_code_for(model.family):
+            return text.TextEngine(model, n_features)
         if native.has_code_for(model.family):
             return native.NativeEngine(model, n_features)
     return LawEngine(model, n_features)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dyncrp.counts import Counts, WordCounts
 from dyncrp.dynamics import Modes
 from dyncrp.engine.types import (
     DROPPED,
@@ -35,6 +36,7 @@ from dyncrp.engine.types import (
     Float,
     Int,
     Model,
+    Rows,
     State,
     Step,
     Told,
@@ -133,7 +135,9 @@ def step(
     if family.sparse:
         label = len(ids) - 1 if len(ids) > len(state.ids) else label
         seated = (np.arange(len(ids)) == label).astype(np.float64)
-        responsibilities = np.where((responsibilities < REPORTED) & (seated == 0.0), 0.0, responsibilities)
+        responsibilities = np.where(
+            (responsibilities < REPORTED * (1.0 - TIE)) & (seated == 0.0), 0.0, responsibilities
+        )
     else:
         seated = responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
     seen, squares_seen = family.observed(X)
@@ -350,9 +354,16 @@ class LawEngine:
         """Time of the latest observation."""
         return self.state.time
 
-    def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
+    @property
+    def seating(self) -> State:
+        """The state."""
+        return self.state
+
+    def run(self, X: Rows, times: Float, told: Told | None = None) -> Trace:
         """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
-        self.state, trace = run(self.state, X, times, self.model, told)
+        state, X = self._dense(X)
+        self.state, trace = run(state, X, times, self.model, told)
+        self.n_features = X.shape[1]
         self.n_observations += len(trace.labels)
         self.latest_evidence = trace.log_evidence
         self.log_evidence = float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
@@ -362,29 +373,50 @@ class LawEngine:
         """Let alpha be this from the next observation on."""
         self.model = replace(self.model, alpha=alpha)
 
-    def run_one(self, x: Float, t: float) -> tuple[int, float]:
+    def _dense(self, X: Rows) -> tuple[State, Float]:
+        """Return the state and rows (n, D), both as wide as the wider of the two, if rows are Counts."""
+        if not isinstance(X, Counts):
+            return self.state, X
+        D = max(self.n_features, X.n_columns)
+        if self.n_features == D:
+            return self.state, X.toarray(D)
+        return replace(self.state, stats=self.model.family.widen(self.state.stats, D)), X.toarray(D)
+
+    def word_counts(self, table: int) -> WordCounts:
+        """Return the words that an open table has, and how often."""
+        if table not in self.ids:
+            raise ValueError(f"there is no open table {table!r}")
+        return _words(self.state.stats[self.ids.tolist().index(table), 1:])
+
+    def word_totals(self) -> WordCounts:
+        """Return the words that some open table has, and how often all of them together do."""
+        return _words(np.sum(self.state.stats[:, 1:], axis=0))
+
+    def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence."""
-        trace = self.run(x[None, :], np.array([t]))
+        trace = self.run(x if isinstance(x, Counts) else x[None, :], np.array([t]))
         return int(trace.labels[0]), float(trace.log_evidence[0])
 
-    def judge_one(self, x: Float, t: float) -> tuple[int, float]:
+    def judge_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, −1 for a new table's, and its log evidence."""
-        done = step(self.state, x, t, self.model)[1]
-        return int(np.append(self.state.ids, -1)[done.label]), done.log_evidence
+        state, X = self._dense(x if isinstance(x, Counts) else x[None, :])
+        done = step(state, X[0], t, self.model)[1]
+        return int(np.append(state.ids, -1)[done.label]), done.log_evidence
 
-    def shares(self, X: Float, times: Float) -> Float:
+    def shares(self, X: Rows, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
-        cases = zip(X, times, strict=True)
-        return np.array([shares(self.state, x, float(t), self.model) for x, t in cases])
+        state, X = self._dense(X)
+        return np.array([shares(state, x, float(t), self.model) for x, t in zip(X, times, strict=True)])
 
-    def labels(self, X: Float, times: Float) -> Int:
+    def labels(self, X: Rows, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,), −1 for a new table's; changes nothing."""
+        _, X = self._dense(X)
         return np.array([self.judge_one(x, float(t))[0] for x, t in zip(X, times, strict=True)])
 
-    def log_density(self, X: Float, times: Float) -> Float:
+    def log_density(self, X: Rows, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
-        cases = zip(X, times, strict=True)
-        return np.array([log_density(self.state, x, float(t), self.model) for x, t in cases])
+        state, X = self._dense(X)
+        return np.array([log_density(state, x, float(t), self.model) for x, t in zip(X, times, strict=True)])
 
     def arrays(self) -> Arrays:
         """Return all that the next step needs, as plain arrays."""
@@ -411,6 +443,8 @@ class LawEngine:
 
         ``mode_total``, ``scatter``, ``misses`` and ``cells``, which a faster engine adds, follow from the rest.
         """
+        if "words_indptr" in arrays:
+            arrays = self._with_stats(arrays)
         K = len(arrays.get("stats", ()))
         check_arrays(
             arrays,
@@ -440,6 +474,12 @@ class LawEngine:
         )
         self.state = advance(self.state, float(arrays["time"]), self.model.modes)
 
+    def _with_stats(self, arrays: Arrays) -> Arrays:
+        """Return arrays with the words of tables as stats."""
+        indptr, indices, data = (arrays[name] for name in ("words_indptr", "words_indices", "words_counts"))
+        rows = Counts(indptr, indices, data, self.n_features).toarray()
+        return arrays | {"stats": np.hstack([arrays["sizes"][:, None].astype(np.float64), rows])}
+
     def widen(self, n_features: int) -> LawEngine:
         """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
         family, state = self.model.family, self.state
@@ -447,6 +487,11 @@ class LawEngine:
         squares = family.widen_squares(state.stats, state.squares, n_features)
         wider.restore(self.arrays() | {"stats": family.widen(state.stats, n_features), "squares": squares})
         return wider
+
+
+def _words(counts: Float) -> WordCounts:
+    columns = np.flatnonzero(counts)
+    return WordCounts(columns, counts[columns])
 
 
 def _softmax(scores: Float) -> Float:

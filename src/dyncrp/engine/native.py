@@ -96,7 +96,7 @@ class NativeEngine(loop.Engine):
         if not has_code_for(model.family):
             raise ValueError(f"there is no native engine for {model.family!r}")
         settings, coordinates = settings_for(model.family, n_features)
-        super().__init__(settings, coordinates, _modes(model), _rules(model))
+        super().__init__(settings, coordinates, modes_of(model), rules_of(model))
         self.model = model
         self.n_features = n_features
 
@@ -118,8 +118,13 @@ class NativeEngine(loop.Engine):
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
         model = replace(self.model, alpha=alpha)
-        self._set_rules(_rules(model))
+        self._set_rules(rules_of(model))
         self.model = model
+
+    @property
+    def seating(self) -> State:
+        """The state."""
+        return self.state
 
     @property
     def state(self) -> State:
@@ -237,12 +242,14 @@ def _pairs(numbers: Complex) -> list[tuple[float, float]]:
     return [(number.real, number.imag) for number in numbers.tolist()]
 
 
-def _modes(model: Model) -> list[loop.Mode]:
+def modes_of(model: Model) -> list[loop.Mode]:
+    """Return the modes of the dynamics, as the loop wants them."""
     amplitudes, rates = model.modes
     return [loop.Mode(a, rate) for a, rate in zip(_pairs(amplitudes), _pairs(rates), strict=True)]
 
 
-def _rules(model: Model) -> loop.Rules:
+def rules_of(model: Model) -> loop.Rules:
+    """Return how observations are assigned, as the loop wants it."""
     rules = model.rules
     return loop.Rules(
         alpha=model.alpha,

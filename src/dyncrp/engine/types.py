@@ -22,6 +22,7 @@ Float = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 Int = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
+Rows = Any  # (n, D) float64; or Counts, if the family is sparse
 
 ASSIGNMENTS = ("predictive", "variational")
 TABLE_COUNTS = ("map", "posterior")
@@ -35,6 +36,8 @@ NEGLIGIBLE = 1e-300
 DROPPED = 1e-12
 # Of a row that is seated wholly at one table, smaller shares of other tables are not reported.
 REPORTED = 0.01
+# So many numbers are not too many for a dense array of what tables know of words.
+MOST_DENSE = 20_000_000
 # In place of a table that someone tells: none, and one that opens for the row.
 UNKNOWN, NEW = -1, -2
 
@@ -234,9 +237,9 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
 class Engine(Protocol):
     """Streaming inference for one model on one stream; it owns the state and changes it in place.
 
-    Rows X (n, D) and their times (n,) are valid, in order, and as ``family.check`` returned them. A label is the id of
-    a table; that of a new one, for a row that is only judged, is −1. An interrupted call has learnt the rows that it
-    came to, and no other.
+    Rows X (n, D), or Counts of as many, and their times (n,) are valid, in order, and as ``family.check`` returned
+    them. A label is the id of a table; that of a new one, for a row that is only judged, is −1. An interrupted call has
+    learnt the rows that it came to, and no other.
     """
 
     @property
@@ -279,22 +282,26 @@ class Engine(Protocol):
     def state(self) -> State:
         """The state as the law has it; a copy, if the engine keeps it otherwise."""
 
-    def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
+    @property
+    def seating(self) -> State:
+        """The state, without ``stats`` where a family is sparse and they would be huge."""
+
+    def run(self, X: Rows, times: Float, told: Told | None = None) -> Trace:
         """Learn from a stretch of the stream, up to a row that is told to be at a table that is not open."""
 
-    def run_one(self, x: Float, t: float) -> tuple[int, float]:
+    def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Learn from one observation x (D,) at time t; return its label and its log evidence."""
 
-    def judge_one(self, x: Float, t: float) -> tuple[int, float]:
+    def judge_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, and its log evidence; changes nothing."""
 
-    def labels(self, X: Float, times: Float) -> Int:
+    def labels(self, X: Rows, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,); changes nothing."""
 
-    def shares(self, X: Float, times: Float) -> Float:
+    def shares(self, X: Rows, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
 
-    def log_density(self, X: Float, times: Float) -> Float:
+    def log_density(self, X: Rows, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
 
     def set_alpha(self, alpha: float) -> None:
@@ -331,6 +338,10 @@ ARRAY_TYPES: dict[str, type[np.generic]] = {
     "scatter": np.float64,
     "misses": np.float64,
     "cells": np.float64,
+    "words_indptr": np.int64,
+    "words_indices": np.int64,
+    "words_counts": np.float64,
+    "mode_sums": np.complex128,
 }
 # Of these, what an engine adds for each table; it follows from the others.
 OF_ENGINES = frozenset({"scatter", "misses", "cells"})
@@ -373,7 +384,7 @@ def with_seen(arrays: Arrays) -> Arrays:
     >>> arrays["sizes"], arrays["first_times"], arrays["last_times"]
     (array([3]), array([9.5]), array([9.5]))
     """
-    n, K = int(arrays["n_observations"]), len(arrays["stats"])
+    n, K = int(arrays["n_observations"]), len(arrays["stats" if "stats" in arrays else "table_ids"])
     if not arrays.keys() >= set(SEEN):
         sizes = np.clip(np.rint(arrays["stats"][:, 0]), 0, n).astype(np.int64)
         times = np.full(K, arrays["time"])

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from dyncrp.checks import BadRow, Seed, real
+from dyncrp.counts import LARGEST_COUNT
 from dyncrp.families.base import SCALES, Family, Float, Shapes
 from dyncrp.families.gamma import log_rising
 
-LARGEST_COUNT = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
 LEAST, MOST = 1e-6, 1e9  # what a hyperparameter may be
 CONCENTRATIONS = (1000.0, 300.0, 100.0, 30.0, 10.0)
 LENGTH = 10  # words of a document that is drawn
@@ -118,7 +118,7 @@ class Multinomial(Family):
         return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))
 
     def check(self, X: Float) -> Float:
-        """Whole numbers from 0 to 2⁵³."""
+        """Whole numbers from 0 to 2³¹."""
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X)))
         if bad.size:
             row, column = bad[0]
@@ -220,7 +220,7 @@ class _AtThisMoment(Multinomial):
         )
 
 
-NOT_A_COUNT = "Multinomial takes counts of words, whole numbers from 0 to 2**53, got {value}"
+NOT_A_COUNT = "Multinomial takes counts of words, whole numbers from 0 to 2**31, got {value}"
 
 
 def _log_rising(a: Float, s: Float) -> Float:

@@ -6,6 +6,7 @@
 #include "columns.hpp"
 #include "gaussian.hpp"
 #include "gaussian_diagonal.hpp"
+#include "multinomial.hpp"
 #include "normal_gamma.hpp"
 #include "poisson.hpp"
 #include "stream.hpp"
@@ -22,6 +23,7 @@ StreamPointer make_stream(const Bernoulli::Settings&, Coordinates::Settings, std
 StreamPointer make_stream(const Poisson::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const Categorical::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const VonMisesFisher::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+StreamPointer make_stream(const Multinomial::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 StreamPointer make_stream(const Columns::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
 
 }  // namespace dyncrp

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -29,9 +30,12 @@ using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu
 using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutIntegers = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-using AnyFamily =
-    std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings, Bernoulli::Settings,
-                 Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings, Columns::Settings>;
+using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
+                               Bernoulli::Settings, Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings,
+                               Multinomial::Settings, Columns::Settings>;
+
+/// Sparse rows: indptr (n + 1,), columns and data.
+using CountsArgument = std::tuple<Integers, Integers, Vector>;
 
 using AnyPart = decltype(Columns::PartSettings::family);
 
@@ -214,7 +218,17 @@ class Engine {
     nb::tuple learn(const Matrix& X, const Vector& times, const Integers& tables, const Integers& marks,
                     const OutIntegers& labels, const OutVector& log_evidence, const OutVector& absences,
                     const OutIntegers& indptr) {
-        Rows rows = as_rows(X, times);
+        return learn_rows(as_rows(X, times), tables, marks, labels, log_evidence, absences, indptr);
+    }
+
+    nb::tuple learn_sparse(const CountsArgument& counts, const Vector& times, const Integers& tables,
+                           const Integers& marks, const OutIntegers& labels, const OutVector& log_evidence,
+                           const OutVector& absences, const OutIntegers& indptr) {
+        return learn_rows(as_rows(counts, times), tables, marks, labels, log_evidence, absences, indptr);
+    }
+
+    nb::tuple learn_rows(Rows rows, const Integers& tables, const Integers& marks, const OutIntegers& labels,
+                         const OutVector& log_evidence, const OutVector& absences, const OutIntegers& indptr) {
         const auto n = static_cast<std::size_t>(rows.n);
         if (labels.size() != n || log_evidence.size() != n || absences.size() != n || indptr.size() != n + 1) {
             throw std::invalid_argument("there must be room for a label and the log evidence of every row");
@@ -243,39 +257,54 @@ class Engine {
     std::pair<std::int64_t, double> run_one(const Vector& x, double t) {
         check_width(x.shape(0));
         const Change change(*this);
-        return stream_->learn_one(x.data(), t);
+        return stream_->learn_one({x.data(), &t, 1});
     }
 
     std::pair<std::int64_t, double> judge_one(const Vector& x, double t) {
         check_width(x.shape(0));
         const Turns::ToJudge turn(turns_);
-        return stream_->judge_one(x.data(), t);
+        return stream_->judge_one({x.data(), &t, 1});
     }
 
-    nb::object labels(const Matrix& X, const Vector& times) {
+    std::pair<std::int64_t, double> run_one_sparse(const CountsArgument& counts, double t) {
+        const Rows rows = as_rows(counts, &t, 1);
+        const Change change(*this);
+        return stream_->learn_one(rows);
+    }
+
+    std::pair<std::int64_t, double> judge_one_sparse(const CountsArgument& counts, double t) {
+        const Rows rows = as_rows(counts, &t, 1);
+        const Turns::ToJudge turn(turns_);
+        return stream_->judge_one(rows);
+    }
+
+    template <class Given>
+    nb::object labels(const Given& X, const Vector& times) {
         const Rows rows = as_rows(X, times);
-        std::vector<std::int64_t> labels(X.shape(0));
+        std::vector<std::int64_t> labels(times.size());
         judge(rows, false, [&](Index) { return Judgement{labels.data(), nullptr, nullptr}; });
         return as_array(std::move(labels));
     }
 
-    nb::object log_density(const Matrix& X, const Vector& times) {
+    template <class Given>
+    nb::object log_density(const Given& X, const Vector& times) {
         const Rows rows = as_rows(X, times);
-        std::vector<double> density(X.shape(0));
+        std::vector<double> density(times.size());
         judge(rows, true, [&](Index) { return Judgement{nullptr, density.data(), nullptr}; });
         return as_array(std::move(density));
     }
 
-    nb::object shares(const Matrix& X, const Vector& times) {
+    template <class Given>
+    nb::object shares(const Given& X, const Vector& times) {
         const Rows rows = as_rows(X, times);
         std::vector<double> shares;
         std::size_t columns = 0;
         judge(rows, false, [&](Index n_tables) {
             columns = static_cast<std::size_t>(n_tables + 1);
-            shares.resize(X.shape(0) * columns);
+            shares.resize(times.size() * columns);
             return Judgement{nullptr, nullptr, shares.data()};
         });
-        return as_array(std::move(shares), {X.shape(0), columns});
+        return as_array(std::move(shares), {times.size(), columns});
     }
 
     nb::dict snapshot() {
@@ -287,7 +316,15 @@ class Engine {
         const auto S = static_cast<std::size_t>(stream_->stats_width());
         const auto M = static_cast<std::size_t>(stream_->seats().n_modes());
         nb::dict arrays;
-        arrays["stats"] = as_array(std::move(taken.stats), {K, S});
+        if (stream_->is_sparse()) {
+            arrays["words_indptr"] = as_array(std::move(taken.words_indptr));
+            arrays["words_indices"] = as_array(std::move(taken.words_indices));
+            arrays["words_counts"] = as_array(std::move(taken.words_counts));
+            const std::size_t n_sums = taken.mode_sums.size() / (2 * M);
+            arrays["mode_sums"] = as_array(std::move(taken.mode_sums), {n_sums, 2 * M});
+        } else {
+            arrays["stats"] = as_array(std::move(taken.stats), {K, S});
+        }
         if (const char* extra = stream_->extra(); extra != nullptr) {
             arrays[extra] = as_array(std::move(taken.extra), {K, static_cast<std::size_t>(stream_->extra_width())});
         }
@@ -337,6 +374,15 @@ class Engine {
         given.n_opened = nb::cast<Index>(arrays["n_opened"]);
         given.n_observations = nb::cast<Index>(arrays["n_observations"]);
         const Index K = given.n_tables, M = stream_->seats().n_modes();
+        if (stream_->is_sparse()) {
+            given.words_indptr = as_vector(nb::cast<Integers>(arrays["words_indptr"]));
+            given.words_indices = as_vector(nb::cast<Integers>(arrays["words_indices"]));
+            given.words_counts = numbers("words_counts");
+            given.mode_sums = numbers("mode_sums");
+            if (!is_csr(given.words_indptr, given.words_indices, given.words_counts.size(), given.n_tables)) {
+                throw std::invalid_argument("its words are not rows of counts, one for each table");
+            }
+        }
         const auto has = [](const std::vector<double>& values, Index size) {
             return static_cast<Index>(values.size()) == size;
         };
@@ -349,6 +395,16 @@ class Engine {
         }
         const Change change(*this);
         stream_->restore(given);
+    }
+
+    nb::tuple words_of(std::int64_t id) {
+        const Turns::ToJudge turn(turns_);
+        return as_pair(stream_->words_of(id));
+    }
+
+    nb::tuple all_words() {
+        const Turns::ToJudge turn(turns_);
+        return as_pair(stream_->all_words());
     }
 
     nb::object ids() {
@@ -408,6 +464,47 @@ class Engine {
         check_width(X.shape(1));
         if (X.shape(0) != times.shape(0)) throw std::invalid_argument("there must be a time for every row");
         return {X.data(), times.data(), static_cast<Index>(X.shape(0))};
+    }
+
+    /// Whether these are n rows of counts: as many entries as they say, each row's columns counting up from 0.
+    static bool is_csr(std::span<const std::int64_t> indptr, std::span<const std::int64_t> columns, std::size_t n_data,
+                       Index n) {
+        if (static_cast<Index>(indptr.size()) != n + 1 || indptr.front() != 0 || columns.size() != n_data) return false;
+        if (indptr.back() != static_cast<std::int64_t>(n_data)) return false;
+        for (std::size_t i = 0; i + 1 < indptr.size(); ++i) {
+            if (indptr[i] > indptr[i + 1] || indptr[i + 1] > indptr.back()) return false;
+            for (std::int64_t j = indptr[i]; j < indptr[i + 1]; ++j) {
+                const std::int64_t before = j == indptr[i] ? -1 : columns[static_cast<std::size_t>(j - 1)];
+                if (columns[static_cast<std::size_t>(j)] <= before) return false;
+            }
+        }
+        return true;
+    }
+
+    Rows as_rows(const CountsArgument& counts, const double* times, std::size_t n) const {
+        const auto& [indptr, columns, data] = counts;
+        if (!stream_->is_sparse() || indptr.size() != n + 1 ||
+            !is_csr({indptr.data(), indptr.size()}, {columns.data(), columns.size()}, data.size(),
+                    static_cast<Index>(n))) {
+            throw std::invalid_argument("these are not rows of counts for this model, with a time for each");
+        }
+        Rows rows{nullptr, times, static_cast<Index>(n)};
+        rows.sparse = {indptr.data(), columns.data(), data.data()};
+        return rows;
+    }
+
+    Rows as_rows(const CountsArgument& counts, const Vector& times) const {
+        return as_rows(counts, times.data(), times.size());
+    }
+
+    static nb::tuple as_pair(const Stream::Counts& counts) {
+        std::vector<std::int64_t> columns;
+        std::vector<double> numbers;
+        for (const auto& [column, number] : counts) {
+            columns.push_back(column);
+            numbers.push_back(number);
+        }
+        return nb::make_tuple(as_array(std::move(columns)), as_array(std::move(numbers)));
     }
 
     template <class Prepare>
@@ -540,6 +637,13 @@ NB_MODULE(loop, module) {
                 new (settings) VonMisesFisher::Settings{width, concentration, log_normalizer, log_uniform, bessel};
             },
             nb::kw_only(), "width"_a, "concentration"_a, "log_normalizer"_a, "log_uniform"_a, "bessel"_a);
+    nb::class_<Multinomial::Settings>(module, "Multinomial")
+        .def(
+            "__init__",
+            [](Multinomial::Settings* settings, double concentration, double background) {
+                new (settings) Multinomial::Settings{concentration, background};
+            },
+            nb::kw_only(), "concentration"_a, "background"_a);
     nb::class_<Columns::PartSettings>(module, "Part")
         .def(
             "__init__",
@@ -565,9 +669,18 @@ NB_MODULE(loop, module) {
              "log_evidence"_a.noconvert(), "absences"_a.noconvert(), "indptr"_a.noconvert())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
         .def("judge_one", &Engine::judge_one, "x"_a, "t"_a)
-        .def("labels", &Engine::labels, "X"_a, "times"_a)
-        .def("shares", &Engine::shares, "X"_a, "times"_a)
-        .def("log_density", &Engine::log_density, "X"_a, "times"_a)
+        .def("labels", &Engine::labels<Matrix>, "X"_a, "times"_a)
+        .def("shares", &Engine::shares<Matrix>, "X"_a, "times"_a)
+        .def("log_density", &Engine::log_density<Matrix>, "X"_a, "times"_a)
+        .def("_learn_sparse", &Engine::learn_sparse, "counts"_a, "times"_a, "tables"_a, "marks"_a,
+             "labels"_a.noconvert(), "log_evidence"_a.noconvert(), "absences"_a.noconvert(), "indptr"_a.noconvert())
+        .def("_run_one_sparse", &Engine::run_one_sparse, "counts"_a, "t"_a)
+        .def("_judge_one_sparse", &Engine::judge_one_sparse, "counts"_a, "t"_a)
+        .def("_labels_sparse", &Engine::labels<CountsArgument>, "counts"_a, "times"_a)
+        .def("_shares_sparse", &Engine::shares<CountsArgument>, "counts"_a, "times"_a)
+        .def("_log_density_sparse", &Engine::log_density<CountsArgument>, "counts"_a, "times"_a)
+        .def("_words_of", &Engine::words_of, "id"_a)
+        .def("_all_words", &Engine::all_words)
         .def("_snapshot", &Engine::snapshot)
         .def("_restore", &Engine::restore, "arrays"_a)
         .def("_compare", &Engine::compare, "X"_a)

@@ -145,8 +145,9 @@ class Seats {
     }
 
     /// N_c = max(0, Re Σ_m a_m s_cm) at the frame's time.
-    double occupancy(Index c, const Frame& frame) const {
-        const double value = readout(states_.row(c), frame);
+    double occupancy(Index c, const Frame& frame) const { return occupancy_of(states_.row(c), frame); }
+    double occupancy_of(const double* states, const Frame& frame) const {
+        const double value = readout(states, frame);
         return value > NEGLIGIBLE ? value : 0.0;
     }
 
@@ -184,6 +185,16 @@ class Seats {
         const std::int64_t *begin = ids.row(0), *end = begin + n_tables;
         const std::int64_t* found = std::lower_bound(begin, end, id);
         return found != end && *found == id ? found - begin : -1;
+    }
+
+    /// Fill `barred` with the places of the tables that a row with this mark cannot join, counting up.
+    void find_barred(std::int64_t row_mark, std::vector<Index>& barred) const {
+        barred.clear();
+        if (row_mark == UNKNOWN || row_mark != mark) return;
+        for (const std::int64_t id : taken) {
+            if (const Index place = place_of(id); place >= 0) barred.push_back(place);
+        }
+        std::sort(barred.begin(), barred.end());
     }
 
     /// Note the mark of the latest row, whose label is `id`, so that the next ones with this mark take other tables.

@@ -13,13 +13,24 @@ namespace dyncrp {
 /// Called about twenty times a second between two rows; may throw, and then the rows so far are learnt.
 using Pause = std::function<void()>;
 
-/// Rows x (n, D) and their times (n,).
+/// Sparse rows: row i has the counts data[j] > 0 in columns[j], which count up, for j from indptr[i] to indptr[i + 1].
+struct Sparse {
+    const std::int64_t* indptr = nullptr;
+    const std::int64_t* columns = nullptr;
+    const double* data = nullptr;
+};
+
+/// Rows x (n, D), or sparse ones, and their times (n,).
 struct Rows {
     const double* x;
     const double* times;
     Index n;
     const std::int64_t* tables = nullptr;  // (n,) ids, UNKNOWN or NEW; null if nobody knows any
     const std::int64_t* marks = nullptr;   // (n,) of rows that cannot share a table; null if there are none
+    Sparse sparse = {};
+
+    std::int64_t table(Index i) const { return tables == nullptr ? UNKNOWN : tables[i]; }
+    std::int64_t mark(Index i) const { return marks == nullptr ? UNKNOWN : marks[i]; }
 };
 
 /// What a stretch of learnt rows did: labels (n,), log evidence (n,), responsibilities as CSR with indptr (n + 1,).
@@ -31,6 +42,29 @@ struct Record {
     std::vector<std::int64_t> indices;
     std::vector<double> data;
     std::vector<std::int64_t> closed, closed_rows;
+
+    void reserve(Index n) {
+        indptr[0] = 0;
+        indices.reserve(static_cast<std::size_t>(n + n / 8));
+        data.reserve(static_cast<std::size_t>(n + n / 8));
+    }
+
+    /// Write down what the i-th row of the call did; tables go by their ids.
+    void write(Index i, const Outcome& outcome, std::span<const Index> places, std::span<const double> shares,
+               std::span<const Index> closing, const Seats& seats) {
+        labels[i] = seats.ids[outcome.place];
+        log_evidence[i] = outcome.log_evidence;
+        absences[i] = outcome.absence;
+        for (std::size_t j = 0; j < places.size(); ++j) {
+            indices.push_back(seats.ids[places[j]]);
+            data.push_back(shares[j]);
+        }
+        indptr[i + 1] = static_cast<std::int64_t>(indices.size());
+        for (const Index c : closing) {
+            closed.push_back(seats.ids[c]);
+            closed_rows.push_back(i);
+        }
+    }
 };
 
 /// Where to write what is judged; what is null is not asked for. Shares are (n, K + 1).
@@ -52,6 +86,58 @@ struct Snapshot {
     std::vector<std::int64_t> taken;
     double mode_time = 0.0, time = 0.0, log_evidence = 0.0;
     Index n_opened = 0, n_observations = 0;
+    // Of sparse rows, in place of stats: the counts of words of each table, as rows; and sums of mode states, see
+    // Lengths.
+    std::vector<std::int64_t> words_indptr, words_indices;
+    std::vector<double> words_counts, mode_sums;
+
+    void take(const Seats& seats, const Rules& rules) {
+        const Index K = seats.n_tables;
+        n_tables = K;
+        if (K > 0) mode_states.assign(seats.states(0), seats.states(0) + 2 * seats.n_modes() * K);
+        mode_total = seats.total();
+        for (Index k = 0; k <= K; ++k) {
+            n_tables_posterior.push_back(rules.posterior ? seats.posterior(k) : (k == K ? 1.0 : 0.0));
+        }
+        for (Index c = 0; c < K; ++c) {
+            table_ids.push_back(seats.ids[c]);
+            sizes.push_back(seats.seen[c].size);
+            first_times.push_back(seats.seen[c].first_time);
+            last_times.push_back(seats.seen[c].last_time);
+        }
+        mark = seats.mark;
+        taken = seats.taken;
+        mode_time = seats.origin();
+        time = seats.time;
+        log_evidence = seats.log_evidence;
+        n_opened = seats.n_opened;
+        n_observations = seats.n_observations;
+    }
+
+    /// The seats have room.
+    void give(Seats& seats) const {
+        seats.n_tables = n_tables;
+        seats.latest = -1;
+        for (Index c = 0; c < n_tables; ++c) {
+            const auto at = static_cast<std::size_t>(c);
+            seats.restore(c, mode_states.data() + 2 * seats.n_modes() * c);
+            seats.ids[c] = table_ids[at];
+            seats.seen[c] = {sizes[at], first_times[at], last_times[at]};
+        }
+        if (mode_total.empty()) {
+            seats.sum_total();
+        } else {
+            seats.restore_total(mode_total.data());
+        }
+        seats.restore_posterior(n_tables_posterior.data());
+        seats.restore_origin(mode_time);
+        seats.time = time;
+        seats.log_evidence = log_evidence;
+        seats.n_opened = n_opened;
+        seats.n_observations = n_observations;
+        seats.mark = mark;
+        seats.taken = taken;
+    }
 };
 
 /// What may be set to see that no result depends on it.
@@ -68,6 +154,7 @@ class Stream {
     virtual Index n_features() const = 0;
     virtual Index capacity() const = 0;
     virtual Index stats_width() const = 0;
+    virtual bool is_sparse() const { return false; }
     virtual const char* extra() const = 0;  // the name of the snapshot's extra array, or null
     virtual Index extra_width() const = 0;
     virtual void set_rules(const Rules& rules) = 0;
@@ -76,8 +163,8 @@ class Stream {
     /// Learn rows up to one that is told to be at a table that is not open, and return how many.
     virtual Index learn(const Rows& rows, Record& record, const Pause& pause) = 0;
     /// One row: its label (its place, if it is only judged) and its log evidence.
-    virtual std::pair<std::int64_t, double> learn_one(const double* x, double t) = 0;
-    virtual std::pair<std::int64_t, double> judge_one(const double* x, double t) = 0;
+    virtual std::pair<std::int64_t, double> learn_one(const Rows& row) = 0;
+    virtual std::pair<std::int64_t, double> judge_one(const Rows& row) = 0;
     /// As learning would score rows, or by their predictive density.
     virtual void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const = 0;
 
@@ -85,6 +172,11 @@ class Stream {
     virtual void restore(const Snapshot& snapshot) = 0;
     /// For tests: what every row is screened to and scored under every table, (n, K) both, and the slack, (n,).
     virtual void compare(const Rows& rows, double* screened, double* scores, double* slack) const = 0;
+
+    /// Of sparse rows: the columns and counts of the words of an open table, and of all of them together.
+    using Counts = std::vector<std::pair<std::int64_t, double>>;
+    virtual Counts words_of(std::int64_t) const { return {}; }
+    virtual Counts all_words() const { return {}; }
 };
 
 inline constexpr Index FIRST_CAPACITY = 64;
@@ -115,9 +207,7 @@ class StreamOf final : public Stream {
     Index learn(const Rows& rows, Record& record, const Pause& pause) override {
         Pass<F, true> pass(family_, seats_, rules_, work_);
         auto last_pause = std::chrono::steady_clock::now();
-        record.indptr[0] = 0;
-        record.indices.reserve(static_cast<std::size_t>(rows.n + rows.n / 8));
-        record.data.reserve(static_cast<std::size_t>(rows.n + rows.n / 8));
+        record.reserve(rows.n);
         Index i = 0;
         while (i < rows.n) {
             // Where tables close, blocks end early, and what was screened beyond that was screened in vain.
@@ -135,19 +225,19 @@ class StreamOf final : public Stream {
         return i;
     }
 
-    std::pair<std::int64_t, double> learn_one(const double* x, double t) override {
+    std::pair<std::int64_t, double> learn_one(const Rows& row) override {
         Pass<F, true> pass(family_, seats_, rules_, work_);
-        learn_block(pass, {x, &t, 1}, 0, 1, nullptr);
+        learn_block(pass, row, 0, 1, nullptr);
         return {label_, outcome_.log_evidence};
     }
 
-    std::pair<std::int64_t, double> judge_one(const double* x, double t) override {
-        if (seats_.out_of_reach(t)) {
+    std::pair<std::int64_t, double> judge_one(const Rows& row) override {
+        if (seats_.out_of_reach(*row.times)) {
             Seats rebased = seats_;
             rebased.rebase(rebased.time);
-            return judge_one(x, t, rebased);
+            return judge_one(row, rebased);
         }
-        return judge_one(x, t, seats_);
+        return judge_one(row, seats_);
     }
 
     void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const override {
@@ -190,59 +280,23 @@ class StreamOf final : public Stream {
     }
 
     Snapshot snapshot() const override {
-        const Index K = seats_.n_tables, S = stats_width(), P = extra_width(), M = seats_.n_modes();
+        const Index K = seats_.n_tables, S = stats_width(), P = extra_width();
         Snapshot taken;
-        taken.n_tables = K;
+        taken.take(seats_, rules_);
         taken.stats.resize(static_cast<std::size_t>(K * S));
         taken.extra.resize(static_cast<std::size_t>(K * P));
         for (Index c = 0; c < K; ++c) family_.write(c, taken.stats.data() + c * S, taken.extra.data() + c * P);
-        if (K > 0) taken.mode_states.assign(seats_.states(0), seats_.states(0) + 2 * M * K);
-        taken.mode_total = seats_.total();
-        for (Index k = 0; k <= K; ++k) {
-            taken.n_tables_posterior.push_back(rules_.posterior ? seats_.posterior(k) : (k == K ? 1.0 : 0.0));
-        }
-        for (Index c = 0; c < K; ++c) {
-            taken.table_ids.push_back(seats_.ids[c]);
-            taken.sizes.push_back(seats_.seen[c].size);
-            taken.first_times.push_back(seats_.seen[c].first_time);
-            taken.last_times.push_back(seats_.seen[c].last_time);
-        }
-        taken.mark = seats_.mark;
-        taken.taken = seats_.taken;
-        taken.mode_time = seats_.origin();
-        taken.time = seats_.time;
-        taken.log_evidence = seats_.log_evidence;
-        taken.n_opened = seats_.n_opened;
-        taken.n_observations = seats_.n_observations;
         return taken;
     }
 
     void restore(const Snapshot& given) override {
-        const Index K = given.n_tables, S = stats_width(), P = extra_width(), M = seats_.n_modes();
+        const Index K = given.n_tables, S = stats_width(), P = extra_width();
         reserve(std::max(FIRST_CAPACITY, 2 * K));
-        seats_.n_tables = K;
-        seats_.latest = -1;
         for (Index c = 0; c < K; ++c) {
             const double* extra_numbers = given.extra.empty() ? nullptr : given.extra.data() + c * P;
             family_.read(c, given.stats.data() + c * S, extra_numbers);
-            seats_.restore(c, given.mode_states.data() + 2 * M * c);
-            const auto at = static_cast<std::size_t>(c);
-            seats_.ids[c] = given.table_ids[at];
-            seats_.seen[c] = {given.sizes[at], given.first_times[at], given.last_times[at]};
         }
-        if (given.mode_total.empty()) {
-            seats_.sum_total();
-        } else {
-            seats_.restore_total(given.mode_total.data());
-        }
-        seats_.restore_posterior(given.n_tables_posterior.data());
-        seats_.restore_origin(given.mode_time);
-        seats_.time = given.time;
-        seats_.log_evidence = given.log_evidence;
-        seats_.n_opened = given.n_opened;
-        seats_.n_observations = given.n_observations;
-        seats_.mark = given.mark;
-        seats_.taken = given.taken;
+        given.give(seats_);
         quiet_until_ = -INF;
         work_.frame = Frame{};
         family_.recentre(K, nullptr);
@@ -319,8 +373,10 @@ class StreamOf final : public Stream {
             if (tells && !take_told(pass, rows, i + m)) break;
             outcome_ = pass.observe(m, rows.times[i + m]);
             label_ = seats_.ids[outcome_.place];
-            if (tells) seats_.note(rows.marks == nullptr ? UNKNOWN : rows.marks[i + m], label_);
-            if (record != nullptr) write(i + m, *record);
+            if (tells) seats_.note(rows.mark(i + m), label_);
+            if (record != nullptr) {
+                record->write(i + m, outcome_, work_.places, work_.shares, work_.closing, seats_);
+            }
             if (!work_.closing.empty()) {
                 family_.for_each([&](auto& array) { array.remove(work_.closing, seats_.n_tables); });
                 seats_.close(work_.closing);
@@ -339,44 +395,21 @@ class StreamOf final : public Stream {
 
     /// Tell the pass what is known of row i; false if it is to be at a table that is not open.
     bool take_told(Pass<F, true>& pass, const Rows& rows, Index i) {
-        const std::int64_t table = rows.tables == nullptr ? UNKNOWN : rows.tables[i];
+        const std::int64_t table = rows.table(i);
         pass.told = table == UNKNOWN ? -1 : table == NEW ? seats_.n_tables : seats_.place_of(table);
-        work_.barred.clear();
-        const std::int64_t mark = rows.marks == nullptr ? UNKNOWN : rows.marks[i];
-        if (mark != UNKNOWN && mark == seats_.mark) {
-            for (const std::int64_t id : seats_.taken) {
-                if (const Index place = seats_.place_of(id); place >= 0) work_.barred.push_back(place);
-            }
-            std::sort(work_.barred.begin(), work_.barred.end());
-        }
+        seats_.find_barred(rows.mark(i), work_.barred);
         pass.bars = !work_.barred.empty();
         return table == UNKNOWN || pass.told >= 0;
-    }
-
-    /// Write down what the latest row, the i-th of the call, did; tables go by their ids.
-    void write(Index i, Record& record) const {
-        record.labels[i] = label_;
-        record.log_evidence[i] = outcome_.log_evidence;
-        record.absences[i] = outcome_.absence;
-        for (std::size_t j = 0; j < work_.places.size(); ++j) {
-            record.indices.push_back(seats_.ids[work_.places[j]]);
-            record.data.push_back(work_.shares[j]);
-        }
-        record.indptr[i + 1] = static_cast<std::int64_t>(record.indices.size());
-        for (const Index c : work_.closing) {
-            record.closed.push_back(seats_.ids[c]);
-            record.closed_rows.push_back(i);
-        }
     }
 
     /// The id of the table at a place; −1 for a new one.
     std::int64_t label_of(Index place) const { return place < seats_.n_tables ? seats_.ids[place] : -1; }
 
-    std::pair<std::int64_t, double> judge_one(const double* x, double t, const Seats& seats) {
+    std::pair<std::int64_t, double> judge_one(const Rows& row, const Seats& seats) {
         Pass<F, false> pass(family_, seats, rules_, work_);
-        take_block({x, &t, 1}, 0, 1, capacity_, work_);
+        take_block(row, 0, 1, capacity_, work_);
         pass.prepare();
-        const Outcome outcome = pass.observe(0, t);
+        const Outcome outcome = pass.observe(0, *row.times);
         return {label_of(outcome.place), outcome.log_evidence};
     }
 

@@ -1,0 +1,137 @@
+// Counts of words: a multinomial with a Dirichlet prior over a vocabulary that grows; see families/multinomial.py.
+//
+// Beside a factor that all tables have in common, the likelihood of a document of L words under table c is
+//
+//     G(n_c) Π_w (n_cw + β_w)_{x_w}/(β_w)_{x_w},   G(n) = Π_{i<L} (B + i)/(n + B + i),
+//
+// and that of a new table is 1. Words that the table does not have give a factor 1. So an index from words to tables
+// finds all that differs between tables of one length, and the sum of all weights, which the evidence and the shares
+// need, is Σ_n G(n) Σ_{n_c = n} N_c, and more for the tables that share a word. Which tables without a shared word
+// might be the likeliest, or have a share to report, is bounded for a chunk of them at a time.
+#pragma once
+
+#include "special.hpp"
+#include "stream.hpp"
+#include "words.hpp"
+
+namespace dyncrp {
+
+class Multinomial final : public Stream {
+  public:
+    struct Settings {
+        double concentration;
+        double background;  // 0: none
+    };
+
+    Multinomial(const Settings& settings, std::vector<Mode> modes, const Rules& rules);
+
+    const Seats& seats() const override { return seats_; }
+    Index n_features() const override { return -1; }  // any number
+    Index capacity() const override { return capacity_; }
+    Index stats_width() const override { return 0; }
+    const char* extra() const override { return nullptr; }
+    Index extra_width() const override { return 0; }
+    bool is_sparse() const override { return true; }
+    void set_tuning(const Tuning&) override {}
+    void set_rules(const Rules& rules) override;
+
+    Index learn(const Rows& rows, Record& record, const Pause& pause) override;
+    std::pair<std::int64_t, double> learn_one(const Rows& row) override;
+    std::pair<std::int64_t, double> judge_one(const Rows& row) override;
+    void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const override;
+
+    Snapshot snapshot() const override;
+    void restore(const Snapshot& given) override;
+    void compare(const Rows&, double*, double*, double*) const override {}
+
+    std::vector<std::pair<std::int64_t, double>> words_of(std::int64_t id) const override;
+    std::vector<std::pair<std::int64_t, double>> all_words() const override;
+
+  private:
+    /// A word of a document that some table has.
+    struct Known {
+        std::uint32_t number;
+        double x, beta;
+    };
+
+    /// Scratch space for one document after the other; nothing in it outlives the call.
+    struct Work {
+        Frame frame;
+        std::vector<Known> known;
+        std::vector<double> new_counts;
+        std::vector<double> gain;          // by slot: Π_w (n_cw + β_w)_{x_w}/(β_w)_{x_w}, 1 where no word is shared,
+        std::vector<std::uint32_t> power;  // times STEP to this power
+        std::vector<Slot> shared;          // the slots whose gain is not 1
+        std::vector<double> factor;        // by number of a length: G, or its logarithm
+        std::vector<double> score;         // of those in `shared`, if in logarithms
+        std::vector<double> reach;         // by mode: the modulus of the frame's factor
+        std::vector<std::pair<Slot, double>> found;  // tables that may be reported, and their weights
+        std::vector<double> occupancy;               // by place
+        std::vector<Index> barred, places, closing;
+        std::vector<double> shares;
+        std::vector<Index> scanned;  // chunks that were looked at
+        bool every = false;          // whether each table is weighed by itself
+        bool in_logs = false;        // whether weights are too far apart for floats, and found by their logarithms
+        double shift = 0.0;          // then they are divided by exp(shift)
+        bool has_powers = false;
+        double best = 0.0;  // weight of the likeliest table so far
+        double length = 0.0;
+        double log_new = 0.0;    // log likelihood under a new table
+        double log_total = 0.0;  // log of the total weight before x
+    };
+
+    static constexpr double STEP = 1e150;
+    static constexpr double LEAST_FACTOR = 1e-100;
+    static constexpr Index SUM_UP_EVERY = 4096;  // rows, so that rounding errors do not add up
+    static constexpr Index ROWS_TO_PAUSE = 16;
+    static constexpr double SMALL = 16.0;  // counts up to this are scored by a product
+    static constexpr double REPORTED = 0.01;
+
+    static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+    /// Weigh row i under all tables and a new one, and find its label and the shares to report; changes nothing. If
+    /// `all_shares` is not null, fill it with the shares of all tables and a new one, (K + 1,).
+    Outcome observe(const Rows& rows, Index i, const Seats& seats, Work& work, double* all_shares = nullptr) const;
+    /// The words of row i, and its log likelihood under a new table.
+    void take(const Rows& rows, Index i, Work& work) const;
+    void find_gains(Work& work) const;
+    void find_factors(Work& work, double log_fresh) const;
+    /// The weights of the tables together, of each by itself or by lengths; those worth a look are in work.found.
+    double weigh_each(const Seats& seats, Work& work, double log_fresh) const;
+    double weigh_by_lengths(const Seats& seats, Work& work, double log_fresh) const;
+    double log_gain(Slot slot, const Work& work) const;
+    double log_weight(double occupancy, Slot slot, const Work& work) const;
+    /// Look for tables without a shared word that weigh at least as much as is worth a look.
+    void find_others(const Seats& seats, Work& work, double tables, double fresh) const;
+    void assign(const Seats& seats, Work& work, double tables, double fresh, Outcome& outcome) const;
+
+    bool learn_row(const Rows& rows, Index i, Record* record);
+    void update(const Rows& rows, Index i, Outcome& outcome);
+    void find_closing(const Outcome& outcome);
+    void close();
+    void move_up();
+    void sum_lengths();
+    void refresh_peaks(Index chunk);
+    void refresh_all_peaks();
+    Index n_chunks() const { return (static_cast<Index>(n_.size()) + CHUNK - 1) / CHUNK; }
+    void fit(Work& work) const;
+    std::int64_t label_of(Index place) const { return place < seats_.n_tables ? seats_.ids[place] : -1; }
+
+    Settings settings_;
+    Seats seats_;
+    Rules rules_;
+    Words words_;
+    Lengths lengths_;
+    std::vector<double> n_;                // by slot: the length of a table,
+    std::vector<std::uint32_t> length_;    // its number, CLOSED if the table has closed,
+    std::vector<std::int32_t> place_;      // and its place, −1 likewise
+    std::vector<Slot> slot_;               // by place
+    std::vector<double> peak_, shortest_;  // by chunk of slots: at least |mode state| for each mode; at most n
+    Work work_;
+    Outcome outcome_;
+    std::int64_t label_ = -1;
+    Index capacity_ = 0;
+    double quiet_until_ = -INF;
+};
+
+}  // namespace dyncrp

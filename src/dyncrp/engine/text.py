@@ -1,0 +1,236 @@
+"""The engine in C++ for counts of words: hands sparse rows to the loop, and its state in and out as plain arrays.
+
+It computes what ``law.run`` computes, with an index from words to the tables that have them: see
+``cpp/multinomial.hpp``. Rows are ``Counts``, and a dense array (n, D) will do. Columns are words, and may grow in
+number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dyncrp.counts import Counts, WordCounts, as_counts
+from dyncrp.engine import loop
+from dyncrp.engine.native import NOTHING, modes_of, rules_of
+from dyncrp.engine.types import (
+    MARKED,
+    MOST_DENSE,
+    SEEN,
+    Arrays,
+    Float,
+    Int,
+    Model,
+    State,
+    Told,
+    Trace,
+    check_arrays,
+    check_ids,
+    mark_of,
+    with_seen,
+)
+from dyncrp.families import Family, Multinomial
+
+NONE = np.zeros(0)
+
+
+def has_code_for(family: Family) -> bool:
+    """Whether the loop computes this family."""
+    return type(family) is Multinomial
+
+
+class TextEngine(loop.Engine):
+    """Streaming inference for one model and one stream of documents. n_features: columns seen so far."""
+
+    latest_evidence: Float = NONE
+
+    def __init__(self, model: Model, n_features: int) -> None:
+        family = model.family
+        if not isinstance(family, Multinomial) or not has_code_for(family) or family.concentration is None:
+            raise ValueError(f"there is no engine for counts of {family!r}")
+        settings = loop.Multinomial(concentration=family.concentration, background=family.background or 0.0)
+        nothing = loop.Coordinates(
+            n_features=0, shift=NONE, scale=NONE, directions=NONE, inverse=NONE, log_scale=0.0, half_precision=0.0
+        )
+        super().__init__(settings, nothing, modes_of(model), rules_of(model))
+        self.model = model
+        self.n_features = n_features
+
+    def run(self, X: Counts | Float, times: Float, told: Told | None = None) -> Trace:
+        """Learn from a stretch of the stream: rows X at times (n,), valid and in order; see ``law.run``."""
+        rows = as_counts(X)
+        n = len(rows)
+        labels, log_evidence, absences = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        indptr = np.empty(n + 1, np.int64)
+        tables, marks = (NOTHING, NOTHING) if told is None else (told.tables, told.marks)
+        self.latest_evidence = log_evidence
+        self.n_features = max(self.n_features, rows.n_columns)
+        learnt, indices, data, closed, closed_rows = self._learn_sparse(
+            rows.csr, times, tables, marks, labels, log_evidence, absences, indptr
+        )
+        labels, log_evidence, absences = labels[:learnt], log_evidence[:learnt], absences[:learnt]
+        return Trace(
+            labels, log_evidence, indptr[: learnt + 1], indices, data, self.n_opened, closed, closed_rows, absences
+        )
+
+    def run_one(self, x: Counts | Float, t: float) -> tuple[int, float]:
+        """Learn from one document, Counts of one row or (D,); return its label and its log evidence."""
+        row = _one(x)
+        self.n_features = max(self.n_features, row.n_columns)
+        return self._run_one_sparse(row.csr, t)
+
+    def judge_one(self, x: Counts | Float, t: float) -> tuple[int, float]:
+        """Return the label that a document would get at time t, and its log evidence; changes nothing."""
+        return self._judge_one_sparse(_one(x).csr, t)
+
+    def labels(self, X: Counts | Float, times: Float) -> Int:
+        """Return the label that each row by itself would get, (n,); changes nothing."""
+        return self._labels_sparse(as_counts(X).csr, times)
+
+    def shares(self, X: Counts | Float, times: Float) -> Float:
+        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
+        return self._shares_sparse(as_counts(X).csr, times)
+
+    def log_density(self, X: Counts | Float, times: Float) -> Float:
+        """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
+        return self._log_density_sparse(as_counts(X).csr, times)
+
+    def word_counts(self, table: int) -> WordCounts:
+        """Return the words that an open table has, and how often."""
+        if table not in self.ids:
+            raise ValueError(f"there is no open table {table!r}")
+        return WordCounts(*self._words_of(int(table)))
+
+    def word_totals(self) -> WordCounts:
+        """Return the words that some open table has, and how often all of them together do."""
+        return WordCounts(*self._all_words())
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+        model = replace(self.model, alpha=alpha)
+        self._set_rules(rules_of(model))
+        self.model = model
+
+    def widen(self, n_features: int) -> TextEngine:
+        """Return an engine of more columns: this one, to which they make no difference."""
+        self.n_features = max(self.n_features, n_features)
+        return self
+
+    @property
+    def state(self) -> State:
+        """A copy of the state, as the law has it; for few tables and words, since it is dense."""
+        arrays = self.arrays()
+        K, D = len(arrays["table_ids"]), self.n_features
+        if K * D > MOST_DENSE:
+            raise ValueError(
+                f"{K} tables of {D} words are too many for a dense array: ask the engine for word_counts of a table"
+            )
+        rows = Counts(arrays["words_indptr"], arrays["words_indices"], arrays["words_counts"], D).toarray()
+        return replace(self.seating, stats=np.hstack([arrays["sizes"][:, None].astype(np.float64), rows]))
+
+    @property
+    def seating(self) -> State:
+        """A copy of the state without what tables know of words: stats are (K, 0)."""
+        arrays = self.arrays()
+        K = len(arrays["table_ids"])
+        mark, taken = mark_of(arrays)
+        elapsed = float(arrays["time"] - arrays["mode_time"]) if K else 0.0
+        return State(
+            stats=np.zeros((K, 0)),
+            squares=np.zeros((K, 0)),
+            mode_states=arrays["mode_states"] * np.exp(-self.model.modes.rates * elapsed),
+            time=float(arrays["time"]),
+            n_tables_posterior=arrays["n_tables_posterior"],
+            ids=arrays["table_ids"],
+            n_opened=int(arrays["n_opened"]),
+            sizes=arrays["sizes"],
+            first_times=arrays["first_times"],
+            last_times=arrays["last_times"],
+            mark=mark,
+            taken=taken,
+        )
+
+    def arrays(self) -> Arrays:
+        """Return all that the next step needs, to the bit, as plain arrays."""
+        found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
+        for name in ("mode_states", "mode_total", "mode_sums"):
+            found[name] = found[name].view(np.complex128)
+        return found
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
+        if "stats" in arrays:
+            arrays = _from_dense(arrays)
+        K, M = len(arrays.get("table_ids", ())), len(self.model.modes.rates)
+        shapes: dict[str, tuple[int, ...]] = {"mode_states": (K, M), "table_ids": (K,), "n_tables_posterior": (K + 1,)}
+        shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())
+        shapes |= dict.fromkeys(SEEN, (K,))
+        if "mode_total" in arrays:
+            shapes["mode_total"] = (M,)
+        check_arrays(arrays, shapes)
+        rows = _check_words(arrays, K)
+        n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
+        if not K <= n_opened <= n_observations:
+            raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
+        check_ids(arrays["table_ids"], n_opened)
+        with_seen(arrays)
+        mark_of(arrays)
+        given: dict[str, Any] = {name: arrays[name] for name in (*shapes, *MARKED) if name in arrays}
+        given |= dict(zip(("words_indptr", "words_indices", "words_counts"), rows.csr, strict=True))
+        lengths = np.unique(np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1]) * (np.diff(rows.indptr) > 0))
+        if "mode_sums" in arrays:
+            check_arrays(arrays, {"mode_sums": (len(lengths), M)})
+            given["mode_sums"] = arrays["mode_sums"]
+        for name, array in given.items():
+            if array.shape == ():
+                given[name] = array.item()
+            elif array.dtype == np.complex128:
+                given[name] = np.ascontiguousarray(array).view(np.float64)
+        self._restore(given)
+        self.n_features = max(self.n_features, rows.n_columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.model, self.n_features, self.arrays())
+
+
+def _rebuild(model: Model, n_features: int, arrays: Arrays) -> TextEngine:
+    engine = TextEngine(model, n_features)
+    if len(arrays["table_ids"]):
+        engine.restore(arrays)
+    return engine
+
+
+def _one(x: Counts | Float) -> Counts:
+    return x if isinstance(x, Counts) else as_counts(x[None, :])
+
+
+def _from_dense(arrays: Arrays) -> Arrays:
+    """Return the arrays of the law with sparse ones in place of stats."""
+    stats = arrays["stats"]
+    if stats.ndim != 2 or stats.shape[1] < 1 or stats.dtype != np.float64:
+        raise ValueError(f"its array 'stats' has shape {stats.shape}")
+    rows = as_counts(stats[:, 1:], "its array 'stats'")
+    words = dict(zip(("words_indptr", "words_indices", "words_counts"), rows.csr, strict=True))
+    return {name: array for name, array in arrays.items() if name != "stats"} | words
+
+
+def _check_words(arrays: Arrays, K: int) -> Counts:
+    """Return the words of K tables, or raise ``ValueError``."""
+    names = ("words_indptr", "words_indices", "words_counts")
+    for name, kind in zip(names, (np.int64, np.int64, np.float64), strict=True):
+        if name not in arrays:
+            raise ValueError(f"its array {name!r} is missing")
+        if arrays[name].dtype != kind or arrays[name].ndim != 1:
+            raise ValueError(f"its array {name!r} must be a row of numbers of type {kind.__name__}")
+    indptr, indices, data = (arrays[name] for name in names)
+    legal = len(indptr) == K + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
+    legal = legal and indptr[-1] == len(indices) == len(data)
+    if legal:
+        follows = np.ones(len(indices), dtype=bool)
+        follows[indptr[:-1][indptr[:-1] < len(indices)]] = False
+        legal = bool(np.all(indices >= 0) and np.all((np.diff(indices, prepend=-1) > 0) | ~follows))
+    if not legal or not np.all((data >= 1) & (np.floor(data) == data) & (data <= 2.0**53)):
+        raise ValueError("its words must be counts, a row of columns that count up for each table")
+    return Counts(indptr, indices, data, int(indices.max(initial=-1)) + 1)
