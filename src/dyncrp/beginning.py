@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dyncrp.checks import Clock, as_observations, as_times
-from dyncrp.engine.types import UNKNOWN, Arrays, Float
+from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
 from dyncrp.events import Batch
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.feedback import Feedback, check_name
@@ -50,7 +50,7 @@ class Beginning:
         self.batch: Batch | None = None
         self.history: list[Batch] = []
         self._batch = (0, 0)  # which rows that is of
-        self._kept: list[tuple[Float, Float, Feedback]] = []  # rows, times, and what is known of them, as they came
+        self._kept: list[tuple[Rows, Float, Feedback]] = []  # rows, times, and what is known of them, as they came
         self._search: Search | None = None
         self._goal = 0  # how many rows that is on
 
@@ -70,7 +70,7 @@ class Beginning:
         return Feedback.join([Feedback.nothing(0), *(known for _, _, known in self._kept)])
 
     def learn(
-        self, X: Float, times: Float, feedback: Feedback | None = None, *, whole: bool = False, batch: bool = True
+        self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False, batch: bool = True
     ) -> Batch:
         """Learn from the next rows (n, D), which the family has checked, and return what they did.
 
@@ -102,7 +102,7 @@ class Beginning:
             self._carry_on(max(1, ROWS_PER_PIECE // (goal + ROWS_PER_RUN)))
         return done
 
-    def check(self, X: Float) -> Float:
+    def check(self, X: Rows) -> Rows:
         """Return rows as the family wants them, the one that was asked for and the one that was found."""
         rows = check_rows(self.spec.family, X)
         if not self.over and not self.learner.family.independent and first_missing(rows) < len(rows):

@@ -90,7 +90,7 @@ def as_counts(X: Any, name: str = "X") -> Counts:
         return _checked(Counts(indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]), name)
     if X.ndim != 2 or 0 in X.shape:
         what = "0 sample(s)" if X.shape[0] == 0 else "0 feature(s)"
-        raise ValueError(f"{name} must not be empty: found array with {what} (shape={X.shape}) while 1 is required.")
+        raise ValueError(f"{name} must not be empty: found array with {what} (shape={X.shape}).")
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold counts, got dtype {X.dtype}")
     csr = X.tocsr()

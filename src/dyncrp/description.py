@@ -44,7 +44,7 @@ def describe_tables(
     >>> columns["rows"].tolist(), columns["share"].tolist(), columns["last_seen"].tolist(), list(columns)[-1]
     ([3, 1], [0.75, 0.25], [3.0, 1.0], 'x0')
     """
-    state = engine.state
+    state = engine.seating
     called = [(table_names or {}).get(table, "") for table in state.ids.tolist()]
     columns = {
         **({"called": called} if any(called) else {}),
@@ -56,6 +56,8 @@ def describe_tables(
     }
     if groups is not None:
         columns["group"] = groups.labels(state.ids)
+    if engine.model.family.sparse:
+        return columns
     names = [f"x{d}" for d in range(engine.n_features)] if feature_names is None else feature_names
     if encoding is not None:
         names = encoding.features
@@ -105,9 +107,10 @@ def what_tells_apart(engine: Engine, names: Sequence[str]) -> dict[str, float]:
     >>> what_tells_apart(model.engine_, ["a", "b"])
     {'b': 1.0, 'a': 0.0}
     """
-    family, state = engine.model.family, engine.state
+    family = engine.model.family
     if not family.independent:
         return {}
+    state = engine.state
     columns = family if isinstance(family, Columns) else Columns.of(family, engine.n_features)
     stats = state.stats if columns is family else columns.split(state.stats, state.squares)["stats"]
     nats = np.maximum(columns.told(stats), 0.0)

@@ -27,6 +27,7 @@ from dyncrp.engine.types import (
     Engine,
     Float,
     Int,
+    Rows,
     Told,
     Trace,
     concatenate,
@@ -60,6 +61,8 @@ class Learner:
 
     def __init__(self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int) -> None:
         model = spec.model(known)
+        if model.family.sparse and spec.n_examples:
+            raise ValueError(f"n_examples must be 0 with {type(model.family).__name__}: rows of words are not kept")
         self.family, self.dynamics, self.clock = known.family, known.dynamics, clock
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
@@ -81,7 +84,7 @@ class Learner:
             return np.arange(begin, begin + n, dtype=np.float64)
         return as_times(given, n=n, last=self.engine.time)
 
-    def run(self, X: Float, times: Float, feedback: Feedback | None = None) -> Batch:
+    def run(self, X: Rows, times: Float, feedback: Feedback | None = None) -> Batch:
         """Learn from rows (n, D), in which cells may be missing, and of which something may be known."""
         if self._saves_sketch:  # alarms are wanted, so p of these rows will be
             self.sketch.read()
@@ -105,7 +108,7 @@ class Learner:
         """Whether ``run_one`` does all there is to do."""
         return self.alpha_posterior is None and self.examples is None
 
-    def run_one(self, x: Float, t: float) -> int:
+    def run_one(self, x: Rows, t: float) -> int:
         """Learn from one whole row x (D,), where that is all there is to do, and return its label."""
         label, log_evidence = self.engine.run_one(x, t)
         self.sketch.add_one(-log_evidence)
@@ -131,7 +134,7 @@ class Learner:
     def _empty_engine(self, family: Family) -> Engine:
         return make_engine(replace(self.engine.model, family=family), self.engine.n_features)
 
-    def _run(self, X: Float, times: Float, feedback: Feedback | None) -> Trace:
+    def _run(self, X: Rows, times: Float, feedback: Feedback | None) -> Trace:
         """Learn from rows; after every hundredth, let alpha learn from the tables opened."""
         engine = self.engine
         if self.alpha_posterior is None:
@@ -147,7 +150,7 @@ class Learner:
             begin = end
         return concatenate(traces)
 
-    def _seat(self, X: Float, times: Float, feedback: Feedback | None) -> Trace:
+    def _seat(self, X: Rows, times: Float, feedback: Feedback | None) -> Trace:
         """Seat rows as they are told to be. A table that is not open, or not any more, opens with its next row."""
         if feedback is None:
             return self._take_in(X, times, None)
@@ -167,7 +170,7 @@ class Learner:
             begin += len(trace.labels)
         return concatenate(traces)
 
-    def _take_in(self, X: Float, times: Float, told: Told | None) -> Trace:
+    def _take_in(self, X: Rows, times: Float, told: Told | None) -> Trace:
         """Let the engine learn rows, and the sketch their novelty: of those it came to, if it is interrupted."""
         engine, before = self.engine, self.engine.n_observations
         try:
@@ -204,7 +207,7 @@ class Learner:
             self.examples.merge(kept, gone)
         return kept
 
-    def split(self, table: int, X: Float, times: Float) -> int:
+    def split(self, table: int, X: Rows, times: Float) -> int:
         """Take rows X (n, D) at times (n,) out of an open table; return the id of theirs."""
         engine = self.engine if first_missing(X) == len(X) else self.engine_for_missing()
         new = by_hand.split(engine, table, X, times)
@@ -284,7 +287,7 @@ class Learner:
         if spec.learn_alpha and not known.dynamics.nonnegative:
             raise ValueError("learn_alpha needs a kernel that is never negative")
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
-        if n_features > max(widest, known.family.width or 0):  # before memory is taken for them
+        if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is taken
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
         learner = cls(spec, known, clock, n_features)
         if spec.learn_alpha:
@@ -337,7 +340,8 @@ class Learner:
         engine, posterior = self.engine, self.alpha_posterior
         alpha = engine.model.alpha if posterior is None else posterior.prior_mean
         told = self.family, self.dynamics, alpha, engine.model.memory, engine.model.rules, posterior is None
-        return digest(*told, engine.n_features, self.clock.value)
+        n_features = 0 if self.family.sparse else engine.n_features  # there may be more at any time
+        return digest(*told, n_features, self.clock.value)
 
     def to_state(self) -> bytes:
         """Return ``arrays`` without ``config``, as bytes, for another learner of the same model."""

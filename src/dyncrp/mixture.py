@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyncrp.beginning import Beginning
 from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times, whole
+from dyncrp.counts import Counts, as_counts
 from dyncrp.description import as_frame, describe_tables
 from dyncrp.dynamics import Dynamics
 from dyncrp.encoding import Encoding, is_frame, stack
 from dyncrp.engine.law import occupancy
-from dyncrp.engine.types import Engine, Float, Trace
+from dyncrp.engine.types import Engine, Float, Rows, Trace
 from dyncrp.events import Batch, Event, as_time, events_of
 from dyncrp.examples import Examples, choose
 from dyncrp.explanation import Explanation, as_row, explain_row
@@ -256,9 +257,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         >>> [model.learn_one(x) for x in ([0.0, 0.1], [9.0, 9.2], [0.2, 0.0])]
         [0, 1, 0]
         """
-        row = np.asarray(x)[None, ...]
+        sparse = self._takes_counts
+        row: Rows = _one_document(x) if sparse else np.asarray(x)[None, ...]
         # Where the square is not finite, or something else is odd, a closer look is needed.
-        if row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row)):
+        if sparse:
+            pass
+        elif row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row)):
             row = as_observations(row, missing=True)
         if t is not None and type(t) is not float and not isinstance(t, (date, np.datetime64)):
             t = float(as_times([t], n=1)[0])
@@ -277,7 +281,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             t = engine.n_observations
         elif not engine.time <= t <= LATEST_TIME:
             as_times([t], n=1, last=engine.time)
-        return learner.run_one(row[0], float(t))
+        if not sparse:
+            return learner.run_one(row[0], float(t))
+        label = learner.run_one(row, float(t))
+        self.n_features_in_ = engine.n_features
+        return label
 
     def learn_row(self, x: Float, t: float) -> int:
         """Learn from one whole row x (D,) that the family has checked; for adapters, once the model is ``learned_``."""
@@ -388,6 +396,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         names = getattr(self, "feature_names_in_", None)
         check_is_fitted(self)
+        if self._takes_counts:
+            raise ValueError("explain does not take counts of words; describe lists the words of tables")
         X, encoding, named = as_row(x, names, self.encoding_)
         engine, rows, times = self._validate(X, None if t is None else [t], named=named)
         return explain_row(engine, rows[0], float(times[0]), names, encoding, self.names_)
@@ -489,7 +499,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"split needs memory=inf: with memory={engine.model.memory:g} the table has forgotten rows"
             )
-        rows, _ = self._encode(X, self.encoding_)
+        rows, _ = self._encode(X, self.encoding_, learner.family)
         self._check_width(rows)
         rows = check_rows(learner.family, rows)
         if times is None:
@@ -637,7 +647,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """What does the inference, for adapters that call it row by row; see ``dyncrp.engine.Engine``."""
         return self._fitted.engine
 
-    def engine_for(self, rows: Float) -> Engine:
+    def engine_for(self, rows: Rows) -> Engine:
         """Return ``engine_``, or one that has learnt the same if cells of the rows (n, D) are missing."""
         learner = self._fitted
         return learner.engine if first_missing(rows) == len(rows) else learner.engine_for_missing()
@@ -700,7 +710,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def occupancies_(self) -> Float:
         """Occupancies of the open tables at the time of the latest observation, (K,)."""
-        return occupancy(self.engine_.state, self.engine_.model.modes)
+        return occupancy(self.engine_.seating, self.engine_.model.modes)
 
     @property
     def centers_(self) -> Float:
@@ -829,13 +839,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self, X: ArrayLike, times: ArrayLike | None, clock: Clock, told: tuple[Any, Any], *, batch: bool
     ) -> Batch:
         learner = self._fitted
-        rows, encoding = self._encode(X, self.encoding_)
+        rows, encoding = self._encode(X, self.encoding_, learner.family)
         self._check_names(X)
         self._check_width(rows)
         learner.clock.check(clock)
         feedback = self._feedback(told, len(rows), learner)
         if self.learned_:
             done = learner.run(check_rows(learner.family, rows), learner.times(times, len(rows)), feedback)
+            if learner.family.sparse:
+                self.n_features_in_ = learner.engine.n_features
             if batch:
                 self._batch = done
         elif self._looks_different(X):
@@ -881,8 +893,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _start_again(self, X: Any, t: Float, feedback: Feedback | None, *, batch: bool) -> Batch:
         """Learn the rows so far and those of X (n, D) at times t (n,) with what columns are known to hold now."""
         before, frame = self._beginning, self._stack(X)
-        rows, encoding = self._encode(frame, _infer(frame, self._params))
+        encoding = _infer(frame, self._params)
         spec = _resolve(self._params, encoding, None)
+        rows, encoding = self._encode(frame, encoding, spec.family)
         rows, times = check_rows(spec.family, rows), np.concatenate([before.times, t])
         beginning = Beginning(spec, before.clock, piecewise=self.piecewise, missing=self.expects_missing)
         beginning.learn(rows[: -len(t)], times[: -len(t)], before.feedback, batch=not batch)
@@ -908,9 +921,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if encoding is None and is_frame(X):
             encoding = _infer(X, params)
             frames = () if encoding is None else (X,)
-        rows, encoding = self._encode(X, encoding)
         spec = _resolve(params, encoding, getattr(X, "columns", None))
+        rows, encoding = self._encode(X, encoding, spec.family)
         spec.check_clock(clock)
+        if spec.family.sparse and spec.given is None:
+            raise ValueError(
+                f"the hyperparameters of {type(spec.family).__name__} are not learnt yet: give its concentration, the "
+                "dynamics and alpha, such as DynamicalMixture(Multinomial(100.0), Exponential(500.0), alpha=30.0)"
+            )
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
         feedback = self._feedback(told, len(rows))
@@ -930,8 +948,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = len(self.feature_names_in_)
         return done
 
-    def _encode(self, X: Any, encoding: Encoding | None) -> tuple[Float, Encoding | None]:
+    def _encode(self, X: Any, encoding: Encoding | None, family: Family) -> tuple[Rows, Encoding | None]:
         """Return rows (n, D) as the family sees them, and the encoding with what is new in them."""
+        if family.sparse and (encoding is None or not is_frame(X)):
+            return as_counts(X), encoding
         if encoding is None or not is_frame(X):
             return as_observations(X, missing=True), encoding
         rows, longer = encoding.encode(X)
@@ -953,13 +973,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self._beginning = beginning
             self.__dict__.pop("_learner", None)
 
-    def _validate(self, X: ArrayLike, times: ArrayLike | None, *, named: bool = False) -> tuple[Engine, Float, Float]:
+    def _validate(self, X: ArrayLike, times: ArrayLike | None, *, named: bool = False) -> tuple[Engine, Rows, Float]:
         """Return rows to be judged as the family wants them, the time of each, and the engine to judge them.
 
         named: whether X is an array whose columns have been put in order by their names.
         """
         learner = self._fitted
-        rows, _ = self._encode(X, self.encoding_)
+        rows, _ = self._encode(X, self.encoding_, learner.family)
         if not named:
             self._check_names(X)
         self._check_width(rows)
@@ -978,14 +998,20 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         With an encoding, columns are found by name, in any order, and arrays hold rows that are encoded.
         """
-        if not reset and self.encoding_ is not None:
+        if not reset and (self.encoding_ is not None or (self._takes_counts and not is_frame(X))):
             return
         if type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
             validate_data(self, X, reset=reset, skip_check_array=True)
 
-    def _check_width(self, rows: Float) -> None:
+    @property
+    def _takes_counts(self) -> bool:
+        """Whether rows are counts of words, of which there may be more in any call."""
+        family = self._fitted.family if self.__sklearn_is_fitted__() else self.family
+        return isinstance(family, Family) and family.sparse
+
+    def _check_width(self, rows: Rows) -> None:
         n = self._fitted.engine.n_features
-        if rows.shape[1] != n:
+        if rows.shape[1] != n and not self._takes_counts:
             raise ValueError(f"X has {rows.shape[1]} features, but DynamicalMixture is expecting {n} features as input")
 
     @property
@@ -1010,6 +1036,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.finish_search()
         state: dict[str, Any] = super().__getstate__()
         return state
+
+
+def _one_document(x: Any) -> Counts:
+    """Return one row of counts: of a dense row, a sparse matrix of one row, or Counts."""
+    row = as_counts(x if isinstance(x, Counts) or hasattr(x, "tocsr") else np.asarray(x)[None, ...])
+    if len(row) != 1:
+        raise ValueError(f"learn_one takes one row, got {len(row)}")
+    return row
 
 
 def _infer(frame: Any, params: dict[str, Any]) -> Encoding | None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.checks import BadRow, Seed
+from dyncrp.counts import Counts, as_counts
 
 Float = NDArray[np.float64]
 Tables = Mapping[str, Float]  # the arrays of a state that have a row for each table, by name: see docs/files.md
@@ -327,16 +328,23 @@ def missing_cell(family: Family, row: int, column: int) -> BadRow:
     )
 
 
-def first_missing(X: Float) -> int:
+def first_missing(X: Float | Counts) -> int:
     """Return the first row of X (n, D) with a missing cell, n if there is none."""
+    if isinstance(X, Counts):
+        return len(X)
     if not np.isnan(np.vdot(X, X)):
         return len(X)
     missing = np.any(np.isnan(X), axis=1)
     return int(np.argmax(missing)) if np.any(missing) else len(X)
 
 
-def check_rows(family: Family, X: Float) -> Float:
-    """Return X (n, D) as the family wants it; NaN, a missing cell, is refused where features are not independent."""
+def check_rows(family: Family, X: Any) -> Any:
+    """Return X (n, D) as the family wants it; NaN, a missing cell, is refused where features are not independent.
+
+    Where it is sparse, the rows are Counts, and whatever ``as_counts`` takes will do.
+    """
+    if family.sparse:
+        return as_counts(X)
     if not family.independent:
         row = first_missing(X)
         if row < len(X):
