@@ -20,7 +20,10 @@ constexpr double SLACK = 1e-8;                  // of bounds: much more than rou
 }  // namespace
 
 Multinomial::Multinomial(const Settings& settings, std::vector<Mode> modes, const Rules& rules)
-    : settings_(settings), seats_(std::move(modes)), rules_(rules), lengths_(seats_.n_modes()) {
+    : settings_(settings),
+      is_real_(std::all_of(modes.begin(), modes.end(),
+                           [](const Mode& mode) { return mode.amplitude_imag == 0.0 && mode.rate_imag == 0.0; })),
+      seats_(std::move(modes)), rules_(rules), lengths_(seats_.n_modes()) {
     capacity_ = FIRST_CAPACITY;
     seats_.reserve(capacity_);
 }
@@ -115,6 +118,8 @@ Outcome Multinomial::observe(const Rows& rows, Index i, const Seats& seats, Work
     }
     work.log_total = std::log(weights + fresh);
 
+    work.readout.clear();
+    for (const Frame::Factor& factor : work.frame.factors) work.readout.push_back(factor.readout_real);
     find_gains(work);
     const double log_fresh = log_or_minus_infinity(fresh);
     find_factors(work, log_fresh);
@@ -201,19 +206,32 @@ void Multinomial::find_gains(Work& work) const {
         }
         return gain;
     };
+    // Room for one more slot than there are, so that each can be written down before it is known to be new.
+    work.shared.resize(n_.size() + 1);
+    Slot* const shared = work.shared.data();
+    std::size_t n_shared = 0;
     for (const Known& known : work.known) {
         const Words::Word& word = words_.word(known.number);
         const Slot* slots = word.slots.data();
         const double* counts = word.counts.data();
         const std::size_t n = word.slots.size();
         const double beta = known.beta, inverse = 1.0 / beta;
+        if (known.x == 1.0) {  // nearly always
+            for (std::size_t j = 0; j < n; ++j) {
+                const Slot slot = slots[j];
+                const double gain = gains[slot];
+                shared[n_shared] = slot;
+                n_shared += gain == 1.0 ? 1 : 0;
+                gains[slot] = raise(slot, gain, 1.0 + counts[j] * inverse);
+            }
+            continue;
+        }
         for (std::size_t j = 0; j < n; ++j) {
             const Slot slot = slots[j];
             double gain = gains[slot];
-            if (gain == 1.0) work.shared.push_back(slot);
-            if (known.x == 1.0) {
-                gain = raise(slot, gain, 1.0 + counts[j] * inverse);
-            } else if (known.x <= SMALL) {
+            shared[n_shared] = slot;
+            n_shared += gain == 1.0 ? 1 : 0;
+            if (known.x <= SMALL) {
                 for (double k = 0.0; k < known.x; k += 1.0) gain = raise(slot, gain, 1.0 + counts[j] / (beta + k));
             } else {
                 const double log_ratio = log_rising(beta + counts[j], known.x) - log_rising(beta, known.x);
@@ -225,6 +243,7 @@ void Multinomial::find_gains(Work& work) const {
             gains[slot] = gain;
         }
     }
+    work.shared.resize(n_shared);
 }
 
 void Multinomial::find_factors(Work& work, double log_fresh) const {
@@ -269,6 +288,16 @@ double Multinomial::log_weight(double occupancy, Slot slot, const Work& work) co
     return log_or_minus_infinity(occupancy) + work.factor[length_[slot]] + log_gain(slot, work);
 }
 
+/// The occupancy of the table in a slot, unless it has closed.
+double Multinomial::occupancy_in(Slot slot, const Seats& seats, const Work& work) const {
+    if (place_[slot] < 0) return 0.0;
+    if (!is_real_) return seats.occupancy(place_[slot], work.frame);
+    const double* states = real_.data() + slot * at(seats.n_modes());
+    const double* readout = work.readout.data();
+    const double value = sum_of<double>(seats.n_modes(), [=](Index m) { return readout[m] * states[m]; });
+    return value > NEGLIGIBLE ? value : 0.0;
+}
+
 double Multinomial::weigh_each(const Seats& seats, Work& work, double log_fresh) const {
     const Index K = seats.n_tables;
     double tables = 0.0;
@@ -302,8 +331,7 @@ double Multinomial::weigh_by_lengths(const Seats& seats, Work& work, double log_
         work.score.resize(work.shared.size());
         for (std::size_t j = 0; j < work.shared.size(); ++j) {
             const Slot slot = work.shared[j];
-            const bool is_open = place_[slot] >= 0;
-            work.score[j] = is_open ? log_weight(seats.occupancy(place_[slot], work.frame), slot, work) : -INF;
+            work.score[j] = log_weight(occupancy_in(slot, seats, work), slot, work);
             work.shift = std::max(work.shift, work.score[j]);
         }
         for (const std::uint32_t number : order) {
@@ -321,22 +349,36 @@ double Multinomial::weigh_by_lengths(const Seats& seats, Work& work, double log_
     }
     // What the shared words add. Few are worth a look later: those that may be the best, or have a share to report.
     const double fresh = work.in_logs ? std::exp(log_fresh - work.shift) : rules_.alpha;
-    for (std::size_t j = 0; j < work.shared.size(); ++j) {
-        const Slot slot = work.shared[j];
-        if (place_[slot] < 0) continue;
-        double weight = 0.0;
-        if (work.in_logs) {
-            weight = std::exp(work.score[j] - work.shift);
-            tables += work.power[slot] > 0 ? weight : weight * (1.0 - 1.0 / work.gain[slot]);
-        } else {
-            const double without = seats.occupancy(place_[slot], work.frame) * work.factor[length_[slot]];
-            weight = without * work.gain[slot];
-            tables += without * (work.gain[slot] - 1.0);
-        }
+    const auto note = [&](Slot slot, double weight) {
         if (weight >= std::min(REPORTED * tables, std::max(work.best, fresh)) * (1.0 - SLACK)) {
             work.found.emplace_back(slot, weight);
             work.best = std::max(work.best, weight);
         }
+    };
+    if (work.in_logs) {
+        for (std::size_t j = 0; j < work.shared.size(); ++j) {
+            const Slot slot = work.shared[j];
+            const double weight = std::exp(work.score[j] - work.shift);
+            tables += work.power[slot] > 0 ? weight : weight * (1.0 - 1.0 / work.gain[slot]);
+            note(slot, weight);
+        }
+        return tables;
+    }
+    const auto add = [&](auto occupancy_in) {  // of a table that has closed, the factor is 0
+        for (const Slot slot : work.shared) {
+            const double without = occupancy_in(slot) * work.factor[length_[slot]], gain = work.gain[slot];
+            tables += without * (gain - 1.0);
+            note(slot, without * gain);
+        }
+    };
+    if (is_real_ && seats.n_modes() == 1) {
+        const double readout = work.frame.factors[0].readout_real;
+        add([&](Slot slot) {
+            const double value = readout * real_[slot];
+            return value > NEGLIGIBLE ? value : 0.0;
+        });
+    } else {
+        add([&](Slot slot) { return occupancy_in(slot, seats, work); });
     }
     return tables;
 }
@@ -375,7 +417,7 @@ void Multinomial::find_others(const Seats& seats, Work& work, double tables, dou
         for (Index at_slot = chunk * CHUNK; at_slot < end; ++at_slot) {
             const Slot slot = static_cast<Slot>(at_slot);
             if (place_[slot] < 0 || work.gain[slot] != 1.0) continue;
-            const double occupancy = seats.occupancy(place_[slot], work.frame);
+            const double occupancy = occupancy_in(slot, seats, work);
             const double weight = work.in_logs ? std::exp(log_weight(occupancy, slot, work) - work.shift)
                                                : occupancy * work.factor[length_[slot]];
             if (weight < bar) continue;
@@ -424,7 +466,7 @@ bool Multinomial::learn_row(const Rows& rows, Index i, Record* record) {
     } else if (seats_.out_of_reach(t)) {
         seats_.rebase(t);
         sum_lengths();
-        refresh_all_peaks();
+        derive();
     }
     seats_.look(t, work_.frame);
     fit(work_);
@@ -455,6 +497,7 @@ void Multinomial::update(const Rows& rows, Index i, Outcome& outcome) {
         place_.push_back(static_cast<std::int32_t>(seats_.n_tables - 1));
         n_.push_back(0.0);
         length_.push_back(Lengths::CLOSED);
+        if (is_real_) real_.resize(real_.size() + at(seats_.n_modes()), 0.0);
         if (n_chunks() > static_cast<Index>(shortest_.size())) {
             shortest_.push_back(INF);
             peak_.resize(peak_.size() + at(seats_.n_modes()), 0.0);
@@ -469,6 +512,7 @@ void Multinomial::update(const Rows& rows, Index i, Outcome& outcome) {
     seats_.seat(outcome.place, 1.0, work_.frame);
     seats_.seat_in_all(1.0, work_.frame);
     length_[slot] = lengths_.enter(n_[slot], states);
+    copy_real(slot);
 
     const Index chunk = static_cast<Index>(slot) / CHUNK;
     shortest_[at(chunk)] = std::min(shortest_[at(chunk)], n_[slot]);
@@ -527,7 +571,14 @@ void Multinomial::move_up() {
     length_.resize(at(seats_.n_tables));
     n_.resize(at(seats_.n_tables));
     place_.resize(at(seats_.n_tables));
-    refresh_all_peaks();
+    derive();
+}
+
+void Multinomial::copy_real(Slot slot) {
+    if (!is_real_) return;
+    const double* states = seats_.states(place_[slot]);
+    double* to = real_.data() + slot * at(seats_.n_modes());
+    for (Index m = 0; m < seats_.n_modes(); ++m) to[m] = states[2 * m];
 }
 
 void Multinomial::sum_lengths() {
@@ -550,10 +601,12 @@ void Multinomial::refresh_peaks(Index chunk) {
     }
 }
 
-void Multinomial::refresh_all_peaks() {
+void Multinomial::derive() {
     shortest_.assign(at(n_chunks()), INF);
     peak_.assign(at(n_chunks() * seats_.n_modes()), 0.0);
     for (Index chunk = 0; chunk < n_chunks(); ++chunk) refresh_peaks(chunk);
+    if (is_real_) real_.resize(n_.size() * at(seats_.n_modes()));
+    for (const Slot slot : slot_) copy_real(slot);
 }
 
 void Multinomial::fit(Work& work) const {
@@ -622,7 +675,7 @@ void Multinomial::restore(const Snapshot& given) {
             from += 2 * M;
         }
     }
-    refresh_all_peaks();
+    derive();
     quiet_until_ = -INF;
     work_ = Work{};
 }

@@ -64,6 +64,7 @@ class Multinomial final : public Stream {
         std::vector<Slot> shared;          // the slots whose gain is not 1
         std::vector<double> factor;        // by number of a length: G, or its logarithm
         std::vector<double> score;         // of those in `shared`, if in logarithms
+        std::vector<double> readout;       // by mode: the real part of the frame's factor,
         std::vector<double> reach;         // by mode: the modulus of the frame's factor
         std::vector<std::pair<Slot, double>> found;  // tables that may be reported, and their weights
         std::vector<double> occupancy;               // by place
@@ -99,6 +100,7 @@ class Multinomial final : public Stream {
     /// The weights of the tables together, of each by itself or by lengths; those worth a look are in work.found.
     double weigh_each(const Seats& seats, Work& work, double log_fresh) const;
     double weigh_by_lengths(const Seats& seats, Work& work, double log_fresh) const;
+    double occupancy_in(Slot slot, const Seats& seats, const Work& work) const;
     double log_gain(Slot slot, const Work& work) const;
     double log_weight(double occupancy, Slot slot, const Work& work) const;
     /// Look for tables without a shared word that weigh at least as much as is worth a look.
@@ -112,12 +114,15 @@ class Multinomial final : public Stream {
     void move_up();
     void sum_lengths();
     void refresh_peaks(Index chunk);
-    void refresh_all_peaks();
+    /// All that follows from the states of the tables, slot by slot.
+    void derive();
+    void copy_real(Slot slot);
     Index n_chunks() const { return (static_cast<Index>(n_.size()) + CHUNK - 1) / CHUNK; }
     void fit(Work& work) const;
     std::int64_t label_of(Index place) const { return place < seats_.n_tables ? seats_.ids[place] : -1; }
 
     Settings settings_;
+    bool is_real_;  // whether all modes are
     Seats seats_;
     Rules rules_;
     Words words_;
@@ -125,6 +130,7 @@ class Multinomial final : public Stream {
     std::vector<double> n_;                // by slot: the length of a table,
     std::vector<std::uint32_t> length_;    // its number, CLOSED if the table has closed,
     std::vector<std::int32_t> place_;      // and its place, −1 likewise
+    std::vector<double> real_;             // the real parts of its mode states, if there are no others
     std::vector<Slot> slot_;               // by place
     std::vector<double> peak_, shortest_;  // by chunk of slots: at least |mode state| for each mode; at most n
     Work work_;
