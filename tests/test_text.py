@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyncrp import BadRow, DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary
+from dyncrp import BadRow, DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary, combine
 from dyncrp.counts import Counts, as_counts
 from dyncrp.engine import LawEngine
 
@@ -193,3 +193,8 @@ def test_what_is_refused():
         DynamicalMixture(Gaussian(1.0, 1.0)).fit(sparse.csr_array(X))
     with pytest.raises(ValueError, match="explain does not take counts of words"):
         mixture().fit(X).explain(X[0])
+
+
+def test_models_of_words_are_not_combined():
+    with pytest.raises(ValueError, match="models of counts of words are not combined"):
+        combine([mixture().fit(documents(20), times=np.arange(20.0)) for _ in range(2)])

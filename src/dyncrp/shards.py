@@ -91,6 +91,8 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     models = _checked(models)
     engines = _engines(models)
     told = engines[0].model
+    if told.family.sparse:
+        raise ValueError(f"models of counts of words are not combined: {told.family!r}")
     parts = [engine.arrays() for engine in engines]
     shards = np.repeat(np.arange(len(parts)), [len(part["stats"]) for part in parts])
     names = [name for name in OF_TABLES if all(name in part for part in parts)]
