@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from dyncrp.encoding import Encoding
 from dyncrp.engine.types import Engine, Float
 from dyncrp.families import Columns, Family
 from dyncrp.groups import Groups
+from dyncrp.words import WordEngine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 COLUMNS = ("called", "rows", "share", "first_seen", "last_seen", "group")  # that come before the features
 MOST_CODES = 3  # that a cell lists
 LEAST_PROBABILITY = 0.05  # of those that are listed after the likeliest
+MOST_WORDS = 6  # that a cell lists
+LEAST_SHARE = 0.1  # how often a word of a table must be there, as a share of its documents, to be listed
 LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
 
 
 def describe_tables(
     engine: Engine,
-    feature_names: Sequence[str] | None,
+    feature_names: Sequence[str | None] | None,
     clock: str,
     groups: Groups | None = None,
     encoding: Encoding | None = None,
@@ -36,7 +39,7 @@ def describe_tables(
     called: its name, if any table has one. rows: how many were given its label. share: of the rows of all open tables.
     first_seen, last_seen: when the first and the last of them came, datetime64 in UTC if the clock is "dates", floats
     otherwise. group: if groups are given. Then one for each feature, see ``describe_features``; with an encoding, in
-    its terms.
+    its terms. Of counts of words there is one column instead, words, see ``describe_words``.
 
     >>> from dyncrp import DynamicalMixture, Gaussian
     >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.0], [0.0]])
@@ -44,6 +47,7 @@ def describe_tables(
     >>> columns["rows"].tolist(), columns["share"].tolist(), columns["last_seen"].tolist(), list(columns)[-1]
     ([3, 1], [0.75, 0.25], [3.0, 1.0], 'x0')
     """
+    words = engine.model.family.sparse
     state = engine.seating
     called = [(table_names or {}).get(table, "") for table in state.ids.tolist()]
     columns = {
@@ -56,11 +60,11 @@ def describe_tables(
     }
     if groups is not None:
         columns["group"] = groups.labels(state.ids)
-    if engine.model.family.sparse:
-        return columns
-    names = [f"x{d}" for d in range(engine.n_features)] if feature_names is None else feature_names
+    if words:
+        return columns | {"words": describe_words(engine, feature_names)}
+    names = [f"x{d}" for d in range(engine.n_features)] if feature_names is None else list(map(str, feature_names))
     if encoding is not None:
-        names = encoding.features
+        names = list(encoding.features)
     return columns | describe_features(engine.model.family, state.stats, _distinct(names), encoding)
 
 
@@ -95,6 +99,40 @@ def describe_features(
         texts = _list_codes(probabilities, counts / max(float(np.sum(counts)), 1e-300), words)
         cells[name] = [text if n > 0.0 else "" for text, n in zip(texts, counts.tolist(), strict=True)]
     return cells
+
+
+def describe_words(engine: Engine, names: Sequence[str | None] | None = None) -> list[str]:
+    """Return the words that set each open table apart from the others, as a text: those of a high lift.
+
+    The lift of a word is its share of the table's words over its share of the words of all tables. A word counts if it
+    is there twice, and once in ten documents of the table. Words are in order of their lift less about a standard error
+    of it, lift · (1 − 1/√(n + 1)) of a word that is there n times; otherwise rare words would lead. names: of the
+    columns.
+
+    >>> from dyncrp import DynamicalMixture, Multinomial, Stationary
+    >>> model = DynamicalMixture(Multinomial(10.0), Stationary(), alpha=1.0)
+    >>> model = model.fit(["storm hits the coast", "polls open in the city", "storm off the coast", "polls close"])
+    >>> describe_words(model.engine_, model.vocabulary_.words)
+    ['storm (lift 1.7), coast (1.7), the (1.1)', 'polls (lift 2.5)']
+    """
+    counted = cast(WordEngine, engine)
+    known, totals = counted.word_totals()
+    overall = totals / max(float(np.sum(totals)), 1e-300)
+    texts = []
+    for table, rows in zip(engine.ids.tolist(), engine.seating.sizes.tolist(), strict=True):
+        words, counts = counted.word_counts(table)
+        often = counts >= max(LEAST_SHARE * rows, min(2.0, float(np.max(counts, initial=0.0))))
+        words, shares = words[often], counts[often] / max(float(np.sum(counts)), 1e-300)
+        lift = shares / overall[np.searchsorted(known, words)]
+        order = np.lexsort((words, -lift * (1.0 - 1.0 / np.sqrt(counts[often] + 1.0))))[:MOST_WORDS].tolist()
+        named = [(_name(names, int(words[at])), f"{lift[at]:.2g}") for at in order]
+        texts.append(", ".join(f"{name} ({'' if i else 'lift '}{value})" for i, (name, value) in enumerate(named)))
+    return texts
+
+
+def _name(names: Sequence[str | None] | None, column: int) -> str:
+    name = names[column] if names is not None and column < len(names) else None
+    return f"x{column}" if name is None else name
 
 
 def what_tells_apart(engine: Engine, names: Sequence[str]) -> dict[str, float]:

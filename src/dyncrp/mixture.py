@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +25,7 @@ from dyncrp.description import as_frame, describe_tables
 from dyncrp.dynamics import Dynamics
 from dyncrp.encoding import Encoding, is_frame, stack
 from dyncrp.engine.law import occupancy
-from dyncrp.engine.types import Engine, Float, Rows, Trace
+from dyncrp.engine.types import Engine, Float, Rows, Trace, concatenate
 from dyncrp.events import Batch, Event, as_time, events_of
 from dyncrp.examples import Examples, choose
 from dyncrp.explanation import Explanation, as_row, explain_row
@@ -37,6 +38,7 @@ from dyncrp.learner import Learner
 from dyncrp.learning import Candidate
 from dyncrp.parameters import nested_params, with_params
 from dyncrp.spec import ModelSpec
+from dyncrp.words import Vocabulary, WordEngine, forgets_after, holds_documents, pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,6 +118,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         encoding_: how a DataFrame with more than numbers in it becomes rows of numbers (``dyncrp.encoding.Encoding``),
             None if there are only numbers. The first call decides it, unless it is set before. Arrays hold
             rows that are encoded already.
+        vocabulary_: the columns of words (``dyncrp.words.Vocabulary``), if rows of ``Multinomial`` came as texts, lists
+            of tokens or dictionaries of counts; None otherwise. It may be set before the first call.
 
     >>> from dyncrp import DynamicalMixture, Exponential, Gaussian
     >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0)
@@ -144,6 +148,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     _evidence: list[Candidate]
     n_features_in_: int
     encoding_: Encoding | None
+    vocabulary_: Vocabulary | None = None
 
     def __init__(
         self,
@@ -257,6 +262,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         >>> [model.learn_one(x) for x in ([0.0, 0.1], [9.0, 9.2], [0.2, 0.0])]
         [0, 1, 0]
         """
+        if type(x) is not np.ndarray and self._reads_words([x], start=not self.__sklearn_is_fitted__()):
+            times = None if t is None else [t]
+            done = self._learn([x], times, start=not self.__sklearn_is_fitted__(), batch=False)
+            return int(done.trace.labels[0])
         sparse = self._takes_counts
         row: Rows = _one_document(x) if sparse else np.asarray(x)[None, ...]
         # Where the square is not finite, or something else is odd, a closer look is needed.
@@ -372,7 +381,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)):
                 raise ValueError(f"groups must be what groups() returns, or a number of groups, got {groups!r}")
             groups = self.groups(int(groups))
-        names = getattr(self, "feature_names_in_", None)
+        names = getattr(self, "feature_names_in_", None) if self.vocabulary_ is None else self.vocabulary_.words
         columns = describe_tables(self.engine_, names, self.clock_, groups, self.encoding_, self.names_)
         return as_frame(columns, self.table_ids_)
 
@@ -734,6 +743,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         config = {"params": self._params, "feature_names": names, **learner.config()}
         if self.encoding_ is not None:
             config["encoding"] = self.encoding_.to_plain()
+        if self.vocabulary_ is not None:
+            config["vocabulary"] = self.vocabulary_.to_plain()
         if self.learned_:
             return model_file.dumps(config, learner.arrays())
         beginning = self._beginning
@@ -752,6 +763,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             model._params = model.get_params(deep=False)
             plain, names = config.get("encoding"), config["feature_names"]
             model.encoding_ = None if plain is None else Encoding.from_plain(plain)
+            if "vocabulary" in config:
+                model.vocabulary_ = Vocabulary.from_plain(config["vocabulary"])
             spec = _resolve(model._params, model.encoding_, names)
             model._adopt(Beginning.restore(spec, config, arrays))
             model.n_features_in_ = model.engine_.n_features
@@ -781,8 +794,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         if not self.learned_:
             raise ValueError("this model still learns its hyperparameters: give them, or keep it with to_bytes")
-        if self.encoding_ is not None:
-            raise ValueError("a state does not hold the words of a DataFrame's columns: keep the model with to_bytes")
+        if self.encoding_ is not None or self.vocabulary_ is not None:
+            raise ValueError("a state does not hold words, of columns or of texts: keep the model with to_bytes")
         return self._learner.to_state()
 
     def set_state(self, content: bytes) -> Self:
@@ -814,7 +827,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(
         self,
-        X: ArrayLike,
+        X: Any,
         times: ArrayLike | None,
         told: tuple[Any, Any] = (None, None),
         *,
@@ -826,6 +839,18 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         told: labels and apart. start: whether these are the first rows. whole, batch: as for ``Beginning.learn``.
         """
+        if self._reads_words(X, start=start):
+            return self._learn_words(X, times, told, start=start, whole=whole, batch=batch)
+        if not start and self.vocabulary_ is not None:
+            raise ValueError("the model was learnt on words: give texts, lists of tokens or dictionaries of counts")
+        done = self._learn_rows(X, times, told, start=start, whole=whole, batch=batch)
+        if start:
+            self.vocabulary_ = None
+        return done
+
+    def _learn_rows(
+        self, X: Any, times: ArrayLike | None, told: tuple[Any, Any], *, start: bool, whole: bool, batch: bool
+    ) -> Batch:
         clock = Clock.of(times)
         if start:
             done = self._start(X, times, clock, told, whole=whole, batch=batch)
@@ -834,6 +859,55 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if batch:
             self._by_hand = ()
         return done
+
+    def _reads_words(self, X: Any, *, start: bool) -> bool:
+        """Whether the family counts words and X holds documents. start: whether these are the first rows."""
+        family = self.family if start else self._fitted.family
+        return isinstance(family, Family) and family.sparse and holds_documents(X)
+
+    def _learn_words(
+        self, X: Any, times: Any, told: tuple[Any, Any], *, start: bool, whole: bool, batch: bool
+    ) -> Batch:
+        """Learn from documents; words are forgotten after certain rows, the same however a stream is cut into calls."""
+        vocabulary = self.vocabulary_
+        if start and (vocabulary is None or self.__sklearn_is_fitted__()):
+            vocabulary = Vocabulary(stop_words=vocabulary is not None and vocabulary.stop_words)
+        if vocabulary is None:
+            raise ValueError("the model was learnt on counts of words that have no names: give it counts, not words")
+        documents = vocabulary.read(X)
+        edges = pieces(0 if start else self.n_observations_, documents.n)
+        if len(edges) > 2:  # all is checked before the first piece is learnt
+            told = _listed(told[0]), _listed(told[1])
+            feedback = self._feedback(told, documents.n, None if start else self._fitted)
+            if feedback is not None and start:
+                feedback.check_ids(0, provisional=False)
+            if times is not None:
+                as_times(times, n=documents.n, last=-math.inf if start else self.engine_.time)
+                times = list(times)
+        done: list[Batch] = []
+        for begin, end in pairwise(edges):
+            rows = vocabulary.encode(documents.part(begin, end))
+            some = [one if one is None or len(edges) == 2 else one[begin:end] for one in (times, *told)]
+            first = not begin
+            try:
+                now = self._learn_rows(
+                    rows, some[0], (some[1], some[2]), start=start and first, whole=whole and first, batch=batch
+                )
+            except ValueError:
+                vocabulary.take_back()
+                raise
+            done.append(now)
+            self.vocabulary_ = vocabulary
+            if self.learned_ and forgets_after(self.n_observations_):
+                vocabulary.forget(cast(WordEngine, self.engine_).word_totals().columns)
+        if len(done) == 1:
+            return done[0]
+        joined = replace(
+            done[0], trace=concatenate([one.trace for one in done]), times=np.concatenate([one.times for one in done])
+        )
+        if batch:
+            self._batch = joined
+        return joined
 
     def _continue(
         self, X: ArrayLike, times: ArrayLike | None, clock: Clock, told: tuple[Any, Any], *, batch: bool
@@ -950,6 +1024,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _encode(self, X: Any, encoding: Encoding | None, family: Family) -> tuple[Rows, Encoding | None]:
         """Return rows (n, D) as the family sees them, and the encoding with what is new in them."""
+        if self.vocabulary_ is not None and holds_documents(X):
+            return self.vocabulary_.encode(self.vocabulary_.read(X), grow=False), encoding
         if family.sparse and (encoding is None or not is_frame(X)):
             return as_counts(X), encoding
         if encoding is None or not is_frame(X):
@@ -1036,6 +1112,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.finish_search()
         state: dict[str, Any] = super().__getstate__()
         return state
+
+
+def _listed(told: Any) -> list[Any] | None:
+    return None if told is None else list(told)
 
 
 def _one_document(x: Any) -> Counts:

@@ -31,6 +31,7 @@ from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.mixture import DynamicalMixture as Mixture
 from dyncrp.spec import ModelSpec
+from dyncrp.words import read_documents
 
 Float = NDArray[np.float64]
 Names = tuple[Hashable, ...]
@@ -52,6 +53,9 @@ class DynamicalMixture(base.Clusterer):
     that appears later is taken in from then on, as if it had been absent in all rows before. If the family is learnt,
     the features are those of the warm-up, and later ones are ignored, with a warning the first time. With ``features``,
     they are those.
+
+    **Words.** A family for counts of words, such as ``Multinomial(100.0)``, takes dictionaries of counts, as river's
+    ``BagOfWords`` has them; any word may come at any time.
 
     **Time** is the index of arrival, unless each call says otherwise by ``t`` or, with ``time_key``, by an entry of
     x that is not a feature: numbers, or dates, which are taken to the microsecond. In a ``river.compose.Pipeline`` only
@@ -138,6 +142,8 @@ class DynamicalMixture(base.Clusterer):
             import sklearn.metrics.cluster  # noqa: F401 - which takes the search a while, and then a learn_one
         if absent != 0.0 and not isnan(absent):
             raise ValueError(f"absent must be 0 or NaN, got {absent!r}")
+        if self._family.sparse and features is not None:
+            raise ValueError(f"{self._family!r} takes whatever words come: leave out features, got {features!r}")
         if isnan(absent) and not self._family.independent:
             raise ValueError(f"absent must be 0 for {self._family!r}, which takes whole rows only")
         self._warned = False
@@ -146,6 +152,7 @@ class DynamicalMixture(base.Clusterer):
         # The buffered rows: the values of each as float64, and before them its time (a float64, or the microseconds
         # of a date as int64) unless that is the index of arrival.
         self._rows: list[bytes] = []
+        self._bags: list[tuple[dict[Any, Any], Any]] = []  # the same of counts of words: the counts, and the time
         self._lay_out(self._resolve_features())
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
@@ -166,6 +173,8 @@ class DynamicalMixture(base.Clusterer):
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
         """Return the table that x would be seated at now (or at time t, not before the latest), −1 for a new one."""
+        if self._family.sparse:
+            return int(self._ask(Mixture.predict, x, t, NEW_TABLE))
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return NEW_TABLE
@@ -173,6 +182,10 @@ class DynamicalMixture(base.Clusterer):
 
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""
+        if self._family.sparse:
+            shares = np.ravel(self._ask(Mixture.predict_proba, x, t, 1.0))
+            ids = self._model.table_ids_.tolist() if self._fitted else []
+            return dict(zip([*ids, NEW_TABLE], shares.tolist(), strict=True))
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return {NEW_TABLE: 1.0}
@@ -181,6 +194,8 @@ class DynamicalMixture(base.Clusterer):
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return the novelty of x, −log p(x | everything so far): high means anomalous, as for river's detectors."""
+        if self._family.sparse:
+            return -float(self._ask(Mixture.score_samples, x, t, -0.0))
         engine, row, time = self._prepare(x, t)
         return 0.0 if engine is None else -engine.judge_one(row, time)[1]
 
@@ -207,6 +222,10 @@ class DynamicalMixture(base.Clusterer):
     @property
     def feature_names(self) -> Names:
         """The names of the features, in the order of the columns of ``mixture``."""
+        if self._family.sparse:
+            self._catch_up()
+            vocabulary = self._model.vocabulary_
+            return () if vocabulary is None else tuple(vocabulary.words)
         return self._names
 
     @property
@@ -221,7 +240,14 @@ class DynamicalMixture(base.Clusterer):
 
     @property
     def centers(self) -> dict[int, dict[Hashable, float]]:
-        """Where each open table lies, feature by feature."""
+        """Where each open table lies, feature by feature; of words, the share of each that the table has."""
+        if self._family.sparse:
+            names, engine = self.feature_names, getattr(self._model, "engine_", None)
+            found = {} if engine is None else {table: engine.word_counts(table) for table in engine.ids.tolist()}
+            return {
+                table: dict(zip([names[word] for word in words], counts / max(np.sum(counts), 1.0), strict=True))
+                for table, (words, counts) in found.items()
+            }
         rows = self._by_table("centers_")
         return {label: dict(zip(self._names, row, strict=True)) for label, row in rows.items()}
 
@@ -234,7 +260,7 @@ class DynamicalMixture(base.Clusterer):
     @property
     def _fitted(self) -> bool:
         """Whether an observation was learnt, or is buffered."""
-        return bool(self._rows) or hasattr(self._model, "engine_")
+        return bool(self._rows or self._bags) or hasattr(self._model, "engine_")
 
     def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
         """Check everything, and only then keep the row."""
@@ -242,6 +268,9 @@ class DynamicalMixture(base.Clusterer):
         if t is None and self.time_key is not None:
             raise ValueError(f"x must hold its time as {self.time_key!r}, got the keys {list(x)!r}")
         clock, time = self._parse_time(t)
+        if self._family.sparse:
+            self._keep_words(x, t, clock, time)
+            return
         names, row = self._pack_row(x)
         if names is not self._names or self._clock is None:
             if self._clock is None:
@@ -254,6 +283,40 @@ class DynamicalMixture(base.Clusterer):
         self._rows.append(row)
         if len(self._rows) >= self._most_waiting:
             self._hand_over()
+
+    def _keep_words(self, x: Mapping[Any, Any], t: Any, clock: Clock, time: float) -> None:
+        """Keep counts of words, at a time t that is a number of this clock."""
+        read_documents([x])
+        if self._clock is None:
+            self._spec.check_clock(clock)
+            self._clock = clock
+            self._lay_out(self._names)
+        self._last = time
+        self._bags.append((dict(x), t))
+        if len(self._bags) >= self._most_waiting:
+            self._hand_over_words()
+
+    def _hand_over_words(self) -> None:
+        """Let the model learn all buffered counts. If that is interrupted, those already learnt leave the buffer."""
+        model, bags = self._model, self._bags
+        before = model.n_observations_ if hasattr(model, "engine_") else 0
+        times = None if self._clock is Clock.INDEX else [t for _, t in bags]
+        try:
+            model.partial_fit([bag for bag, _ in bags], times=times)  # type: ignore[arg-type]
+        finally:
+            if hasattr(model, "engine_"):
+                del bags[: model.n_observations_ - before]
+        if not self._learned:
+            self._lay_out(self._names)
+
+    def _ask(self, question: Callable[..., Any], x: Mapping[Any, Any], t: Any, before: float) -> Any:
+        """Return what a method of the model says of counts of words; before: what it says if nothing was learnt."""
+        x, t = self._split(x, t)
+        read_documents([x])
+        if t is not None:
+            self._parse_time(t)
+        self._catch_up()
+        return question(self._model, [x], None if t is None else [t])[0] if self._fitted else before
 
     def _split(self, x: Mapping[Any, Any], t: Any) -> tuple[Mapping[Any, Any], Any]:
         """Return the features of x apart from its time."""
@@ -346,6 +409,8 @@ class DynamicalMixture(base.Clusterer):
 
     def _catch_up(self) -> None:
         """Learn the buffered rows."""
+        if self._bags:
+            self._hand_over_words()
         if self._rows:
             self._hand_over()
 
@@ -393,7 +458,8 @@ class DynamicalMixture(base.Clusterer):
             self._family = model.family_
         warming = not self._learned and (not begun or model.n_observations_ < self.warmup)
         self._grows = self.features is None and (warming or self._spec.family.can_widen or not names)
-        self._size = len(names) if self._clock is Clock.INDEX else -1  # of an x that needs no closer look
+        plain = self._clock is Clock.INDEX and not self._family.sparse
+        self._size = len(names) if plain else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self._safe_norm = self._family.safe_norm
