@@ -1075,3 +1075,77 @@ def test_signals_are_for_the_run_and_not_for_arrow(tmp_path):
         sender.join()
         signal.signal(signal.SIGTERM, before)
     assert heard
+
+
+TEXTS = ["a, b", 'say "hi"', "", "two\nlines", "größe", "NA", "3,5", " padded "] * 5
+
+
+def write_texts(folder, format, texts=TEXTS):
+    path, columns = folder / f"texts.{format}", {"when": list(range(len(texts))), "message": texts}
+    rows = list(zip(*columns.values(), strict=True))
+    if format == "csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([list(columns), *rows])
+    elif format == "jsonl":
+        path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
+    else:
+        parquet.write_table(pa.table(columns), path, row_group_size=7)
+    return path
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("most_rows", [1, 7, 1000])
+def test_texts_come_as_they_are(tmp_path, format, most_rows):
+    chosen = Selection(text="message", time_column="when", keep=("message",))
+    with open_reader(str(write_texts(tmp_path, format)), format, chosen, most_rows) as reader:
+        assert reader.features == ("message",)
+        assert reader.encoding is None
+        chunks = list(reader.chunks())
+        assert [text for chunk in chunks for text in chunk.X] == TEXTS
+        assert all(chunk.X.dtype == object and chunk.X.shape == chunk.rows.shape for chunk in chunks)
+        np.testing.assert_array_equal(np.concatenate([chunk.times for chunk in chunks]), range(len(TEXTS)))
+        rest = list(reader.chunks(dict(chunks[0].place)))
+        assert [text for chunk in rest for text in chunk.X] == TEXTS[chunks[0].place["row"] :]
+
+
+def test_texts_without_quotes_are_read_by_arrow_alike(tmp_path, monkeypatch):
+    path = tmp_path / "plain.csv"
+    path.write_text("when,message\n" + "".join(f"{i},größe {i} NA\n" for i in range(9)) + "9,\n")
+    monkeypatch.setattr(CsvReader, "_plain_rows", lambda *_: pytest.fail("Arrow can read this"))
+    with open_reader(str(path), "csv", Selection(text="message"), 4) as reader:
+        assert [text for chunk in reader.chunks() for text in chunk.X] == [f"größe {i} NA" for i in range(9)] + [""]
+
+
+def test_what_is_no_text_is_named(tmp_path):
+    path = write_texts(tmp_path, "jsonl", ["a", None, 3, "b"])
+    with (
+        open_reader(str(path), "jsonl", Selection(text="message"), 10) as reader,
+        pytest.raises(FileError, match=r"line 2, column 'message': None is not a text"),
+    ):
+        list(reader.chunks())
+    with open_reader(str(path), "jsonl", Selection(text="message", skip_bad=True), 10) as reader:
+        (chunk,) = reader.chunks()
+        assert chunk.X.tolist() == ["a", "b"]
+        assert chunk.bad[1] == "line 3, column 'message': 3 is not a text"
+    path = tmp_path / "latin.csv"
+    path.write_bytes("n,message\n1,größe\n".encode("latin-1"))
+    with (
+        open_reader(str(path), "csv", Selection(text="message"), 10) as reader,
+        pytest.raises(FileError, match="is not in UTF-8: --encoding names the encoding"),
+    ):
+        list(reader.chunks())
+    for format, text, fault in [
+        ("csv", "nothing", "no column 'nothing'"),
+        ("parquet", "when", "holds int64, not texts"),
+    ]:
+        with (
+            pytest.raises(FileError, match=fault),
+            open_reader(str(write_texts(tmp_path, format)), format, Selection(text=text), 10),
+        ):
+            pass
+    np.save(tmp_path / "rows.npy", np.zeros((2, 2)))
+    with (
+        pytest.raises(FileError, match="holds numbers, and --text names"),
+        open_reader(str(tmp_path / "rows.npy"), "npy", Selection(text="0"), 10),
+    ):
+        pass

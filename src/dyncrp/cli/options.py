@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
+TEXT_HELP = "The column of texts, if the rows are texts: they are clustered by their words."
 LOG_HELP = "Numbers to be learnt as log(1 + x), or none."
 BY_ROWS = "by the first rows"
 TIME_HELP = "How dates are written, as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
@@ -32,11 +33,14 @@ APART_HELP = "Marks: rows that follow each other with the same one cannot share 
 EVENTS_HELP = "Write what happens to tables, as it happens: a line of JSON each."
 ALARM_HELP = "The share of rows that raise an alarm where nothing happens, such as 0.001."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
-FAMILY_HELP = "A family such as gaussian, normal_gamma, bernoulli, poisson, categorical or von_mises_fisher."
+FAMILY_HELP = (
+    "A family such as gaussian, normal_gamma, bernoulli, poisson, categorical, von_mises_fisher or multinomial."
+)
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
 GROUPS_HELP = "Join the tables into groups at the end: a number of them, or auto for as many as stand out."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
+TEXT_CONCENTRATION, TEXT_DYNAMICS, TEXT_ALPHA = "concentration=100", "exponential(500)", 30.0  # if not given
 MOST_DIGITS = 18  # of a number of groups
 _input = partial(typer.Option, rich_help_panel="Input")
 _output = partial(typer.Option, rich_help_panel="Output")
@@ -80,6 +84,10 @@ class InputOptions:
     categorical: Annotated[str | None, _input(help="Columns that hold categories.", show_default=BY_ROWS)] = None
     numeric: Annotated[str | None, _input(help="Columns that hold numbers.", show_default=BY_ROWS)] = None
     log: Annotated[str | None, _input(help=LOG_HELP, show_default=BY_ROWS)] = None
+    text: Annotated[str | None, _input(help=TEXT_HELP, show_default="no texts")] = None
+    stop_words: Annotated[bool, _input("--stop-words", help="Leave the commonest words of English out of texts.")] = (
+        False
+    )
     time_column: Annotated[str | None, _input(help="Numbers or dates.", show_default="the row index")] = None
     label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
     apart_column: Annotated[str | None, _input(help=APART_HELP, show_default="no marks")] = None
@@ -138,6 +146,7 @@ class InputOptions:
         both = next((name for name in categorical if name in numeric), None)
         if both is not None:
             refuse(f"--categorical and --numeric both name {both}")
+        self._check_text()
         if kept is not None and len(set(kept)) < len(kept):
             refuse(f"--keep must name each column once, got {keep}")
         return Selection(
@@ -157,7 +166,22 @@ class InputOptions:
             log=None if self.log is None else () if self.log.lower() == "none" else _split_names(self.log),
             label_column=self.label_column,
             apart_column=self.apart_column,
+            text=self.text,
         )
+
+    def _check_text(self) -> None:
+        """Refuse what does not go with --text, and --stop-words without it."""
+        if self.text is None:
+            if self.stop_words:
+                refuse("--stop-words needs --text")
+            return
+        choices = {"--columns": self.columns, "--exclude": self.exclude, "--categorical": self.categorical}
+        choices |= {"--numeric": self.numeric, "--log": self.log}
+        given = next((name for name, value in choices.items() if value is not None), None)
+        if given is not None:
+            refuse(f"--text names the one column to cluster: leave out {given}")
+        if self.text in (self.time_column, self.label_column, self.apart_column):
+            refuse(f"--text must not be the column of times, labels or marks, got {self.text}")
 
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same."""
@@ -222,6 +246,24 @@ class ModelOptions:
     def given(self) -> bool:
         """Whether any of them is given that a saved model has for good: all but the rate of alarms."""
         return bool(self.family or self.dynamics or self.alpha is not None or self.memory or self.settings)
+
+    def for_texts(self, *, timed: bool) -> tuple[ModelOptions, list[str]]:
+        """Return these options with what is not given set for texts, and that as arguments. timed: with a time column.
+
+        A timescale in numbers of documents is good for many streams; in units of time it depends on the stream.
+        """
+        if self.family is not None and self.family.lower() != "multinomial":
+            refuse(f"--text needs --family multinomial, got {self.family}")
+        if timed and not self.dynamics:
+            refuse("--text with --time-column needs --dynamics, such as 'exponential(2d)' to forget within days")
+        settings, added = list(self.settings or []), list[str]()
+        if not any(setting.startswith("concentration=") for setting in settings):
+            settings.append(TEXT_CONCENTRATION)
+            added += ["--set", TEXT_CONCENTRATION]
+        added += [] if self.dynamics else ["--dynamics", TEXT_DYNAMICS]
+        added += [] if self.alpha is not None else ["--alpha", f"{TEXT_ALPHA:g}"]
+        dynamics, alpha = self.dynamics or [TEXT_DYNAMICS], TEXT_ALPHA if self.alpha is None else self.alpha
+        return replace(self, family="multinomial", settings=settings, dynamics=dynamics, alpha=alpha), added
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""

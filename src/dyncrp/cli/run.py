@@ -29,6 +29,7 @@ from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.model_text import brief_groups, brief_model, count
+from dyncrp.words import Vocabulary
 
 
 def run_file(
@@ -61,15 +62,24 @@ def run_file(
         refuse("--checkpoint needs --events FILE: a run that writes to a pipe cannot be resumed")
     if model is not None and model_options.given:
         refuse("--model has its own family, dynamics, alpha, memory and settings: do not give them again")
+    added: list[str] = []
+    if source.text is not None and model is None:
+        model_options, added = model_options.for_texts(timed=source.time_column is not None)
     with report_errors():  # before signals wait for the current chunk
         start = model_options.parse(units=source.time_column is not None)
     options = _options_to_compare(format, output_format, selection, model_options)
-    options |= {"--alarm-rate": start.alarm_rate, "--names": target.names or None}  # None as in checkpoints before them
+    # None as in checkpoints before them
+    options |= {"--alarm-rate": start.alarm_rate, "--names": target.names or None}
+    options |= {"--stop-words": source.stop_words or None}
+    if source.text is not None:
+        start.vocabulary_ = Vocabulary(stop_words=source.stop_words)
     selection = replace(selection, takes=_kinds_taken(start))
     with report_errors(), Stop() as stop:
         if model is not None:
             start = _load(model, model_options.alarm_rate)
             selection = replace(selection, learnt=start.encoding_, takes=_kinds_taken(start))
+            if source.stop_words and start.vocabulary_ is not None and not start.vocabulary_.stop_words:
+                refuse(f"--stop-words: {model} was learnt with them")
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         own = files if target.events is None else (*files, target.events)
         before = _find_checkpoint(own, groups_file, checkpointing, target.force, quiet)
@@ -82,6 +92,8 @@ def run_file(
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False
             show_features(reader, quiet)
+            if added:
+                say(f"not given, and so set for texts: {shlex.join(added)}", quiet=quiet)
             path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
             more = ["name"] * target.names + ["novelty_p"] * (start.alarm_rate is not None)
             job = Run(

@@ -42,7 +42,7 @@ def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
 
 def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:
     """Return what is printed: how many tables there are, those shown in columns that fit, and what is left out."""
-    names = getattr(model, "feature_names_in_", None)
+    names = model.vocabulary_.words if model.vocabulary_ is not None else getattr(model, "feature_names_in_", None)
     told = describe_tables(model.engine_, names, model.clock_, groups, model.encoding_, model.names_)
     order = np.argsort(-told["rows"], kind="stable")[:n_tables]
     head = f"{count(model.n_tables_, 'table')} of {count(int(np.sum(told['rows'])), 'row')}"
@@ -51,10 +51,13 @@ def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None,
 
     told |= {"share": [_percent(share) for share in told["share"].tolist()], **_times(told, model.clock_)}
     own, features = ([name for name in told if (name in COLUMNS) == wanted] for wanted in (True, False))
-    parts = what_tells_apart(model.engine_, features)
+    parts = {} if model.family_.sparse else what_tells_apart(model.engine_, features)
     clear = {name: _clear(values) for name, values in told.items()}
     cells = {name: _column_of(name, [values[i] for i in order], model.clock_) for name, values in clear.items()}
     columns = [_column("table", model.table_ids_[order].tolist()), *cells.values()]
+    if model.family_.sparse:  # as many words as fit
+        room = max(LONGEST_NAME, width - _total_width(columns[:-1]) - len(GAP))
+        columns[-1] = _column("words", [_first_words(told["words"][i], room) for i in order])
     if _total_width(columns) > width:  # then those that tell most
         columns = [columns[0], *(cells[name] for name in (*own, *(parts or features)))]
     n_shown = len(columns)
@@ -131,6 +134,20 @@ def _times(told: dict[str, Any], clock: str) -> dict[str, list[str]]:
         return {name: [str(t).replace("T", " ") for t in times.astype(unit)] for name, times in seen.items()}
     form = ",.0f" if clock == Clock.INDEX else ".10g"
     return {name: [format(t, form) for t in times.tolist()] for name, times in seen.items()}
+
+
+def _first_words(text: str, room: int) -> str:
+    """Return as much of a list of words as has room, at least the first of them.
+
+    >>> _first_words("storm (lift 3.1), coast (3), the (1)", 30)
+    'storm (lift 3.1), coast (3), …'
+    """
+    if len(text) <= room:
+        return text
+    first, *others = text.split(", ")
+    while others and len(", ".join([first, *others, "…"])) > room:
+        others.pop()
+    return ", ".join([first, *others, "…"])
 
 
 def _short(name: str) -> str:

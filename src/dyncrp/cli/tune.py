@@ -11,7 +11,7 @@ import numpy as np
 import dyncrp
 from dyncrp import plots
 from dyncrp.cli.display import Display, show_features
-from dyncrp.cli.errors import print_result, report_errors, say
+from dyncrp.cli.errors import print_result, refuse, report_errors, say
 from dyncrp.cli.options import InputOptions, ModelOptions
 from dyncrp.cli.paths import check_writable
 from dyncrp.encoding import NUMBER
@@ -25,6 +25,8 @@ LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 
 def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | None, quiet: bool) -> None:
     """Learn from the first rows, print the result and draw what was tried."""
+    if source.text is not None:
+        refuse("tune does not take --text yet: give --set concentration, --dynamics and --alpha to run")
     format, selection = source.resolve_format(), replace(source.select(keep="all"), takes=(NUMBER,))
     if plot is not None:
         check_writable(plot, "--plot", figure=True)

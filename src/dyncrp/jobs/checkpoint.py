@@ -80,7 +80,9 @@ class Fingerprint:
         """Take in rows, as long as there are fewer than ``most``."""
         part = slice(0, max(most - self.n_rows, 0))
         self.n_rows += len(chunk.X[part])
-        self._digests["numbers"].update(chunk.X[part].tobytes())
+        rows = chunk.X[part]
+        texts = rows.dtype == object
+        self._digests["numbers"].update("\n".join(map(repr, rows)).encode() if texts else rows.tobytes())
         if chunk.times is not None:
             self._digests["times"].update(np.ascontiguousarray(chunk.times[part]).tobytes())
         for name, known in chunk.told.items():

@@ -300,6 +300,12 @@ class Run:
         """Hold the input to the features of the model, by name and in order; or by number, if they have no names."""
         if not self.fitted:
             return
+        texts = self.model.vocabulary_ is not None
+        if texts != (self.reader.selection.text is not None):
+            learnt, remedy = ("texts", "name their column with --text") if texts else ("numbers", "leave out --text")
+            raise ValueError(f"the model was learnt on {learnt}: {remedy}")
+        if texts:
+            return
         wanted, found = getattr(self.model, "feature_names_in_", None), self.reader.features
         if self.model.encoding_ is not None:
             wanted = self.model.encoding_.features
@@ -316,7 +322,7 @@ class Run:
 
     def _check_rows(self, chunk: Chunk) -> Chunk:
         """Return the rows that the family takes; skip others, or raise an error that says where they are."""
-        if not len(chunk.rows):
+        if not len(chunk.rows) or self.reader.selection.text is not None:
             return chunk
         family = self._family
         try:
@@ -385,7 +391,7 @@ class Run:
             self._refuse(error, chunks)
         if learns:
             self.n_rows_learnt_from, self.seconds_to_learn = len(X), monotonic() - begin
-        if fresh and self.model.encoding_ is None:
+        if fresh and self.model.encoding_ is None and self.model.vocabulary_ is None:
             self.model.feature_names_in_ = np.array(self.reader.features, dtype=object)
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])

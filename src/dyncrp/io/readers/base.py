@@ -71,7 +71,8 @@ class Selection:
     before, as its places say, so that an input that has grown is read as it was. categorical, numeric: what holds
     categories and numbers, as in columns. log: what is learnt as log1p, None to find it from the first rows. takes: the
     kinds of columns that the family takes. learnt: how the model encodes columns already. label_column, apart_column:
-    where ``labels`` and ``apart`` of the rows are, if anywhere; neither is a feature.
+    where ``labels`` and ``apart`` of the rows are, if anywhere; neither is a feature. text: the column of texts, if the
+    rows are texts; then it is the only feature.
     """
 
     columns: tuple[str, ...] | None = None
@@ -93,6 +94,7 @@ class Selection:
     learnt: Encoding | None = None
     label_column: str | None = None
     apart_column: str | None = None
+    text: str | None = None
 
     @property
     def told(self) -> dict[str, str]:
@@ -105,13 +107,14 @@ class Selection:
 class Chunk:
     """Some rows, n of them, and where the next chunk begins.
 
-    rows: (n,) their indices. X: (n, D), encoded, NaN where a cell is missing. times: (n,) numbers or datetime64, if
-    there is a time column. kept: the columns to copy, as they were. where: says where the row of an index is. bad: what
-    is wrong with rows left out. told: what is known of the rows, as arguments of ``partial_fit``, each (n,).
+    rows: (n,) their indices. X: (n, D), encoded, NaN where a cell is missing; or (n,) texts, as objects. times: (n,)
+    numbers or datetime64, if there is a time column. kept: the columns to copy, as they were. where: says where the row
+    of an index is. bad: what is wrong with rows left out. told: what is known of the rows, as arguments of
+    ``partial_fit``, each (n,).
     """
 
     rows: NDArray[np.int64]
-    X: NDArray[np.float64]
+    X: NDArray[Any]
     times: NDArray[Any] | None
     kept: dict[str, Column]
     where: Callable[[int], str]
@@ -226,6 +229,7 @@ class Reader(ABC):
         rest = [name for name in names if name != wanted.time_column]
         try:
             columns = rest if wanted.columns is None else choose_columns(names, wanted.columns)
+            columns = columns if wanted.text is None else [wanted.text]
             left_out = {wanted.time_column, *wanted.told.values(), *choose_columns(names, wanted.exclude)}
             said = (wanted.categorical, wanted.numeric, wanted.log or ())
             self._categorical, self._numeric, self._log = (set(choose_columns(names, some)) for some in said)
@@ -240,7 +244,7 @@ class Reader(ABC):
                 raise self._no_column(name, names)
             if counts[name] > 1:
                 raise self.error(f" has {counts[name]} columns called {name!r}")
-        self._width = width
+        self._width = width if wanted.text is None else lambda name: None
         self._set_columns(self.columns)
         if wanted.time_column is not None and wanted.time_format not in (None, NUMBERS):
             self.formats[wanted.time_column] = DateFormat(str(wanted.time_format))
@@ -271,7 +275,7 @@ class Reader(ABC):
         if self._remember():
             return
         plain = NumberFormat(self.selection.decimal or ".")
-        names = [name for name in self.columns if self.widths[name] is None]
+        names = [] if self.selection.text is not None else [n for n in self.columns if self.widths[n] is None]
         time = self.selection.time_column
         counts = [1] * self.live + [max(1, min(ROWS_TO_JUDGE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
         for n in counts:
@@ -431,7 +435,10 @@ class Reader(ABC):
         at = 0
         for name, width in self.widths.items():
             column, format, end = rows.features[name], self.formats.get(name), at + (width or 1)
-            if self._is_category(name):
+            if name == self.selection.text:
+                texts = np.array([None, *column], dtype=object)[1:]  # never of more dimensions than one
+                bad |= ~np.fromiter(map(_is_text, texts), bool, rows.n)
+            elif self._is_category(name):
                 words[name] = _as_words(column)
             else:
                 part = cells.as_vectors(column if format is None else format.read(column), width)
@@ -442,7 +449,7 @@ class Reader(ABC):
                 bad |= self._faulty(column, part, width)
                 numbers[:, at:end] = part
             at = end
-        X = numbers
+        X: NDArray[Any] = numbers if self.selection.text is None else texts
         if self.encoding is not None:
             finite = np.where(np.isinf(numbers), np.nan, numbers)
             columns = dict(zip(self.features, finite.T, strict=True)) | words
@@ -487,6 +494,11 @@ class Reader(ABC):
         where = rows.where(i)
         if i in rows.broken:
             return f"{where}: {rows.broken[i]}"
+        text = self.selection.text
+        if text is not None and not _is_text(rows.features[text][i]):
+            cell = rows.features[text][i]
+            fault = f"not in UTF-8: {ENCODING_HINT}" if isinstance(cell, str) else "not a text"
+            return f"{where}, column {text!r}: {quote(cell)} is {fault}"
         for at in np.flatnonzero(~np.isfinite(numbers[i])).tolist():
             name = self._sources[at]
             cell = rows.features[name][i]
@@ -580,6 +592,16 @@ class Reader(ABC):
 
 def _is_clustered(entry: Entry | None) -> bool:
     return entry is not None and entry.kind != LEFT_OUT
+
+
+def _is_text(cell: object) -> bool:
+    """Tell whether a cell holds a text, all of it decoded."""
+    if not isinstance(cell, str):
+        return False
+    try:
+        return cell.isascii() or bool(cell.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _as_words(column: Column) -> list[Any]:

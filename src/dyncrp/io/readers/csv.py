@@ -177,10 +177,11 @@ class CsvReader(LinesReader):
 
     @property
     def _texts(self) -> set[str]:
-        """The columns whose cells are needed as text: other formats, categories, and what is known of rows."""
+        """The columns whose cells are needed as text: texts, other formats, categories, and what is known of rows."""
         entries = () if self.encoding is None else self.encoding.entries
         categories = (entry.name for entry in entries if entry.kind == CATEGORY)
-        return {*self.formats, *categories, *self.selection.told.values()}
+        text = [] if self.selection.text is None else [self.selection.text]
+        return {*self.formats, *categories, *self.selection.told.values(), *text}
 
     def _arrow(self, width: int) -> Any:
         """Return what Arrow reads a piece with, None without Arrow."""

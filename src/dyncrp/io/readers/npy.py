@@ -26,6 +26,8 @@ class NpyReader(Reader):
             raise self.error(f" is not a readable .npy file: {error}") from error
         if dtype.kind not in "biuf" or dtype.hasobject or not 1 <= len(shape) <= 2 or 0 in shape[1:]:
             raise self.error(f" must hold rows of numbers, but holds an array of {dtype} with shape {shape}")
+        if selection.text is not None:
+            raise self.error(" holds numbers, and --text names a column of texts")
         self.n, self.width, self.dtype = shape[0], (shape[1] if len(shape) == 2 else 1), dtype
         self._resolve([str(at) for at in range(self.width)])
         if not self._remember():

@@ -30,6 +30,11 @@ class ParquetReader(Reader):
 
     def _find_kinds(self, types: dict[str, Any]) -> None:
         """Find out what the columns hold, by their types and their first rows."""
+        text = self.selection.text
+        if text is not None:
+            if not _is_text(types[text]):
+                raise self.error(f", column {text!r}: it holds {types[text]}, not texts")
+            return
         names = [column for column in self.columns if self.widths[column] is None]
         first = self._sample(names)
         keep = self.selection.columns is not None
@@ -87,6 +92,9 @@ class ParquetReader(Reader):
             raise self._read_error(error) from error
         return len(first) if first else 1
 
+    def _holds_words(self, name: str) -> bool:
+        return name == self.selection.text or self._is_category(name)
+
     def _read_error(self, error: Exception) -> Exception:
         return self.error(f" is not a readable Parquet file: {' '.join(str(error).split())}")
 
@@ -125,7 +133,7 @@ class ParquetReader(Reader):
                 batch = batch.slice(max(begin - at, 0))
                 cells = {name: batch.column(name).cast(kind) for name, kind in self.types.items()}
                 features = {
-                    name: cells[name].to_pylist() if self._is_category(name) else _features(cells[name], width)
+                    name: cells[name].to_pylist() if self._holds_words(name) else _features(cells[name], width)
                     for name, width in self.widths.items()
                 }
                 kept = {name: cells[name] for name in self.kept}
@@ -151,6 +159,13 @@ def _is_number(kind: Any) -> bool:
     return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean))
 
 
+def _is_text(kind: Any) -> bool:
+    """Tell whether a type is of texts."""
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
 def _format(kind: Any) -> tuple[Format | None, str]:
     """Return how the cells of a type are read, None for text; and why they cannot be, if so."""
     from pyarrow import types
@@ -161,7 +176,7 @@ def _format(kind: Any) -> tuple[Format | None, str]:
         return NumberFormat(), ""
     if types.is_timestamp(kind) or types.is_date(kind):
         return None, TIMES
-    return None, "" if types.is_string(kind) or types.is_large_string(kind) else f"it holds {kind}"
+    return None, "" if _is_text(kind) else f"it holds {kind}"
 
 
 def _features(column: Any, width: int | None) -> Any:
