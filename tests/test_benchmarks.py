@@ -380,3 +380,41 @@ def test_the_explained_flower_is_where_its_petals_put_it(tmp_path):
     assert (tmp_path / "images" / "explain.png").read_bytes().startswith(b"\x89PNG")
     terms = dict(zip(found.names, found.against_runner_up.features.tolist(), strict=True))
     assert terms["sepal width (cm)"] < 0.0 < terms["petal length (cm)"]
+
+
+def test_the_headlines_of_the_page_are_made_by_a_command(tmp_path):
+    from benchmarks import headlines
+
+    headlines.write(tmp_path / "headlines.csv")
+    assert (tmp_path / "headlines.csv").read_bytes() == (headlines.DOCS / "headlines.csv").read_bytes()
+    figure = headlines.draw(tmp_path / "headlines.csv")
+    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert any(label.startswith("storm, ") for label in labels)
+    assert len(labels) >= len(headlines.TOPICS)
+
+
+def test_streams_of_text_at_toy_size(tmp_path, monkeypatch, capsys):
+    from benchmarks import text
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=200)
+    indices = (10 * y[:, None] + rng.permuted(np.tile(np.arange(10), (200, 1)), axis=1)[:, :6]).ravel()
+    arrays = {"indptr": np.arange(0, 1201, 6), "indices": indices, "counts": np.ones(1200, dtype=np.int64), "y": y}
+    np.savez(tmp_path / "news.npz", **arrays)
+    monkeypatch.setattr(text, "ALPHA", 1.0)
+    stream = text.Stream.load(tmp_path / "news.npz")
+    assert stream.bags()[3] == {str(word): 1 for word in indices[18:24]}
+    rows = text.compare(stream, seconds=0.5, rounds=1)
+    by_name = {row["system"]: row for row in rows}
+    assert by_name["dyncrp"]["ami"] == pytest.approx(1.0, abs=0.05)
+    assert by_name["dyncrp"]["fed"] == 200
+    assert by_name["MiniBatchKMeans"]["ratio"] == by_name["dyncrp"]["rate"] / by_name["MiniBatchKMeans"]["rate"]
+    assert all(0 < row["nmi"] <= 1 and row["rate"] > 0 for row in rows)
+    results = tmp_path / "text.json"
+    text.main(["--quick", "--given-only", "--data", str(tmp_path), "--results", str(results)])
+    assert "tweets: left out" in capsys.readouterr().out
+    (found,) = json.loads(results.read_text())["sections"]["news"].values()
+    assert [row["system"] for row in found if row["told"] == "published"] == [
+        "MStream (KDD 2018, table 2)",
+        "MStreamF (the same)",
+    ]

@@ -79,6 +79,14 @@ def test_the_commands_of_the_readme(tmp_path, monkeypatch):
     check(section, 2, tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
+def test_the_commands_of_the_page_on_text(tmp_path, monkeypatch):
+    (tmp_path / "work" / "docs").mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "headlines.csv", tmp_path / "work" / "docs")
+    monkeypatch.setenv("COLUMNS", "100")
+    check((ROOT / "docs" / "text.md").read_text(encoding="utf-8"), 3, tmp_path, monkeypatch)
+
+
 def anchors(page):
     """Return what the headings of a page are linked by: lower case, dashes for spaces, no other punctuation."""
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)

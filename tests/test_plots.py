@@ -374,3 +374,26 @@ def test_what_cannot_be_explained_is_not_drawn():
     model = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(1.0)).fit([[0.0]], times=[0.0])
     with pytest.raises(ValueError, match="nothing to draw: a new table: no other table has any weight"):
         plots.explain(model.explain([0.0], t=1e6))
+
+
+def test_topics_have_a_line_each_with_their_words_in_order_of_time():
+    tables = np.array([4] * 5 + [0] * 3 + [2] * 7 + [9])
+    words = {0: "storm (lift 3), coast (2)", 2: "vote (lift 4), poll (3), seat (3), tax (1)", 4: ""}
+    figure = plots.topics(np.arange(16.0), tables, words, most=3, name="hour")
+    (axis,) = figure.axes
+    assert [tick.get_text() for tick in axis.get_yticklabels()] == [
+        "table 4",
+        "storm, coast",
+        "vote, poll, seat",
+        "1 other table",
+    ]
+    areas = [np.sum(patch.get_data().values - patch.get_data().baseline) for patch in axis.patches]
+    np.testing.assert_allclose(np.array(areas) / areas[3], [5, 3, 7, 1])
+    assert axis.get_xlabel() == "hour; the tallest bar has 1 row"
+    dated = plots.topics(np.datetime64("2024-01-01") + np.arange(3), [0, 0, 1], {})
+    assert [tick.get_text() for tick in dated.axes[0].get_yticklabels()] == ["table 0", "table 1"]
+    assert dated.axes[0].get_xlabel() == "time (UTC); the tallest bar has 1 row"
+    dated.savefig(io.BytesIO())
+    assert len(plots.topics([3.0], [0], {}).axes) == 1
+    with pytest.raises(ValueError, match="no rows"):
+        plots.topics([], np.zeros(0, dtype=int), {})

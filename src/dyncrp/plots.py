@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import issparse
 
-from dyncrp.checks import as_observations, as_times, whole
+from dyncrp.checks import Clock, as_observations, as_times, whole
 from dyncrp.datasets import Rooms
 from dyncrp.dynamics import Dynamics
 from dyncrp.explanation import Explanation, signed
@@ -37,6 +37,7 @@ MOST_TREE_ROWS = 60  # of a tree of tables
 MOST_IN_LEGEND = 24  # tables or groups
 FAR = 30.0  # times the usual height, from where heights are drawn as logarithms
 BETWEEN_GROUPS = "0.55"  # the colour of what no group or table has for itself
+TOPIC_BINS, WORDS_OF_TOPIC = 80, 3
 TIMELINE_POINTS = 430.0  # how wide a timeline is, nearly
 LEAST_OCCUPANCY = 1e-5  # occupancies below are not shown
 
@@ -300,15 +301,74 @@ def timeline(
     notes = (["UTC"] if dated else []) + ([f"1 row in {step:,} is drawn"] if step > 1 else [])
     below.set_xlabel(name + (f" ({'; '.join(notes)})" if notes else ""))
     if dated:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-        locator = AutoDateLocator()  # type: ignore[no-untyped-call]
-        below.xaxis.set_major_locator(locator)
-        below.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        _show_dates(below)
     for axis in (above, below):
         axis.spines[["top", "right"]].set_visible(False)
     figure.align_ylabels()
     return figure
+
+
+def _show_dates(axis: Axes) -> None:
+    """Label the days of the x axis, which counts them from 1970."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def topics(
+    times: ArrayLike, tables: ArrayLike, words: Mapping[int, str], *, most: int = 8, name: str = "time"
+) -> Figure:
+    """Draw how many rows joined each of the largest tables over time, with the words that tell what it is about.
+
+    times, tables: (n,) of the rows; times are numbers or dates. words: by table, such as
+    ``model.describe()["words"]``; the first three are shown, and the table's number if there are none. most: how many
+    tables to draw, in order of their middle rows. Each has its own line, and all have the same height for as many rows;
+    those of the other tables are drawn together, below.
+    """
+    from matplotlib.figure import Figure
+
+    x = as_times(times, ordered=False)
+    dated = Clock.of(times) is Clock.DATES
+    labels = _labels("tables", tables, len(x))
+    if not len(x):
+        raise ValueError("there are no rows to draw")
+    x = x / 86_400 if dated else x
+    ids, counts = np.unique(labels, return_counts=True)
+    largest = ids[np.argsort(-counts, kind="stable")[: whole("most", most, 1)]]
+    shown = sorted(largest.tolist(), key=lambda table: float(np.median(x[labels == table])))
+    lines = [(labels == table, table_style(at)[0], _headline(words, table)) for at, table in enumerate(shown)]
+    if len(shown) < len(ids):
+        rest = ~np.isin(labels, largest)
+        n = len(ids) - len(shown)
+        lines.append((rest, (0.6, 0.6, 0.6), f"{n:,} other table" + "s" * (n > 1)))
+    edges = np.linspace(np.min(x), np.max(x) if np.ptp(x) > 0 else np.min(x) + 1.0, TOPIC_BINS + 1)
+    heights = [np.histogram(x[mask], edges)[0] for mask, _, _ in lines]
+    tallest = max(1, int(np.max(heights)))
+    figure = Figure(figsize=(8.0, 0.42 * len(lines) + 1.0), layout="constrained")
+    axis = figure.subplots()
+    for at, (height, (_, color, _)) in enumerate(zip(heights, lines, strict=True)):
+        floor = -float(at)
+        axis.stairs(floor + 0.9 * height / tallest, edges, baseline=floor, fill=True, color=color)
+        axis.axhline(floor, color="0.8", linewidth=0.6, zorder=0)
+    axis.set_yticks([0.3 - at for at in range(len(lines))], [text for _, _, text in lines], fontsize="small")
+    for label, (_, color, _) in zip(axis.get_yticklabels(), lines, strict=True):
+        label.set_color((0.75 * color[0], 0.75 * color[1], 0.75 * color[2]))
+    axis.set_ylim(-len(lines) + 0.9, 1.0)
+    axis.set_xlim(edges[0], edges[-1])
+    axis.tick_params(axis="y", length=0)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.set_xlabel(f"{name}{' (UTC)' if dated else ''}; the tallest bar has {tallest:,} row{'s' * (tallest > 1)}")
+    if dated:
+        _show_dates(axis)
+    return figure
+
+
+def _headline(words: Mapping[int, str], table: int) -> str:
+    """Return the first words of a table, without their lift."""
+    listed = [entry.split(" (")[0] for entry in str(words.get(table, "")).split(", ")]
+    return ", ".join(listed[:WORDS_OF_TOPIC]) or f"table {table}"
 
 
 def _draw_group_names(axis: Axes, of_group: NDArray[np.int64]) -> None:
