@@ -401,7 +401,8 @@ def test_streams_of_text_at_toy_size(tmp_path, monkeypatch, capsys):
     indices = (10 * y[:, None] + rng.permuted(np.tile(np.arange(10), (200, 1)), axis=1)[:, :6]).ravel()
     arrays = {"indptr": np.arange(0, 1201, 6), "indices": indices, "counts": np.ones(1200, dtype=np.int64), "y": y}
     np.savez(tmp_path / "news.npz", **arrays)
-    monkeypatch.setattr(text, "ALPHA", 1.0)
+    monkeypatch.setattr(text, "CONCENTRATION", 10.0)
+    monkeypatch.setattr(text, "ALPHA", 0.1)
     stream = text.Stream.load(tmp_path / "news.npz")
     assert stream.bags()[3] == {str(word): 1 for word in indices[18:24]}
     rows = text.compare(stream, seconds=0.5, rounds=1)
