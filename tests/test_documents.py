@@ -156,6 +156,9 @@ def test_words_and_counts_do_not_mix():
     by_words, by_counts = mixture().fit(["a b"]), mixture().fit(csr_array([[1.0, 2.0]]))
     with pytest.raises(ValueError, match="learnt on words: give texts"):
         by_words.partial_fit(csr_array([[1.0, 2.0]]))
+    for row in (csr_array([[1.0, 2.0]]), np.array([1.0, 2.0]), [1.0, 2.0]):
+        with pytest.raises(ValueError, match="learnt on words: give texts"):
+            by_words.learn_one(row)
     with pytest.raises(ValueError, match="give it counts, not words"):
         by_counts.partial_fit(["a b"])
     with pytest.raises(ValueError, match="does not hold words"):

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+NEEDS_WORDS = "the model was learnt on words: give texts, lists of tokens or dictionaries of counts"
 NEEDS_MAP = "{} needs table_count='map': q(C_n) does not know of what is done by hand"
 
 
@@ -267,6 +268,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             done = self._learn([x], times, start=not self.__sklearn_is_fitted__(), batch=False)
             return int(done.trace.labels[0])
         sparse = self._takes_counts
+        if sparse and self.vocabulary_ is not None and self.__sklearn_is_fitted__():
+            raise ValueError(NEEDS_WORDS)
         row: Rows = _one_document(x) if sparse else np.asarray(x)[None, ...]
         # Where the square is not finite, or something else is odd, a closer look is needed.
         if sparse:
@@ -842,7 +845,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self._reads_words(X, start=start):
             return self._learn_words(X, times, told, start=start, whole=whole, batch=batch)
         if not start and self.vocabulary_ is not None:
-            raise ValueError("the model was learnt on words: give texts, lists of tokens or dictionaries of counts")
+            raise ValueError(NEEDS_WORDS)
         done = self._learn_rows(X, times, told, start=start, whole=whole, batch=batch)
         if start:
             self.vocabulary_ = None
