@@ -110,10 +110,10 @@ def describe_words(engine: Engine, names: Sequence[str | None] | None = None) ->
     columns.
 
     >>> from dyncrp import DynamicalMixture, Multinomial, Stationary
-    >>> model = DynamicalMixture(Multinomial(10.0), Stationary(), alpha=1.0)
-    >>> model = model.fit(["storm hits the coast", "polls open in the city", "storm off the coast", "polls close"])
+    >>> texts = ["storm hits the coast", "polls open in the city", "storm off the coast", "polls close in the city"]
+    >>> model = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.3).fit(texts)
     >>> describe_words(model.engine_, model.vocabulary_.words)
-    ['storm (lift 1.7), coast (1.7), the (1.1)', 'polls (lift 2.5)']
+    ['storm (lift 2.2), coast (2.2), the (1.1)', 'polls (lift 1.8), in (1.8), city (1.8), the (0.9)']
     """
     counted = cast(WordEngine, engine)
     known, totals = counted.word_totals()
