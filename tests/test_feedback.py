@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
+from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary, combine
 from dyncrp.checks import BadRow
 from dyncrp.feedback import Feedback, Names, check_name
 
@@ -112,6 +112,17 @@ def test_a_closed_table_opens_again_when_a_row_is_told_to_be_there():
     model.partial_fit([[0.2, 0.0]], labels=[0])  # the id of old
     assert model.resolve([0])[0] in model.table_ids_
     assert model.labels_.tolist() == model.resolve([0]).tolist()
+
+
+def test_merged_tables_stay_one_when_they_close():
+    model = known_model(max_tables=3).fit([[0.0, 0.0], [3.0, 0.0], [50.0, 0.0]], labels=["a", "b", None])
+    model.merge("a", "b")
+    model.partial_fit(np.repeat([[90.0, 0.0], [-90.0, 0.0], [90.0, 90.0]], 5, axis=0))
+    assert 0 not in model.table_ids_
+    model.partial_fit([[0.0, 0.0], [3.0, 0.0], [1.0, 0.0]], labels=[1, 0, "a"])
+    (label,) = set(model.labels_.tolist())
+    assert model.resolve([0, 1, "a"]).tolist() == [label] * 3
+    assert model.names_ == {label: "a"}
 
 
 @pytest.mark.parametrize(
@@ -384,3 +395,30 @@ def test_ids_and_names_are_resolved_together():
     model = known_model().fit([[0.0], [9.0]], labels=["a", "b"])
     assert model.resolve(iter(["b", "a"])).tolist() == [1, 0]
     assert model.resolve([-1, "b", 0]).tolist() == [-1, 1, 0]
+
+
+def test_combined_models_keep_names_and_merged_ids():
+    X = np.array([[0.0], [9.0], [0.4], [30.0]])
+    models = [DynamicalMixture(Gaussian(1.0, 100.0)).fit(rows) for rows in (X, X[1:])]
+    models[0].split(0, X[2:3])
+    models[0].merge(3, 0)
+    models[0].rename(0, "zero")
+    models[1].rename(1, "other zero")
+    models[1].rename(2, "far")
+    combined, maps = combine(models)
+    assert maps[0].tolist() == [0, 1, 2, 0, -1]
+    assert combined.names_ == {0: "zero", int(maps[1][2]): "far"}
+
+
+def test_a_copy_calls_nobody():
+    model = known_model().fit([[0.0]])
+    model.on_event = lambda event: None
+    assert pickle.loads(pickle.dumps(model)).on_event is None
+
+
+def test_the_first_call_tells_of_a_model_that_is_whole():
+    told = []
+    model = known_model()
+    model.on_event = lambda event: told.append(DynamicalMixture.from_bytes(model.to_bytes()).n_features_in_)
+    model.fit([[0.0, 1.0]])
+    assert told == [2]

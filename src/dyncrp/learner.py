@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -160,12 +160,15 @@ class Learner:
             rest = slice(begin, None)
             trace = self._take_in(X[rest], times[rest], Told(tables[rest], marks[rest]))
             if not len(trace.labels):
-                one, told = slice(begin, begin + 1), int(feedback.tables[begin])
+                one, told, closed = slice(begin, begin + 1), int(feedback.tables[begin]), int(tables[begin])
                 trace = self._take_in(X[one], times[one], Told(np.array([NEW]), marks[one]))
-                # Those that stand for it go along, see ``Names.forward``.
-                same = tables == told if tables[begin] == told else feedback.tables == told
-                tables[same] = trace.labels[0]
-                self._name(told, feedback.names, int(trace.labels[0]))
+                opened = int(trace.labels[0])
+                if closed == NOBODYS:
+                    self.names.give(opened, feedback.names[NEW - told])
+                    tables[feedback.tables == told] = opened
+                else:  # all that stood for the one that has closed stands for the new one, its name too
+                    self.names.forward(closed, opened)
+                    tables[tables == closed] = opened
             traces.append(trace)
             begin += len(trace.labels)
         return concatenate(traces)
@@ -186,13 +189,6 @@ class Learner:
         found = (self.names.find(feedback.names[NEW - code]) for code in codes.tolist())
         tables[named] = np.array([NOBODYS if table is None else table for table in found], dtype=np.int64)[which]
         return tables
-
-    def _name(self, told: int, names: Sequence[str], table: int) -> None:
-        """Let a table that opened for a row have the name that the row was told with, or answer for that id."""
-        if told <= NEW:
-            self.names.give(table, names[NEW - told])
-        else:
-            self.names.forward(told, table)
 
     def merge(self, a: int, b: int) -> int:
         """Let two open tables be one; return its id, the older of the two. The other stands for it from now on."""

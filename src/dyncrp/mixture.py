@@ -1016,13 +1016,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         beginning = Beginning(spec, clock, piecewise=self.piecewise, missing=self.expects_missing)
         done = beginning.learn(rows, t, feedback, whole=whole, batch=batch)
         self._frames, self._params, self.encoding_ = frames, params, encoding
-        self._adopt(beginning)
         if encoding is None:
             self.n_features_in_ = rows.shape[1]
             self._check_names(X, reset=True)
         else:
             self.feature_names_in_ = np.array(encoding.names, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
+        self._adopt(beginning)  # last: what it tells ``on_event`` may lead to a look at the model
         return done
 
     def _encode(self, X: Any, encoding: Encoding | None, family: Family) -> tuple[Rows, Encoding | None]:
@@ -1114,7 +1114,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if self.__sklearn_is_fitted__():
             self.finish_search()
         state: dict[str, Any] = super().__getstate__()
-        return state
+        return {name: value for name, value in state.items() if name != "on_event"}  # whose, nobody can tell
 
 
 def _listed(told: Any) -> list[Any] | None:

@@ -63,7 +63,8 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     Tables that are likely to be the same cluster are joined, the likeliest first, and their statistics and occupancies
     are added; two tables of one model never are. The combined model learns on, predicts and can be saved as any other.
     Tables of the first model keep their ids; others get the next ones. ``n_observations_`` and ``log_evidence_`` are
-    sums: each row was predicted from the earlier ones of its own shard. ``labels_`` and the like, which describe the
+    sums: each row was predicted from the earlier ones of its own shard. Names are kept; of several that a joined table
+    has, that of the first model. ``labels_`` and the like, which describe the
     last batch, come with the next one.
 
     The models must agree in their hyperparameters, rules, features and kind of times, and may not have
@@ -112,7 +113,14 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     arrays["n_tables_posterior"] = np.append(np.zeros(len(arrays["table_ids"])), 1.0)
     missing = isinstance(told.family, Columns) and not isinstance(models[0].family_, Columns)
     maps = _id_maps(parts, shards, ids[places], arrays["table_ids"])
-    return Combined(_model(models[0], arrays, missing=missing), maps)
+    combined = _model(models[0], arrays, missing=missing)
+    for model, id_map in zip(models, maps, strict=True):
+        id_map[:-1] = id_map[model.resolve(np.arange(len(id_map) - 1))]  # ids that were merged, too
+        for table, name in model.names_.items():
+            taken = combined.names_
+            if id_map[table] >= 0 and id_map[table] not in taken and name not in taken.values():
+                combined.rename(id_map[table], name)
+    return Combined(combined, maps)
 
 
 class Joining:
