@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from dyncrp import BadRow, DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary, combine
 from dyncrp.counts import Counts, as_counts
@@ -104,6 +107,15 @@ def test_one_document_at_a_time():
     assert model.n_features_in_ == 40
     with pytest.raises(ValueError, match="learn_one takes one row, got 2"):
         model.learn_one(sparse.csr_array(X[:2]))
+
+
+def test_a_pipeline_of_texts():
+    texts = ["red green", "green red red", "one two", "two two three", "red", "three one"] * 3
+    pipeline = make_pipeline(CountVectorizer(), DynamicalMixture(Multinomial(2.0), alpha=0.5))
+    assert pipeline.fit_predict(texts).tolist() == [0, 0, 1, 1, 0, 1] * 3
+    assert pipeline.predict(["green green", "three three", "nobody knows"]).tolist()[:2] == [0, 1]
+    assert get_tags(pipeline[-1]).input_tags.sparse
+    assert not get_tags(DynamicalMixture()).input_tags.sparse
 
 
 def test_an_empty_document_joins_by_weight():

@@ -970,9 +970,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _start_again(self, X: Any, t: Float, feedback: Feedback | None, *, batch: bool) -> Batch:
         """Learn the rows so far and those of X (n, D) at times t (n,) with what columns are known to hold now."""
         before, frame = self._beginning, self._stack(X)
-        encoding = _infer(frame, self._params)
+        rows, encoding = self._encode(frame, _infer(frame, self._params), self._params["family"])
         spec = _resolve(self._params, encoding, None)
-        rows, encoding = self._encode(frame, encoding, spec.family)
         rows, times = check_rows(spec.family, rows), np.concatenate([before.times, t])
         beginning = Beginning(spec, before.clock, piecewise=self.piecewise, missing=self.expects_missing)
         beginning.learn(rows[: -len(t)], times[: -len(t)], before.feedback, batch=not batch)
@@ -998,8 +997,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if encoding is None and is_frame(X):
             encoding = _infer(X, params)
             frames = () if encoding is None else (X,)
+        rows, encoding = self._encode(X, encoding, params["family"])
         spec = _resolve(params, encoding, getattr(X, "columns", None))
-        rows, encoding = self._encode(X, encoding, spec.family)
         spec.check_clock(clock)
         if spec.family.sparse and spec.given is None:
             raise ValueError(
@@ -1025,14 +1024,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._adopt(beginning)  # last: what it tells ``on_event`` may lead to a look at the model
         return done
 
-    def _encode(self, X: Any, encoding: Encoding | None, family: Family) -> tuple[Rows, Encoding | None]:
+    def _encode(self, X: Any, encoding: Encoding | None, family: Family | None) -> tuple[Rows, Encoding | None]:
         """Return rows (n, D) as the family sees them, and the encoding with what is new in them."""
         if self.vocabulary_ is not None and holds_documents(X):
             return self.vocabulary_.encode(self.vocabulary_.read(X), grow=False), encoding
-        if family.sparse and (encoding is None or not is_frame(X)):
-            return as_counts(X), encoding
         if encoding is None or not is_frame(X):
-            return as_observations(X, missing=True), encoding
+            sparse = isinstance(family, Family) and family.sparse
+            return as_counts(X) if sparse else as_observations(X, missing=True), encoding
         rows, longer = encoding.encode(X)
         if not len(rows):
             raise ValueError(f"X must not be empty: found array with 0 sample(s) (shape={X.shape})")
@@ -1104,7 +1102,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        sparse = self._takes_counts
+        tags.input_tags.allow_nan, tags.input_tags.sparse = not sparse, sparse
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

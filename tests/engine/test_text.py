@@ -131,15 +131,26 @@ def test_hundreds_of_tables_are_bounded_by_chunks(dynamics):
     assert 300 <= law.n_tables < 420
 
 
-def test_ties_are_broken_as_in_the_law():
-    """Tables that are alike: the oldest has the label; and a new one opens where it ties with the best."""
-    X = np.zeros((40, 8))
-    X[:8] = np.eye(8)
-    X[8:16, :4] = np.eye(4)[[0, 1, 2, 3, 0, 1, 2, 3]] * 2
-    X[20:, 0] = X[20:, 1] = 1
-    told = Told(np.r_[np.full(8, NEW), np.full(32, UNKNOWN)], np.full(40, UNKNOWN))
-    for alpha in (0.1, 1.0, 5.0 / 6.0):  # of the last, a new table weighs as much as one with a word not shared
-        both(model_of(Multinomial(5.0), Stationary(), alpha=alpha), X, np.arange(40.0), told)
+def test_of_tables_alike_the_oldest_has_the_label():
+    """Their gains are products of the same numbers in different orders, which rounding makes unequal."""
+    counts = np.array(
+        [[3.0, 5.0, 7.0], [5.0, 7.0, 3.0], [7.0, 3.0, 5.0], [3.0, 7.0, 5.0], [5.0, 3.0, 7.0], [7.0, 5.0, 3.0]]
+    )
+    X = np.vstack([counts, [[1.0, 1.0, 1.0]]])
+    told = Told(np.r_[np.full(6, NEW), UNKNOWN], np.full(7, UNKNOWN))
+    for concentration in np.linspace(0.7, 9.1, 12):
+        _, text = both(model_of(Multinomial(float(concentration)), Stationary()), X, np.arange(7.0), told)
+        assert text.seating.sizes[0] == 2
+
+
+def test_a_new_table_opens_where_it_ties_with_the_best():
+    """A table of n words weighs B/(n + B) for a word that nobody has, and a new one weighs alpha."""
+    X = np.eye(12)
+    told = Told(np.r_[np.full(8, NEW), np.full(4, UNKNOWN)], np.full(12, UNKNOWN))
+    for concentration in (5.0, 0.7, 3.3):
+        model = model_of(Multinomial(concentration), Stationary(), alpha=concentration / (1.0 + concentration))
+        law, _ = both(model, X, np.arange(12.0), told)
+        assert law.n_opened == 12
 
 
 @pytest.mark.parametrize("rules", [Rules(), Rules(max_tables=4)], ids=["all", "max_tables"])

@@ -51,8 +51,9 @@ class Multinomial(Family):
     memory is bounded if the number of tables is, and p stays a probability: that of someone who knows the open tables
     only.
 
-    Documents are ``sparse``: each is seated wholly at one table. Shares of a document at many tables would leave
-    some of each word at every one of them.
+    Documents are ``sparse``: each is seated wholly at one table, the likeliest, or a new one if that is. Shares of a
+    document at many tables would leave some of each word at every one of them. Shares of at least 0.01 are reported,
+    and that of its own table.
 
     Args:
         concentration: B, the number of words that the prior is worth, from 1e-6 to 1e9; None: unknown, to be learnt.
