@@ -178,8 +178,9 @@ def test_a_row_told_to_be_at_a_closed_table_ends_the_run():
     [
         np.array([[1e6, 3.0, 0.0], [1e6 - 9, 0.0, 2.0], [0.0, 1e3, 1e5], [1e6, 5.0, 0.0]]),
         np.repeat(np.eye(60)[:2] + np.eye(60)[2:4], 30, axis=1)[:, :60] * 3,
+        np.vstack([np.full((1, 60), 1e3), np.ones((2, 60)), np.eye(60)[:3], np.tril(np.ones((60, 60)))[[9, 30]]]),
     ],
-    ids=["large counts", "long documents"],
+    ids=["large counts", "long documents", "short and long ones"],
 )
 def test_weights_far_apart(X):
     """Products of such likelihoods are beyond the range of floats."""

@@ -267,8 +267,8 @@ void Multinomial::find_factors(Work& work, double log_fresh) const {
             }
             work.factor[number] = factor;
         }
-        work.in_logs = !order.empty() && work.factor[order.back()] < LEAST_FACTOR;
     }
+    // A factor that is too small for a float is as good as 0: gains without powers are below 1e151, and alpha is not.
     if (work.in_logs) {
         const double base = L > 0.0 ? log_rising(B, L) : 0.0;
         for (const std::uint32_t number : order) {

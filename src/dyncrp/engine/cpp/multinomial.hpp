@@ -82,7 +82,6 @@ class Multinomial final : public Stream {
     };
 
     static constexpr double STEP = 1e150;
-    static constexpr double LEAST_FACTOR = 1e-100;
     static constexpr Index SUM_UP_EVERY = 4096;  // rows, so that rounding errors do not add up
     static constexpr Index ROWS_TO_PAUSE = 16;
     static constexpr double SMALL = 16.0;  // counts up to this are scored by a product
