@@ -19,7 +19,17 @@ from cases import FAMILIES, UNKNOWN_FAMILIES
 from dyncrp import families
 from dyncrp.dynamics import Stationary
 from dyncrp.engine.types import Model, Rules
-from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp.families import (
+    Bernoulli,
+    Categorical,
+    Columns,
+    Family,
+    Gaussian,
+    Multinomial,
+    NormalGamma,
+    Poisson,
+    VonMisesFisher,
+)
 from dyncrp.families.base import SCALES
 from dyncrp.testing import family_checks
 
@@ -46,8 +56,12 @@ def test_check(check, name):
     check(*FAMILIES[name])
 
 
+# Counts of words, whose prior changes with the stream, have tests of their own: test_multinomial.py.
+KINDS = {name: kind for name, kind in families.FAMILIES.items() if kind is not Multinomial}
+
+
 def test_every_family_has_a_case():
-    kinds = set(families.FAMILIES.values())
+    kinds = set(KINDS.values())
     assert {type(case.family) for case in FAMILIES.values()} == kinds
     assert {type(family) for family in UNKNOWN_FAMILIES.values()} == kinds
     assert set(LIKELIHOODS) == kinds
@@ -378,7 +392,7 @@ def data_for(family, X):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("kind", families.FAMILIES.values(), ids=families.FAMILIES)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_proposals_are_known_and_valid(kind, rows):
     family = Columns.of(Gaussian(), ROWS[rows].shape[1]) if kind is Columns else kind()
     X = family.check(data_for(family, ROWS[rows]))
