@@ -1,6 +1,7 @@
 """Streams of text, from the estimator to the command line: documents give the same tables, however they come."""
 
 import json
+import shlex
 import signal
 
 import numpy as np
@@ -261,7 +262,6 @@ def test_a_column_of_texts_is_clustered(tmp_path):
     path, output, saved = write(tmp_path / "in.csv"), tmp_path / "out.csv", tmp_path / "model.npz"
     done = run("run", path, "--text", "message", *KNOWN, "--stop-words", "--output", output, "--save", saved)
     assert "features: message" in done.stderr
-    assert "set for texts" not in done.stderr
     model = DynamicalMixture.load(saved)
     assert "he" not in model.vocabulary_
     wanted = mixture()
@@ -279,13 +279,16 @@ def test_a_column_of_texts_is_clustered(tmp_path):
     assert "learnt on texts: name their column with --text" in run("run", path, "--model", saved, code=2).stderr
 
 
-def test_what_is_not_given_is_said(tmp_path):
-    path = write(tmp_path / "in.csv", 20)
-    done = run("run", path, "--text", "message")
-    wanted = "set for texts: --set concentration=100 --dynamics 'exponential(500)' --alpha 30"
-    assert wanted in done.stderr
-    given = ["--set", "concentration=100", "--dynamics", "exponential(500)", "--alpha", "30", "--family", "multinomial"]
-    assert run("run", path, "--text", "message", *given).stdout == done.stdout
+@pytest.mark.parametrize("more", [["--stop-words"], ["--time-column", "t"]])
+def test_what_is_not_given_is_learnt_and_tune_says_what_it_is(tmp_path, more):
+    path = write(tmp_path / "in.csv", 120)
+    done = run("run", path, "--text", "message", *more)
+    assert "learning the hyperparameters from the first 120 rows" in done.stderr
+    command, in_python = run("tune", path, "--text", "message", *more).stdout.splitlines()
+    assert "Multinomial(concentration=" in in_python
+    program, *arguments = shlex.split(command)
+    assert program == "dyncrp"
+    assert run(*arguments, "--quiet").stdout == done.stdout
 
 
 @pytest.mark.parametrize(
@@ -294,7 +297,6 @@ def test_what_is_not_given_is_said(tmp_path):
         (["--text", "nothing"], "no column 'nothing'"),
         (["--text", "message", "--columns", "t"], "leave out --columns"),
         (["--text", "t", "--time-column", "t"], "must not be the column of times"),
-        (["--text", "message", "--time-column", "t"], "needs --dynamics"),
         (["--text", "message", "--family", "gaussian"], "needs --family multinomial"),
         (["--stop-words"], "--stop-words needs --text"),
     ],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dyncrp.checks import Clock, as_observations, as_times
+from dyncrp.counts import Counts, check_csr
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
 from dyncrp.events import Batch
 from dyncrp.families.base import check_rows, first_missing
@@ -18,8 +19,9 @@ from dyncrp.learning import Candidate, Found, Search, learn
 from dyncrp.spec import Hyperparameters, ModelSpec
 
 OF_WARMUP = "warmup_"  # how the names of its arrays begin in a file
-ARRAY_TYPES = {"rows": np.float64, "times": np.float64, "learnt_from": np.int64}  # and how they go on,
-TOLD = ("tables", "marks")  # with what is known of the rows, if anything is
+ARRAY_TYPES = {"times": np.float64, "learnt_from": np.int64}  # and how they go on:
+DENSE, SPARSE = ("rows",), ("indptr", "indices", "counts")  # with the rows, whole or as counts,
+TOLD = ("tables", "marks")  # and what is known of them, if anything is
 # A piece of a search is as many runs of candidates as take this many rows, and at least one. What a run takes beside
 # its rows is as much as so many rows take.
 ROWS_PER_PIECE, ROWS_PER_RUN = 3000, 150
@@ -142,7 +144,8 @@ class Beginning:
         if self.over:
             return {}
         rows, times, known = self._rows()
-        kept = {"rows": rows, "times": times, "learnt_from": np.array(self.n_learnt_from)}
+        kept = {"rows": rows} if not isinstance(rows, Counts) else dict(zip(SPARSE, rows.csr, strict=True))
+        kept |= {"times": times, "learnt_from": np.array(self.n_learnt_from)}
         if not known.empty:
             kept |= dict(zip(TOLD, known[:2], strict=True))
         return {OF_WARMUP + name: array for name, array in kept.items()}
@@ -158,12 +161,14 @@ class Beginning:
 
         Without arrays of its own it is over, as it was when the file was written, or had nothing unknown.
         """
-        own = {OF_WARMUP + name for name in (*ARRAY_TYPES, *TOLD)}
+        of_rows = SPARSE if spec.family.sparse else DENSE
+        own = {OF_WARMUP + name for name in (*of_rows, *ARRAY_TYPES, *TOLD)}
         learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - own})
         beginning = cls(spec, learner.clock)
         beginning.learner, beginning.over = learner, own.isdisjoint(arrays)
         if not beginning.over:
-            beginning._restore({name: arrays[OF_WARMUP + name] for name in ARRAY_TYPES})
+            (first, *others), kept = ([arrays[OF_WARMUP + one] for one in names] for names in (of_rows, ARRAY_TYPES))
+            beginning._restore(check_csr(first, others[0], others[1], kept[0].size) if others else first, *kept)
             if OF_WARMUP + TOLD[0] in arrays:
                 tables, marks = (arrays[OF_WARMUP + name] for name in TOLD)
                 beginning._restore_told(tables, marks, config.get("told_names", []))
@@ -177,18 +182,23 @@ class Beginning:
             raise ValueError("what it knows of the rows that it keeps are not names and marks")
         self._kept = [(rows, times, Feedback(tables, marks, tuple(check_name(name) for name in names)))]
 
-    def _restore(self, kept: Arrays) -> None:
-        rows, times, learnt_from = kept.values()
+    def _restore(self, rows: Rows, times: Any, learnt_from: Any) -> None:
         engine, n = self.learner.engine, self.n_rows
-        shapes = (n, engine.n_features), (n,), ()
-        if self.spec.given is not None or n >= self.spec.warmup or tuple(a.shape for a in kept.values()) != shapes:
+        arrays = {"times": times, "learnt_from": learnt_from}
+        wide = (
+            rows.shape[1] <= engine.n_features if isinstance(rows, Counts) else rows.shape[1:] == (engine.n_features,)
+        )
+        if self.spec.given is not None or n >= self.spec.warmup or not wide or not len(rows) == n == times.size:
             raise ValueError(f"it keeps rows of shape {rows.shape} of a warm-up, after {n} observations")
-        for name, array in kept.items():
-            if array.dtype != ARRAY_TYPES[name]:
+        for (name, array), shape in zip(arrays.items(), ((n,), ()), strict=True):
+            if array.dtype != ARRAY_TYPES[name] or array.shape != shape:
                 raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {ARRAY_TYPES[name].__name__}")
         if as_times(times, n=n)[-1] != engine.time or not 1 <= learnt_from <= n:
             raise ValueError("the rows that it keeps are not those that it has learnt")
-        check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
+        if not isinstance(rows, Counts):
+            if rows.dtype != np.float64:
+                raise ValueError(f"its array {OF_WARMUP + DENSE[0]!r} must be of type float64")
+            check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
         self.n_learnt_from = int(learnt_from)
         self._kept = [(rows, times, Feedback.nothing(n))]
 
@@ -196,19 +206,20 @@ class Beginning:
         """Return how many rows to learn from when n have come."""
         return self.spec.warmup if n >= self.spec.warmup else 1 << (n.bit_length() - 1)
 
-    def _rows(self, next_: tuple[Float, Float, Feedback] | None = None) -> tuple[Float, Float, Feedback]:
+    def _rows(self, next_: tuple[Rows, Float, Feedback] | None = None) -> tuple[Rows, Float, Feedback]:
         """Return the rows so far, their times, and what is known of them; of the next ones too, if they are given."""
         parts = self._kept if next_ is None else [*self._kept, next_]
         if len(parts) == 1:
             return parts[0]
         rows, times, known = zip(*parts, strict=True)
-        return np.concatenate(rows), np.concatenate(times), Feedback.join(known)
+        join = Counts.join if isinstance(rows[0], Counts) else np.concatenate
+        return join(rows), np.concatenate(times), Feedback.join(known)
 
-    def _start(self, goal: int, rows: Float, times: Float) -> Search:
+    def _start(self, goal: int, rows: Rows, times: Float) -> Search:
         """Return a search on the first so many rows; if cells of others are missing, for a family that takes that."""
         return Search(self.spec, rows[:goal], times[:goal], missing=self.missing or first_missing(rows) < len(rows))
 
-    def _find(self, goal: int, rows: Float, times: Float) -> Found:
+    def _find(self, goal: int, rows: Rows, times: Float) -> Found:
         """Return what the first so many rows say, by a search to its end."""
         return self._sharpen(goal, *self._start(goal, rows, times).finish())
 
@@ -242,7 +253,7 @@ class Beginning:
         goal: int,
         known: Hyperparameters,
         candidates: list[Candidate],
-        rows: Float,
+        rows: Rows,
         times: Float,
         known_of_rows: Feedback,
         batch: tuple[int, int],

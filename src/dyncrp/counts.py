@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +60,23 @@ class Counts:
         """Return a copy that shares nothing."""
         return Counts(self.indptr.copy(), self.indices.copy(), self.data.copy(), self.n_columns)
 
+    @classmethod
+    def join(cls, parts: Sequence[Counts]) -> Counts:
+        """Return the rows of all parts, one after the other.
+
+        >>> Counts.join([as_counts([[1, 0]]), as_counts([[0, 0, 2]])]).toarray()
+        array([[1., 0., 0.],
+               [0., 0., 2.]])
+        """
+        offsets = accumulate((int(part.indptr[-1]) for part in parts), initial=0)
+        ends = [part.indptr[1:] + offset for part, offset in zip(parts, offsets, strict=False)]
+        return cls(
+            np.concatenate([np.zeros(1, np.int64), *ends]),
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([part.data for part in parts]),
+            max(part.n_columns for part in parts),
+        )
+
     def toarray(self, n_columns: int | None = None) -> Float:
         """Return all counts, (n, D), or with more columns if asked for."""
         dense = np.zeros((len(self), self.n_columns if n_columns is None else n_columns))
@@ -106,6 +125,21 @@ def as_counts(X: Any, name: str = "X") -> Counts:
     return Counts(
         csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(np.float64), int(csr.shape[1])
     )
+
+
+def check_csr(indptr: Int, indices: Int, data: Float, n: int) -> Counts:
+    """Return n rows of counts that come from a file; whatever is not such is a ``ValueError``."""
+    arrays = (indptr, np.int64), (indices, np.int64), (data, np.float64)
+    legal = all(array.ndim == 1 and array.dtype == kind for array, kind in arrays)
+    legal = legal and len(indptr) == n + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
+    legal = legal and indptr[-1] == len(indices) == len(data)
+    if legal:
+        follows = np.ones(len(indices), dtype=bool)
+        follows[indptr[:-1][indptr[:-1] < len(indices)]] = False
+        legal = bool(np.all(indices >= 0) and np.all((np.diff(indices, prepend=-1) > 0) | ~follows))
+    if not legal or not np.all((data >= 1) & (np.floor(data) == data) & (data <= 2.0**53)):
+        raise ValueError(f"its counts must be {n} rows of whole numbers, in columns that count up within a row")
+    return Counts(indptr, indices, data, int(indices.max(initial=-1)) + 1)
 
 
 def _checked(rows: Counts, name: str) -> Counts:

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyncrp.beginning import Beginning
-from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times, whole
+from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times
 from dyncrp.counts import Counts, as_counts
 from dyncrp.description import as_frame, describe_tables
 from dyncrp.dynamics import Dynamics
@@ -73,7 +73,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         memory: how many of its members a table remembers, a number ≥ 2: with each of them it forgets 1/memory of what
             it knew, so that it can follow a cluster that moves. An infinite memory forgets nothing. None is unknown: a
             finite one is chosen if the evidence is for it.
-        warmup: the number of rows from which unknown hyperparameters are learnt.
+        warmup: the number of rows from which unknown hyperparameters are learnt. "auto" is 1,000, or 10,000 documents
+            if the family counts words.
         resolution: a factor from 1e-6 to 1e6 that divides the variance of clusters, given or learnt. Above 1 gives more
             and narrower clusters, below 1 fewer and wider ones.
         learn_alpha: whether alpha is updated while learning. Every 100 observations it becomes its posterior mean given
@@ -158,7 +159,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         alpha: float | str | None = "auto",
         *,
         memory: float | None = math.inf,
-        warmup: int = 1000,
+        warmup: int | str = "auto",
         resolution: float = 1.0,
         learn_alpha: bool = False,
         n_jobs: int | None = None,
@@ -575,9 +576,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the learner, whose tables may be changed by hand."""
         learner = self._fitted
         if not self.learned_:
+            n = self._beginning.spec.warmup
             raise ValueError(
-                f"{doing} needs tables that are final: they are provisional until {self._params['warmup']} rows have "
-                "come, or learn_unknown is called"
+                f"{doing} needs tables that are final: they are provisional until {n} rows have come, or learn_unknown "
+                "is called"
             )
         self._require_map(learner, doing)
         return learner
@@ -878,7 +880,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if vocabulary is None:
             raise ValueError("the model was learnt on counts of words that have no names: give it counts, not words")
         documents = vocabulary.read(X)
-        edges = pieces(0 if start else self.n_observations_, documents.n)
+        edges = self._pieces(documents.n, start=start)
         if len(edges) > 2:  # all is checked before the first piece is learnt
             told = _listed(told[0]), _listed(told[1])
             feedback = self._feedback(told, documents.n, None if start else self._fitted)
@@ -912,6 +914,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self._batch = joined
         return joined
 
+    def _pieces(self, n: int, *, start: bool) -> list[int]:
+        """Return where to cut n documents, so that words are forgotten between them: not while rows are kept."""
+        spec = ModelSpec.resolve(**self.get_params(deep=False)) if start else None
+        if spec is None and not self.learned_:
+            spec = self._beginning.spec
+        before, least = 0 if start else self.n_observations_, 0 if spec is None or spec.given else spec.warmup
+        return [edge for edge in pieces(before, n) if edge in (0, n) or before + edge >= least]
+
     def _continue(
         self, X: ArrayLike, times: ArrayLike | None, clock: Clock, told: tuple[Any, Any], *, batch: bool
     ) -> Batch:
@@ -935,6 +945,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             done = beginning.learn(rows, learner.times(times, len(rows)), feedback, batch=batch)
             if self._frames:
                 self._frames = (*self._frames, X)
+            if learner.family.sparse:
+                self.n_features_in_ = beginning.learner.engine.n_features
             self._adopt(beginning)
             self.encoding_ = encoding
             return done
@@ -1000,11 +1012,6 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         rows, encoding = self._encode(X, encoding, params["family"])
         spec = _resolve(params, encoding, getattr(X, "columns", None))
         spec.check_clock(clock)
-        if spec.family.sparse and spec.given is None:
-            raise ValueError(
-                f"the hyperparameters of {type(spec.family).__name__} are not learnt yet: give its concentration, the "
-                "dynamics and alpha, such as DynamicalMixture(Multinomial(100.0), Exponential(500.0), alpha=30.0)"
-            )
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
         feedback = self._feedback(told, len(rows))
@@ -1140,7 +1147,8 @@ def _infer(frame: Any, params: dict[str, Any]) -> Encoding | None:
         return None
     if Encoding.infer(frame, by_type=True).plain:
         return None
-    encoding = Encoding.infer(frame.head(whole("warmup", params["warmup"], 2)), by_type=params["family"] is not None)
+    n = ModelSpec.resolve(warmup=params["warmup"]).warmup
+    encoding = Encoding.infer(frame.head(n), by_type=params["family"] is not None)
     if not encoding.features:
         raise ValueError(f"X has no columns to cluster; {encoding.describe()}")
     return encoding

@@ -584,6 +584,8 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
 
 
 def _draw_families(axis: Axes, sought: Sequence[Candidate], chosen: Candidate) -> None:
+    from matplotlib.ticker import LogLocator
+
     sought = [c for c in sought if np.isfinite(c.log_evidence)]  # those dropped have no evidence
     best = max(c.log_evidence for c in sought)
     for admitted, face, marker, label in (
@@ -596,10 +598,14 @@ def _draw_families(axis: Axes, sought: Sequence[Candidate], chosen: Candidate) -
     ring = min(sought, key=lambda c: (c.family != chosen.family, -c.log_evidence))
     axis.scatter(ring.n_tables, ring.log_evidence - best, s=160, facecolors="none", edgecolors="#D55E00", linewidths=2)
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter("")
     axis.set_xlabel("tables found")
     axis.set_ylabel("log evidence, below the best")
     axis.set_title("families tried; ringed: chosen")
-    axis.legend()
+    if any(c.reproducibility == c.reproducibility for c in sought):  # nobody asked for that of counts of words
+        axis.legend()
 
 
 def _draw_dynamics(axis: Axes, weighed: Sequence[Candidate], chosen: Candidate) -> None:

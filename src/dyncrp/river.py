@@ -74,7 +74,7 @@ class DynamicalMixture(base.Clusterer):
         features: the names of all features, in the order of hyperparameters with one entry for each.
         absent: what a feature is that x does not have: 0, or NaN if it is missing.
         memory: how many of its members a table remembers; infinite unless set, and None to be learnt.
-        warmup: how many observations to learn unknown hyperparameters from.
+        warmup: how many observations to learn unknown hyperparameters from, as for ``dyncrp.DynamicalMixture``.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
         learn_alpha: whether alpha is updated while learning.
         max_tables: how many tables may be open; when one more opens, the one with the least occupancy closes.
@@ -104,7 +104,7 @@ class DynamicalMixture(base.Clusterer):
         features: Sequence[Hashable] | None = None,
         absent: float = 0.0,
         memory: float | None = inf,
-        warmup: int = 1000,
+        warmup: int | str = "auto",
         resolution: float = 1.0,
         learn_alpha: bool = False,
         max_tables: int | None = None,
@@ -456,7 +456,7 @@ class DynamicalMixture(base.Clusterer):
         self._learned = model.learned_ if begun else self._spec.given is not None
         if begun and self._learned:
             self._family = model.family_
-        warming = not self._learned and (not begun or model.n_observations_ < self.warmup)
+        warming = not self._learned and (not begun or model.n_observations_ < self._spec.warmup)
         self._grows = self.features is None and (warming or self._spec.family.can_widen or not names)
         plain = self._clock is Clock.INDEX and not self._family.sparse
         self._size = len(names) if plain else -1  # of an x that needs no closer look

@@ -26,6 +26,7 @@ OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0),)
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
 HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
+WARMUP, DOCUMENTS_WARMUP = 1000, 10_000  # rows to learn from; how a stream of documents forgets is seen late
 SHORTEST_MEMORY = 2.0  # with 1, a table would be its latest member and no more
 
 
@@ -74,7 +75,7 @@ class ModelSpec:
         alpha: Any = "auto",
         *,
         memory: Any = math.inf,
-        warmup: Any = 1000,
+        warmup: Any = "auto",
         resolution: Any = 1.0,
         learn_alpha: Any = False,
         n_jobs: Any = None,
@@ -112,7 +113,7 @@ class ModelSpec:
             known_alpha,
             None if memory is None else check_memory(memory),
             checked,
-            whole("warmup", warmup, 2),
+            _resolve_warmup(warmup, resolved),
             factor,
             bool(learn_alpha),
             None if n_jobs is None else int(n_jobs),
@@ -184,6 +185,13 @@ def check_alarm_rate(alarm_rate: Any) -> float:
             f"row in a thousand; got {alarm_rate!r}"
         )
     return value
+
+
+def _resolve_warmup(given: Any, family: Family) -> int:
+    """Return how many rows to learn from."""
+    if isinstance(given, str) and given == "auto":
+        return DOCUMENTS_WARMUP if family.sparse else WARMUP
+    return whole("warmup", given, 2)
 
 
 def _resolve_dynamics(given: Any, family_known: bool) -> tuple[Dynamics, ...]:

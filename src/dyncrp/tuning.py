@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dyncrp.checks import Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
+from dyncrp.engine.types import Rows
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.learning import Candidate, learn
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.spec import ModelSpec
+from dyncrp.words import Vocabulary, holds_documents
 
 
 class Tuned(NamedTuple):
@@ -33,11 +35,11 @@ def tune(
     dynamics: Dynamics | Sequence[Dynamics] | None = None,
     alpha: float | None = None,
     memory: float | None = math.inf,
-    warmup: int = 1000,
+    warmup: int | str = "auto",
     resolution: float = 1.0,
     n_jobs: int | None = None,
 ) -> Tuned:
-    """Choose hyperparameters by the evidence of the first ``warmup`` rows of X (n, D), without labels.
+    """Choose hyperparameters by the evidence of the first ``warmup`` rows of X (n, D), or documents, without labels.
 
     What ``DynamicalMixture`` does by itself when it begins with unknown hyperparameters, as a step of its own: the
     same arguments, where None is unknown; the memory is infinite unless told otherwise. ``dyncrp.plots.evidence`` draws
@@ -54,7 +56,15 @@ def tune(
         family, dynamics, alpha, memory=memory, warmup=warmup, resolution=resolution, n_jobs=n_jobs
     )
     spec.check_clock(Clock.of(times))
-    rows = check_rows(spec.family, as_observations(X, missing=True))
+    rows = _as_rows(X, spec)
     t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
     known, candidates = learn(spec, rows, t)
     return Tuned(DynamicalMixture(**known._asdict()), candidates)
+
+
+def _as_rows(X: Any, spec: ModelSpec) -> Rows:
+    """Return rows as the family wants them; of documents, counts of words, in columns in order of appearance."""
+    if spec.family.sparse and holds_documents(X):
+        vocabulary = Vocabulary()
+        return vocabulary.encode(vocabulary.read(X))
+    return check_rows(spec.family, X if spec.family.sparse else as_observations(X, missing=True))

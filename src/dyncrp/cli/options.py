@@ -40,7 +40,6 @@ MEMORY_HELP = "How many members a table remembers, so that it can move: a number
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
 GROUPS_HELP = "Join the tables into groups at the end: a number of them, or auto for as many as stand out."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
-TEXT_CONCENTRATION, TEXT_DYNAMICS, TEXT_ALPHA = "concentration=100", "exponential(500)", 30.0  # if not given
 MOST_DIGITS = 18  # of a number of groups
 _input = partial(typer.Option, rich_help_panel="Input")
 _output = partial(typer.Option, rich_help_panel="Output")
@@ -188,10 +187,11 @@ class InputOptions:
         named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
         named |= {"--categorical": self.categorical, "--numeric": self.numeric, "--log": self.log}
         named |= {"--time-column": self.time_column, "--time-format": self.time_format, "--missing": self.missing}
-        named |= {"--label-column": self.label_column, "--apart-column": self.apart_column}
+        named |= {"--text": self.text, "--label-column": self.label_column, "--apart-column": self.apart_column}
         named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
-        return [self.input, *arguments, *["--no-header"] * (not self.header), *["--skip-bad"] * self.skip_bad]
+        flags = {"--no-header": not self.header, "--skip-bad": self.skip_bad, "--stop-words": self.stop_words}
+        return [self.input, *arguments, *(name for name, given in flags.items() if given)]
 
 
 @dataclass(frozen=True)
@@ -247,23 +247,11 @@ class ModelOptions:
         """Whether any of them is given that a saved model has for good: all but the rate of alarms."""
         return bool(self.family or self.dynamics or self.alpha is not None or self.memory or self.settings)
 
-    def for_texts(self, *, timed: bool) -> tuple[ModelOptions, list[str]]:
-        """Return these options with what is not given set for texts, and that as arguments. timed: with a time column.
-
-        A timescale in numbers of documents is good for many streams; in units of time it depends on the stream.
-        """
+    def for_texts(self) -> ModelOptions:
+        """Return these options for rows that are texts."""
         if self.family is not None and self.family.lower() != "multinomial":
             refuse(f"--text needs --family multinomial, got {self.family}")
-        if timed and not self.dynamics:
-            refuse("--text with --time-column needs --dynamics, such as 'exponential(2d)' to forget within days")
-        settings, added = list(self.settings or []), list[str]()
-        if not any(setting.startswith("concentration=") for setting in settings):
-            settings.append(TEXT_CONCENTRATION)
-            added += ["--set", TEXT_CONCENTRATION]
-        added += [] if self.dynamics else ["--dynamics", TEXT_DYNAMICS]
-        added += [] if self.alpha is not None else ["--alpha", f"{TEXT_ALPHA:g}"]
-        dynamics, alpha = self.dynamics or [TEXT_DYNAMICS], TEXT_ALPHA if self.alpha is None else self.alpha
-        return replace(self, family="multinomial", settings=settings, dynamics=dynamics, alpha=alpha), added
+        return replace(self, family="multinomial")
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""

@@ -62,9 +62,8 @@ def run_file(
         refuse("--checkpoint needs --events FILE: a run that writes to a pipe cannot be resumed")
     if model is not None and model_options.given:
         refuse("--model has its own family, dynamics, alpha, memory and settings: do not give them again")
-    added: list[str] = []
     if source.text is not None and model is None:
-        model_options, added = model_options.for_texts(timed=source.time_column is not None)
+        model_options = model_options.for_texts()
     with report_errors():  # before signals wait for the current chunk
         start = model_options.parse(units=source.time_column is not None)
     options = _options_to_compare(format, output_format, selection, model_options)
@@ -92,8 +91,6 @@ def run_file(
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False
             show_features(reader, quiet)
-            if added:
-                say(f"not given, and so set for texts: {shlex.join(added)}", quiet=quiet)
             path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
             more = ["name"] * target.names + ["novelty_p"] * (start.alarm_rate is not None)
             job = Run(

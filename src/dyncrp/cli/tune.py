@@ -11,7 +11,7 @@ import numpy as np
 import dyncrp
 from dyncrp import plots
 from dyncrp.cli.display import Display, show_features
-from dyncrp.cli.errors import print_result, refuse, report_errors, say
+from dyncrp.cli.errors import print_result, report_errors, say
 from dyncrp.cli.options import InputOptions, ModelOptions
 from dyncrp.cli.paths import check_writable
 from dyncrp.encoding import NUMBER
@@ -19,6 +19,8 @@ from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader
 from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
 from dyncrp.model_text import as_options, as_python, changed_settings, count
+from dyncrp.spec import ModelSpec
+from dyncrp.words import STOP_WORDS, tokenize
 
 LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 
@@ -26,29 +28,31 @@ LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | None, quiet: bool) -> None:
     """Learn from the first rows, print the result and draw what was tried."""
     if source.text is not None:
-        refuse("tune does not take --text yet: give --set concentration, --dynamics and --alpha to run")
+        model_options = model_options.for_texts()
     format, selection = source.resolve_format(), replace(source.select(keep="all"), takes=(NUMBER,))
     if plot is not None:
         check_writable(plot, "--plot", figure=True)
     with report_errors():
         wanted = model_options.parse(units=source.time_column is not None)
+        spec = ModelSpec.resolve(**wanted.get_params(deep=False))
         X, times = [], []
         with open_reader(source.input, format, selection, MOST_ROWS_IN_CHUNK) as reader:
             show_features(reader, quiet)
             for chunk in reader.chunks():
                 X.append(chunk.X)
                 times += [chunk.times] if chunk.times is not None else []
-                if sum(map(len, X)) >= wanted.warmup:
+                if sum(map(len, X)) >= spec.warmup:
                     break
-        rows = np.concatenate(X)[: wanted.warmup] if X else np.empty((0, 1))
+        rows = np.concatenate(X)[: spec.warmup] if X else np.empty((0, 1))
         if len(rows) < 2:
             raise FileError(f"{reader.name} has {count(len(rows), 'row')}, and at least 2 are needed to learn from")
         with Display(quiet) as display:
             display.on_start(len(rows))
             try:
+                words = STOP_WORDS if source.stop_words else ()
                 model, candidates = dyncrp.tune(
-                    rows,
-                    np.concatenate(times)[: wanted.warmup] if times else None,
+                    rows if source.text is None else [tokenize(str(text), words) for text in rows],
+                    np.concatenate(times)[: spec.warmup] if times else None,
                     family=wanted.family,
                     dynamics=wanted.dynamics,  # type: ignore[arg-type]
                     alpha=wanted.alpha,  # type: ignore[arg-type]

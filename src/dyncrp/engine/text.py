@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.counts import Counts, WordCounts, as_counts
+from dyncrp.counts import Counts, WordCounts, as_counts, check_csr
 from dyncrp.engine import loop
 from dyncrp.engine.native import NOTHING, modes_of, rules_of
 from dyncrp.engine.types import (
@@ -219,18 +219,8 @@ def _from_dense(arrays: Arrays) -> Arrays:
 def _check_words(arrays: Arrays, K: int) -> Counts:
     """Return the words of K tables, or raise ``ValueError``."""
     names = ("words_indptr", "words_indices", "words_counts")
-    for name, kind in zip(names, (np.int64, np.int64, np.float64), strict=True):
+    for name in names:
         if name not in arrays:
             raise ValueError(f"its array {name!r} is missing")
-        if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise ValueError(f"its array {name!r} must be a row of numbers of type {kind.__name__}")
     indptr, indices, data = (arrays[name] for name in names)
-    legal = len(indptr) == K + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
-    legal = legal and indptr[-1] == len(indices) == len(data)
-    if legal:
-        follows = np.ones(len(indices), dtype=bool)
-        follows[indptr[:-1][indptr[:-1] < len(indices)]] = False
-        legal = bool(np.all(indices >= 0) and np.all((np.diff(indices, prepend=-1) > 0) | ~follows))
-    if not legal or not np.all((data >= 1) & (np.floor(data) == data) & (data <= 2.0**53)):
-        raise ValueError("its words must be counts, a row of columns that count up for each table")
-    return Counts(indptr, indices, data, int(indices.max(initial=-1)) + 1)
+    return check_csr(indptr, indices, data, K)

@@ -11,28 +11,26 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine import make_engine
-from dyncrp.engine.types import Model, Rules
+from dyncrp.engine.types import Model, Rows, Rules
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import View, first_missing, repeats
+from dyncrp.learning.candidate import Candidate, Found, Job, Steps, durations, usual_gap
+from dyncrp.learning.race import race
 from dyncrp.learning.reproducibility import reproducibility, split
 from dyncrp.spec import Hyperparameters, ModelSpec
 
 Float = NDArray[np.float64]
-T = TypeVar("T")
 Point = tuple[float, ...]  # alpha and the durations
-Job = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, and what to call it with
-Found = tuple[Hyperparameters, list["Candidate"]]
-Steps = Generator[list[Job], list[Any], T]  # hands out jobs, none of which needs another, and is sent their results
 
 OUTLIER_DISTANCE = 30.0  # an outlier is further from the median, in interquartile ranges; see _find_inliers
 ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
@@ -56,25 +54,6 @@ MOST_FEATURES = 48  # or if there are more features
 OTHER_SCALES = (1.0, 0.3, 0.1)  # of the spread of clusters, for another family
 
 
-class Candidate(NamedTuple):
-    """What was tried on the first rows, and how it did.
-
-    log_evidence: −inf if the candidate was dropped, because it had opened too many tables.
-    reproducibility: nan where it was not asked for, as for dynamics, or where all rows share a table.
-    admitted: whether it reproduced well enough. chosen: whether this was it. memory: of a table, in members.
-    """
-
-    family: Family
-    dynamics: Dynamics
-    alpha: float
-    log_evidence: float
-    n_tables: int
-    reproducibility: float
-    admitted: bool
-    chosen: bool
-    memory: float = math.inf
-
-
 class _Run(NamedTuple):
     """One candidate's run over the rows."""
 
@@ -88,7 +67,7 @@ class _Run(NamedTuple):
     memory: float = math.inf
 
 
-def learn(spec: ModelSpec, X: Float, times: Float, *, missing: bool = False) -> Found:
+def learn(spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> Found:
     """Choose what is unknown by the evidence of the first rows of X (n, D) at times (n,), which the family has checked.
 
     missing: whether the family must take missing cells, even if there are none in X. Returns the hyperparameters, at
@@ -116,12 +95,15 @@ class Search:
     search.
     """
 
-    def __init__(self, spec: ModelSpec, X: Float, times: Float, *, missing: bool = False) -> None:
+    def __init__(self, spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> None:
         from threadpoolctl import ThreadpoolController
 
         self._n_jobs = spec.n_jobs
         self._blas = ThreadpoolController()
-        self._steps = _learn_with_missing(spec, X, times) if missing else _learn(spec, X, times)
+        if spec.family.sparse:
+            self._steps = race(spec, X, times)
+        else:
+            self._steps = _learn_with_missing(spec, X, times) if missing else _learn(spec, X, times)
         self._jobs: list[Job] = []
         self._results: list[Any] | None = None  # of the first of these jobs; None before there are any
         self._found: Found | None = None
@@ -392,16 +374,16 @@ class _Search:
         alphas = ALPHAS if alpha is None else (alpha,)
         best: dict[Dynamics, tuple[Point, _Run]] = {}
         for kind in dynamics:
-            points = list(product(alphas, *[self._durations(kind)] * kind.n_unknown))
+            points = list(product(alphas, *[durations(kind, self.times)] * kind.n_unknown))
             best[kind] = yield from self._best_point(family, kind, points)
         price = np.log(len(self.Z))
         kind = max(best, key=lambda kind: best[kind][1].log_evidence - price * kind.n_unknown)
         centre, run = best[kind]
-        free = len(centre) if alpha is None else len(centre) - 1
+        free, gap = len(centre) if alpha is None else len(centre) - 1, usual_gap(self.times)
         for factor in STEP_FACTORS if free else ():
             moves = product((1.0 / factor, 1.0, factor), repeat=free)  # corners too: alpha and durations trade off
             points = [tuple(np.multiply(centre, (1.0,) * (len(centre) - free) + move)) for move in moves]
-            points = [point for point in points if all(self._gap() <= duration for duration in point[1:])]
+            points = [point for point in points if all(gap <= duration for duration in point[1:])]
             centre, run = yield from self._best_point(family, kind, points)
         return run
 
@@ -424,21 +406,6 @@ class _Search:
         self.tried += zip(runs, admitted, strict=True)
         at = self._best(runs, admitted)
         return points[at], runs[at]
-
-    def _durations(self, kind: Dynamics) -> list[float]:
-        """Return what an unknown duration may be: from the usual gap between times to all of their span."""
-        span, gap = float(self.times[-1] - self.times[0]), self._gap()
-        if gap == 0.0:
-            return [1.0]
-        if kind.seeks_period:  # a period must be met closely, or it slips out of phase
-            span = min(span, gap * len(self.times))  # however long a pause: each period costs a run
-            return list(np.geomspace(2.0 * gap, span, 4 + int(12 * np.log10(span / gap))))
-        return list(np.geomspace(gap, span, 1 + max(1, round(2 * np.log10(span / gap)))))
-
-    def _gap(self) -> float:
-        """Return the median gap between times that differ: one long pause says nothing of the others."""
-        gaps = np.diff(self.times)
-        return float(np.median(gaps[gaps > 0])) if self.times[-1] > self.times[0] else 0.0
 
     def _run_all(self, cases: list[tuple[Family, Dynamics, float]]) -> Steps[list[_Run]]:
         """Run candidates; those that open too many tables are dropped then, unless all are."""
