@@ -191,9 +191,6 @@ def test_what_is_no_count_is_named(kind, value):
 
 def test_what_is_refused():
     X = documents(20)
-    for family, dynamics in ((Multinomial(), Stationary()), (Multinomial(1.0), Exponential())):
-        with pytest.raises(ValueError, match="give its concentration, the dynamics and alpha"):
-            DynamicalMixture(family, dynamics).fit(X)
     with pytest.raises(ValueError, match="n_examples must be 0 with Multinomial"):
         mixture(n_examples=3).fit(X)
     for empty in (sparse.csr_array((0, 3)), sparse.csr_array((3, 0)), np.zeros((0, 3))):
