@@ -258,7 +258,8 @@ def run(*arguments, code=0):
     return done
 
 
-def test_a_column_of_texts_is_clustered(tmp_path):
+def test_a_column_of_texts_is_clustered(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     path, output, saved = write(tmp_path / "in.csv"), tmp_path / "out.csv", tmp_path / "model.npz"
     done = run("run", path, "--text", "message", *KNOWN, "--stop-words", "--output", output, "--save", saved)
     assert "features: message" in done.stderr
