@@ -220,6 +220,10 @@ class Vocabulary:
         """Return documents, checked; the vocabulary stays as it is."""
         return read_documents(X, STOP_WORDS if self.stop_words else ())
 
+    def names(self, documents: Documents) -> list[str | None]:
+        """Return the words by column, as ``encode`` without growing has them for these documents."""
+        return [*self.words, *dict.fromkeys(word for word in documents.words if word not in self)]
+
     def encode(self, documents: Documents, *, grow: bool = True) -> Counts:
         """Return documents as rows of counts.
 
@@ -299,6 +303,9 @@ class WordEngine(Protocol):
 
     def word_totals(self) -> WordCounts:
         """Return the words that some open table has, and how often all of them together do."""
+
+    def word_stats(self, columns: Int) -> Float:
+        """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
 
 
 def pieces(before: int, n: int) -> list[int]:

@@ -320,3 +320,26 @@ def test_large_shares_are_too_many_to_be_dense():
     with pytest.raises(ValueError, match="too many for a dense array: ask the engine for word_counts"):
         _ = engine.state
     assert len(engine.seating.ids) == engine.n_tables
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_rows_that_are_only_judged_may_have_columns_that_nobody_has_seen(family):
+    X, times = stream(60)
+    law, text = both(model_of(family, Exponential(9.0)), X, times)
+    Y, t = stream(12, n_words=40, seed=1)
+    Y[3], Y[4, 30:] = 0.0, 2.0
+    rows, t = as_counts(Y), law.time + t
+    before = [engine.arrays() for engine in (law, text)]
+    assert np.any(Y[:, 25:])
+    np.testing.assert_array_equal(text.labels(rows, t), law.labels(rows, t))
+    np.testing.assert_allclose(text.shares(rows, t), law.shares(rows, t), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(text.log_density(rows, t), law.log_density(rows, t), rtol=TOLERANCE)
+    for i, when in enumerate(t):
+        one = rows[i : i + 1]
+        assert text.judge_one(one, when) == pytest.approx(law.judge_one(one, when), rel=TOLERANCE)
+        stats = text.word_stats(one.indices)
+        np.testing.assert_array_equal(stats, law.word_stats(one.indices))
+        np.testing.assert_array_equal(np.sum(stats[:, 1:], axis=1), np.sum(law.state.stats[:, 1:], axis=1))
+    for engine, arrays in zip((law, text), before, strict=True):
+        assert engine.n_features == 25
+        assert all(np.array_equal(array, arrays[name]) for name, array in engine.arrays().items())

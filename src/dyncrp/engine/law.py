@@ -310,6 +310,12 @@ def _absence(before: State, place: int, t: float) -> float:
     return t - float(before.last_times[place]) if had else 0.0
 
 
+def judge(state: State, x: Float, t: float, model: Model) -> tuple[int, float]:
+    """Return the label that one observation would get, −1 for a new table's, and its log evidence; changes nothing."""
+    done = step(state, x, t, model)[1]
+    return int(np.append(state.ids, -1)[done.label]), done.log_evidence
+
+
 def shares(state: State, x: Float, t: float, model: Model) -> Float:
     """Return softmax(scores) of one observation, (K + 1,), the last for a new table; changes nothing."""
     return _softmax(step(state, x, t, model)[1].scores)
@@ -392,6 +398,12 @@ class LawEngine:
         """Return the words that some open table has, and how often all of them together do."""
         return _words(np.sum(self.state.stats[:, 1:], axis=0))
 
+    def word_stats(self, columns: Int) -> Float:
+        """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
+        stats = self.model.family.widen(self.state.stats, max(self.n_features, 1 + int(np.max(columns, initial=-1))))
+        others = np.sum(np.delete(stats, 1 + columns, axis=1)[:, 1:], axis=1)
+        return np.column_stack([stats[:, 0], stats[:, 1 + columns], others])
+
     def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Take in one valid observation x (D,) at time t; return its label and log evidence."""
         trace = self.run(x if isinstance(x, Counts) else x[None, :], np.array([t]))
@@ -400,8 +412,7 @@ class LawEngine:
     def judge_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, −1 for a new table's, and its log evidence."""
         state, X = self._dense(x if isinstance(x, Counts) else x[None, :])
-        done = step(state, X[0], t, self.model)[1]
-        return int(np.append(state.ids, -1)[done.label]), done.log_evidence
+        return judge(state, X[0], t, self.model)
 
     def shares(self, X: Rows, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
@@ -410,8 +421,9 @@ class LawEngine:
 
     def labels(self, X: Rows, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,), −1 for a new table's; changes nothing."""
-        _, X = self._dense(X)
-        return np.array([self.judge_one(x, float(t))[0] for x, t in zip(X, times, strict=True)])
+        state, X = self._dense(X)
+        found = (judge(state, x, float(t), self.model)[0] for x, t in zip(X, times, strict=True))
+        return np.fromiter(found, np.int64, len(X))
 
     def log_density(self, X: Rows, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""

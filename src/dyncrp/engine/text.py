@@ -107,6 +107,19 @@ class TextEngine(loop.Engine):
         """Return the words that some open table has, and how often all of them together do."""
         return WordCounts(*self._all_words())
 
+    def word_stats(self, columns: Int) -> Float:
+        """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
+        arrays = self.arrays()
+        indptr, indices, counts = (arrays[name] for name in ("words_indptr", "words_indices", "words_counts"))
+        K, m = len(arrays["sizes"]), len(columns)
+        tables = np.repeat(np.arange(K), np.diff(indptr))
+        at = np.searchsorted(columns, indices)
+        places = np.where(np.append(columns, -1)[at] == indices, at, m)
+        found = np.zeros((K, 2 + m))
+        found[:, 0] = arrays["sizes"]
+        np.add.at(found, (tables, 1 + places), counts)
+        return found
+
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
         model = replace(self.model, alpha=alpha)
