@@ -1,13 +1,18 @@
 """``DynamicalMixture.explain`` against the shares that ``predict_proba`` gives, and its text."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from cases import FAMILIES, RULES, draw
-from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, Stationary
+from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary
+from dyncrp.engine import LawEngine
 from dyncrp.explanation import MISSING, explain_row
+from dyncrp.words import tokenize
 
 PREDICTIVE = [name for name, rules in RULES.items() if rules.get("assignment") != "variational"]
 
@@ -223,3 +228,80 @@ def test_tables_go_by_their_names_and_long_cells_are_cut():
     assert lines[0] == "table 1 (door)"
     assert "against table 0 (window)" in lines[1]
     assert lines[3].split()[0] == "n" * 47 + "…"
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+TEXTS = ["storm hits the coast", "polls open in the city", "storm off the coast", "polls close in the city"]
+DOCUMENTS = ["the storm, the coast", "polls and nothing else", "quite new words, words", "", "the the the the"]
+
+
+@pytest.mark.parametrize("law", [False, True], ids=["engine", "law"])
+@pytest.mark.parametrize("background", [None, 2.0])
+def test_the_terms_of_words_add_up_to_the_log_odds_and_are_those_of_all_columns(background, law, monkeypatch):
+    if law:
+        monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
+    model = DynamicalMixture(Multinomial(3.0, background), Exponential(20.0), alpha=0.3).fit(TEXTS * 3)
+    assert isinstance(model.engine_, LawEngine) == law
+    before, ids = model.to_bytes(), [*model.table_ids_.tolist(), -1]
+    for text, label, share in zip(DOCUMENTS, model.predict(DOCUMENTS), model.predict_proba(DOCUMENTS), strict=True):
+        found = model.explain(text)
+        counts = Counter(tokenize(text))
+        assert dict(zip(found.names, map(int, found.values), strict=True)) == counts
+        assert found.table == label
+        vocabulary = model.vocabulary_
+        rows = vocabulary.encode(vocabulary.read([text]), grow=False)
+        stats = model.family_.widen(model.engine_.state.stats, rows.n_columns)
+        tables = np.vstack([stats, np.zeros((1, stats.shape[1]))])
+        terms = model.family_.given(stats).log_predictive_terms(rows.toarray(), tables)[0][:, rows.indices]
+        for odds in found.odds:
+            mine, its = ids.index(label), ids.index(odds.rival)
+            assert odds.total == pytest.approx(np.log(share[mine] / share[its]), rel=1e-9, abs=1e-9)
+            np.testing.assert_allclose(odds.features, terms[mine] - terms[its], rtol=1e-9, atol=1e-12)
+        assert len(found.odds) == (1 if label == -1 else 2)
+    assert model.to_bytes() == before
+
+
+def test_a_word_tells_how_much_likelier_it_is_at_the_table():
+    model = DynamicalMixture(Multinomial(4.0), Stationary(), alpha=0.1).fit(TEXTS, labels=["storm", "polls"] * 2)
+    found = model.explain("storm")
+    # The words of the two tables are known, and one more stands for all others: each has 4/(V + 1).
+    prior = 4.0 / (len(model.vocabulary_) + 1)
+    sizes = [int(model.engine_.word_counts(table).counts.sum()) for table in (0, 1)]
+    expected = np.log((2.0 + prior) / (sizes[0] + 4.0)) - np.log(prior / (sizes[1] + 4.0))
+    assert found.against_runner_up.features == pytest.approx([expected])
+    assert found.against_new.features == pytest.approx([np.log((2.0 + prior) / (sizes[0] + 4.0)) - np.log(prior / 4.0)])
+
+
+def test_a_document_may_come_in_any_form():
+    model = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.3).fit(TEXTS)
+    shown = str(model.explain("storm storm quake"))
+    assert shown == str(model.explain(["storm", "quake", "storm"])) == str(model.explain({"quake": 1, "storm": 2}))
+    assert "storm × 2" in shown
+    assert "\nquake  " in shown
+    X = np.array([[2, 1, 0], [0, 0, 3], [1, 1, 0]])
+    model = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.3).fit(X)
+    row = [1, 0, 0, 2]
+    assert str(model.explain(row)) == str(model.explain(csr_array([row]))) == str(model.explain(np.array([row])))
+    assert model.explain(row).names == ("x0", "x3")
+    named = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.3).fit(pd.DataFrame(X, columns=["a", "b", "c"]))
+    assert named.explain({"c": 2, "b": 0, "a": 1}).names == ("a", "c")
+    with pytest.raises(ValueError, match="one row is taken at a time, got 3"):
+        model.explain(csr_array(X))
+    with pytest.raises(ValueError, match="one row, got 3"):
+        model.explain(X)
+
+
+def test_the_runner_up_of_a_long_document_is_found_where_shares_are_0():
+    topics = [["a"] * 9, ["b"] * 9, ["c"] * 8 + ["a"]]
+    model = DynamicalMixture(Multinomial(1.0), Stationary(), alpha=1e-3).fit(topics * 40)
+    found = model.explain({"a": 5000})
+    assert (found.table, found.runner_up) == (0, 2)
+    assert found.against_runner_up.total > 800.0
+    assert model.predict_proba([{"a": 5000}])[0, 2] == 0.0
+
+
+def test_many_words_are_listed_as_one_after_the_first():
+    model = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.3).fit(TEXTS)
+    found = model.explain([f"w{i}" for i in range(20)])
+    assert "5 other words" in str(found)

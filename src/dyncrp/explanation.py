@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from dyncrp.counts import Counts
 from dyncrp.encoding import Encoding, is_frame, join_columns
 from dyncrp.engine.law import advance, prior_weights
-from dyncrp.engine.types import Engine, Float
+from dyncrp.engine.types import Engine, Float, Rows
+from dyncrp.families import Family
+from dyncrp.words import WordEngine
 
 MISSING = "missing"  # what the value of a missing cell is
 MOST_LISTED = 15  # features
@@ -45,6 +48,7 @@ class Explanation(NamedTuple):
     names: (D,) of the features, as the odds have them.
     values: (D,) what the row has there, in words of the data; "missing" for a missing cell.
     table_names: of tables that have a name, by id.
+    words: whether features are the words of a document, and values how often they are in it.
 
     Its text is a list of the features, those that matter most first.
     """
@@ -55,6 +59,7 @@ class Explanation(NamedTuple):
     names: tuple[str, ...]
     values: tuple[str, ...]
     table_names: Mapping[int, str]
+    words: bool = False
 
     @property
     def runner_up(self) -> int | None:
@@ -83,10 +88,17 @@ class Explanation(NamedTuple):
         return order[:n], sorted(order[n:])
 
     def label(self, d: int) -> str:
-        """Return a feature and its value, such as "bytes = 120" or "bytes missing", cut if it is long."""
-        value = self.values[d]
-        text = f"{self.names[d]} missing" if value == MISSING else f"{self.names[d]} = {value}"
+        """Return a feature and its value, such as "bytes = 120", "bytes missing" or "storm × 2", cut if it is long."""
+        name, value = self.names[d], self.values[d]
+        if self.words:
+            text = name if value == "1" else f"{name} × {value}"
+        else:
+            text = f"{name} missing" if value == MISSING else f"{name} = {value}"
         return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+    def label_rest(self, n: int) -> str:
+        """Return what stands for so many more features."""
+        return f"{n} other {'words' if self.words else 'features'}"
 
     def __str__(self) -> str:
         """Return the terms as lines, the largest first."""
@@ -98,7 +110,7 @@ class Explanation(NamedTuple):
         lines += [[self.label(d), *(signed(odds.features[d]) for odds in self.odds)] for d in first]
         if others:
             sums = (signed(np.sum(odds.features[others])) for odds in self.odds)
-            lines.append([f"{len(others)} other features", *sums])
+            lines.append([self.label_rest(len(others)), *sums])
         lines.append(["total", *(signed(odds.total) for odds in self.odds)])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         shown = [
@@ -121,13 +133,15 @@ def signed(nats: float) -> str:
 
 def explain_row(
     engine: Engine,
-    x: Float,
+    x: Rows,
     t: float,
-    names: Sequence[str] | None = None,
+    names: Sequence[str | None] | None = None,
     encoding: Encoding | None = None,
     table_names: Mapping[int, str] | None = None,
 ) -> Explanation:
     """Return why the row x (D,), as ``family.check`` returned it, would be at its table at time t; changes nothing.
+
+    x may be Counts of one row. Then features are the words that it has. names: of the columns.
 
     The score of a table is log weight + log p(x | its data), whatever the assignment; with "variational" it is close to
     what decides, and not the same.
@@ -139,29 +153,45 @@ def explain_row(
     (1, 0, True)
     """
     model = engine.model
-    state = advance(engine.state, t, model.modes)
-    tables = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
+    state = advance(engine.seating, t, model.modes)
+    family, X, tables = _within_words(engine, x) if isinstance(x, Counts) else (model.family, x[None], state.stats)
+    tables = np.vstack([tables, np.zeros(tables.shape[1])])
     ids = np.append(state.ids, -1)
     with np.errstate(divide="ignore"):
         log_weights = np.log(prior_weights(state, model))
-    scores = log_weights + model.family.log_predictive(x[None], tables)[0]
+    scores = log_weights + family.log_predictive(X, tables)[0]
     table = engine.judge_one(x, t)[0]
     place = int(np.flatnonzero(ids == table)[0])
     others = np.where(ids == table, -np.inf, scores)[:-1]
     rivals = [int(np.argmax(others)) if len(others) else place, len(ids) - 1]
     # What has no weight is no rival: the log odds against it are infinite, whatever the features.
     rivals = [rival if rival != place and log_weights[rival] > -np.inf else -1 for rival in rivals]
-    terms = model.family.log_predictive_terms(x[None], tables[[place, *rivals]])[0]
+    terms = family.log_predictive_terms(X, tables[[place, *rivals]])[0]
+    if isinstance(x, Counts):
+        terms = terms[:, :-1]
     against_runner_up, against_new = (
         None if rival < 0 else Odds(int(ids[rival]), float(log_weights[place] - log_weights[rival]), terms[0] - term)
         for rival, term in zip(rivals, terms[1:], strict=True)
     )
+    odds, called = (against_runner_up, against_new), dict(table_names or {})
+    if isinstance(x, Counts):
+        named = dict(enumerate(() if names is None else names))
+        listed = [f"x{d}" if named.get(d) is None else str(named[d]) for d in x.indices.tolist()]
+        return Explanation(table, *odds, tuple(listed), tuple(f"{n:.0f}" for n in x.data), called, words=True)
     if encoding is not None:
         names = encoding.features
     elif names is None:
         names = [f"x{d}" for d in range(len(x))]
-    values = _values(x, encoding)
-    return Explanation(table, against_runner_up, against_new, tuple(map(str, names)), values, dict(table_names or {}))
+    return Explanation(table, *odds, tuple(map(str, names)), _values(x, encoding), called)
+
+
+def _within_words(engine: Engine, x: Counts) -> tuple[Family, Float, Float]:
+    """Return the family, the document (1, m + 1) and the tables (K, 2 + m) over its m words and all others as one."""
+    counted = cast(WordEngine, engine)
+    known, totals = counted.word_totals()
+    stats = np.zeros((1, 2 + max(int(np.max(x.indices, initial=0)), int(np.max(known, initial=0)))))
+    stats[0, 1 + known] = totals
+    return engine.model.family.given(stats, x.indices), np.append(x.data, 0.0)[None], counted.word_stats(x.indices)
 
 
 def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tuple[Any, Encoding | None, bool]:

@@ -393,7 +393,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return why x would be at its table: log odds against the runner-up and a new table, feature by feature.
 
         x: one row: numbers (D,), a DataFrame of one row, or a mapping from the names of the features. t: its time, by
-        default as in ``predict``. Nothing is learnt. The odds are sums of a term for the prior weights and one for each
+        default as in ``predict``. With ``Multinomial`` it is one document, and features are the words that it has.
+        Nothing is learnt. The odds are sums of a term for the prior weights and one for each
         feature, and print as a list; see ``dyncrp.explanation.Explanation``. With ``assignment="variational"`` they
         are those of the predictive scores, and so not quite what decides.
 
@@ -407,13 +408,18 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         x1 = 0                      -0.15                +1.95
         total                       +8.51                +1.97
         """
-        names = getattr(self, "feature_names_in_", None)
         check_is_fitted(self)
-        if self._takes_counts:
-            raise ValueError("explain does not take counts of words; describe lists the words of tables")
-        X, encoding, named = as_row(x, names, self.encoding_)
+        vocabulary, encoding, named = self.vocabulary_, self.encoding_, False
+        names: Any = getattr(self, "feature_names_in_", None) if vocabulary is None else vocabulary.words
+        if vocabulary is not None and holds_documents([x]):
+            X, names = [x], vocabulary.names(vocabulary.read([x]))
+        elif hasattr(x, "tocsr"):
+            X = x
+        else:
+            X, encoding, named = as_row(x, names, encoding)
         engine, rows, times = self._validate(X, None if t is None else [t], named=named)
-        return explain_row(engine, rows[0], float(times[0]), names, encoding, self.names_)
+        row = _one_document(rows) if isinstance(rows, Counts) else rows[0]
+        return explain_row(engine, row, float(times[0]), names, encoding, self.names_)
 
     def examples(self, table: int | str) -> Examples:
         """Return rows of a table that are typical of it, the likeliest first, and its latest rows, the newest first.
@@ -1131,7 +1137,7 @@ def _one_document(x: Any) -> Counts:
     """Return one row of counts: of a dense row, a sparse matrix of one row, or Counts."""
     row = as_counts(x if isinstance(x, Counts) or hasattr(x, "tocsr") else np.asarray(x)[None, ...])
     if len(row) != 1:
-        raise ValueError(f"learn_one takes one row, got {len(row)}")
+        raise ValueError(f"one row is taken at a time, got {len(row)}")
     return row
 
 

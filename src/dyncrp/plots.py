@@ -518,7 +518,7 @@ def explain(explanation: Explanation) -> Figure:
         raise ValueError(f"there is nothing to draw: {explanation}")
     first, others = explanation.ranked()
     labels = ["prior weight", *map(explanation.label, first)]
-    labels += [f"{len(others)} other features"] if others else []
+    labels += [explanation.label_rest(len(others))] if others else []
     n_panels, n_bars = len(explanation.odds), len(labels) + 1
     figure = Figure(figsize=(1.6 + 3.4 * n_panels + 0.05 * max(map(len, labels)), 0.27 * n_bars + 1.3))
     figure.set_layout_engine("constrained")

@@ -104,8 +104,11 @@ class Family(ABC):
         """
         return False
 
-    def given(self, stats: Float) -> Family:
-        """Return the family for the next row when the tables (K, S) are open: the same, unless its prior learns."""
+    def given(self, stats: Float, columns: NDArray[np.int64] | None = None) -> Family:
+        """Return the family for the next row when the tables (K, S) are open: the same, unless its prior learns.
+
+        columns: (m,) over which it is, if it is ``sparse``, and one more after them that stands for all others.
+        """
         return self
 
     def continuous(self, n_features: int) -> NDArray[np.bool_]:

@@ -89,13 +89,24 @@ class Multinomial(Family):
         """True."""
         return True
 
-    def given(self, stats: Float) -> Multinomial:
-        """Return the family for the next document when these tables (K, 1 + D) are open."""
+    def given(self, stats: Float, columns: NDArray[np.int64] | None = None) -> Multinomial:
+        """Return the family for the next document when these tables (K, 1 + D) are open; columns: see ``Family``.
+
+        >>> stats = np.array([[1.0, 2.0, 1.0, 0.0, 1.0]])
+        >>> some = Multinomial(3.0).given(stats, np.array([1, 2]))  # and all others together
+        >>> whole = Multinomial(3.0).given(stats).log_predictive(np.array([[0.0, 2.0, 1.0, 0.0]]), stats)
+        >>> part = some.log_predictive(np.array([[2.0, 1.0, 0.0]]), np.array([[1.0, 1.0, 0.0, 3.0]]))
+        >>> bool(np.isclose(whole, part))
+        True
+        """
         counts = np.sum(stats[:, 1:], axis=0)
         weight = (counts > 0.0) * (1.0 if self.background is None else counts + self.background)
         unseen = 1.0 if self.background is None else self.background
         total = np.sum(weight) + unseen
-        return _AtThisMoment(self.concentration, self.background, _read_only(weight / total), unseen / total)
+        shares = weight / total
+        if columns is not None:
+            shares = np.append(shares[columns], np.sum(np.delete(shares, columns)))
+        return _AtThisMoment(self.concentration, self.background, _read_only(shares), unseen / total)
 
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
@@ -157,7 +168,11 @@ class Multinomial(Family):
         return np.sum(each, axis=2) - total + self.log_base_measure(X)[:, None]
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
-        """Return terms by word: its own factor, and of (n + B)_L and log h(x) as much as it has of the words."""
+        """Return terms by word: its own factor, and of (n + B)_L and log h(x) as much as it has of the words.
+
+        So the term of a word is, but for log h(x), the log of its probability after the words before it in the
+        document, as it is on average over all orders of the words. A word that is not there has the term 0.
+        """
         s, x = stats[None, :, 1:], X[:, None, :]
         own = _log_rising(self._prior(X.shape[1]) + s, x) + np.where(s > 0.0, 0.0, self._log_unseen(x))
         length = np.sum(X, axis=1)[:, None]
