@@ -345,3 +345,40 @@ def test_a_run_over_texts_that_was_stopped_ends_with_the_same_bytes(tmp_path, mo
     with (tmp_path / f"in.{format}").open("a") as file:
         file.write(other.splitlines()[-1] + "\n")
     assert "begins with other rows" in run("run", *options("cut"), "--resume", code=1).stderr
+
+
+@pytest.mark.parametrize("law", [False, True], ids=["engine", "law"])
+def test_documents_are_kept_as_examples_and_go_through_files(forgetful, monkeypatch, law):
+    if law:
+        monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
+    texts = headlines(100)
+    whole, parts = (mixture(n_examples=2, max_tables=3) for _ in range(2))
+    labels = whole.fit(texts).labels_
+    for begin in range(0, 100, 13):
+        parts = DynamicalMixture.from_bytes(state(parts.partial_fit(texts[begin : begin + 13])))
+    assert state(parts) == state(whole)
+    for table in whole.table_ids_.tolist():
+        typical, latest = parts.examples(table)
+        numbers = np.flatnonzero(labels == table)
+        assert latest.numbers.tolist() == numbers[::-1][:2].tolist()
+        assert set(typical.numbers) <= set(numbers)
+        for rows in (typical, latest):
+            expected = [tokenize(texts[number]) for number in rows.numbers]
+            assert [{word: some.count(word) for word in some} for some in expected] == rows.X
+    storms = int(whole.predict(["storm flood coast"])[0])
+    assert whole.predict(whole.examples(storms).typical.X).tolist() == [storms] * len(whole.examples(storms).typical.X)
+
+
+def test_examples_of_counts_without_names_are_sparse_rows():
+    X = np.array([[3, 1, 0], [0, 0, 4], [2, 1, 0]])
+    model = DynamicalMixture(Multinomial(2.0), Stationary(), alpha=0.3, n_examples=5).fit(csr_array(X))
+    typical, latest = model.examples(0)
+    np.testing.assert_array_equal(latest.X.toarray(), X[[2, 0]])
+    assert typical.X.shape == (2, 3)
+    one = DynamicalMixture(Multinomial(2.0), Stationary(), alpha=0.3, n_examples=1)
+    assert [one.learn_one(row) for row in X] == [0, 1, 0]
+    np.testing.assert_array_equal(one.examples(0).latest.X.toarray(), X[[2]])
+    model.split(0, X[[2]])
+    assert model.examples(0).latest.X.shape == (0, 3)
+    model.merge(0, 1)
+    np.testing.assert_array_equal(model.examples(0).latest.X.toarray(), X[[1]])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyncrp import Bernoulli, Columns, Gaussian, examples
+from dyncrp import Bernoulli, Columns, Gaussian, Multinomial, examples
+from dyncrp.counts import Counts, as_counts
 from dyncrp.examples import Reservoir, choose, priorities
 
 
@@ -238,3 +239,65 @@ def test_whole_rows_come_before_those_with_missing_cells():
 def test_a_table_without_rows_has_no_examples():
     found = choose(Gaussian(1.0, 2.0), np.zeros(2), Reservoir(2).of(0))
     assert len(found.typical.X) == len(found.latest.X) == 0
+
+
+@given(
+    n=st.integers(1, 120),
+    n_tables=st.integers(1, 6),
+    size=st.integers(1, 3),
+    cuts=st.lists(st.integers(0, 120), max_size=6),
+    closed=st.sets(st.integers(0, 5), max_size=3),
+)
+def test_of_documents_it_keeps_what_it_keeps_of_dense_rows(n, n_tables, size, cuts, closed):
+    _, times, labels = stream(n, n_tables)
+    X = np.random.default_rng(n).poisson(0.4, (n, 5)).astype(np.float64)
+    dense, sparse = Reservoir(size), Reservoir(size, sparse=True)
+    for begin, end in pairwise([0, *sorted(min(cut, n) for cut in cuts), n]):
+        part = slice(begin, end)
+        dense.add(begin, X[part], times[part], labels[part])
+        sparse.add(begin, as_counts(X)[part], times[part], labels[part])
+        sparse = Reservoir.restore(size, sparse.arrays())
+    for kept in (dense, sparse):
+        kept.merge(0, n_tables - 1)
+        kept.forget(closed)
+        kept.widen(7)
+    for table in range(n_tables):
+        for mine, its in zip(sparse.of(table)[:2], dense.of(table)[:2], strict=True):
+            assert isinstance(mine.X, Counts)
+            np.testing.assert_array_equal(mine.X.toarray(7), its.X)
+            np.testing.assert_array_equal(mine.numbers, its.numbers)
+            np.testing.assert_array_equal(mine.times, its.times)
+
+
+@pytest.mark.parametrize("cells", [1, 1 << 20])
+def test_documents_that_speak_most_for_a_table_are_typical(monkeypatch, cells):
+    monkeypatch.setattr(examples, "CELLS", cells)
+    X = np.array([[0, 0, 0], [0, 1, 0], [9, 0, 0], [3, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=np.float64)
+    kept = Reservoir(2, sparse=True)
+    kept.add(0, as_counts(X), np.arange(6.0), np.zeros(6, dtype=np.int64))
+    family, stats = Multinomial(2.0), np.append(6.0, np.sum(X, axis=0))
+    logs = family.log_predictive(X, np.vstack([stats, np.zeros(4)]))
+    score = (logs[:, 0] - logs[:, 1]) / np.sqrt(np.maximum(X.sum(axis=1), 1.0))
+    found = choose(family, stats, kept.of(0), np.arange(3))
+    assert found.typical.numbers.tolist() == np.argsort(-score)[:2].tolist() == [4, 3]
+    assert found.typical.X.toarray().tolist() == [[1, 0, 0], [3, 1, 0]]
+    assert found.latest.numbers.tolist() == [5, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"example_words_indptr": np.array([0, 1])}, "words must be counts"),
+        ({"example_words_counts": np.array([1.5, 1.0])}, "words must be counts"),
+        ({"example_words_indices": np.array([-1, 0])}, "words must be counts"),
+        ({"example_words_counts": np.array([1, 1])}, "'example_words_counts' must be a row of numbers"),
+        ({"example_words_indices": None}, "'example_words_indices' is missing"),
+        ({"example_times": np.array([0.0, np.nan])}, "finite times"),
+    ],
+)
+def test_arrays_of_documents_of_another_kind_are_refused(change, message):
+    kept = Reservoir(1, sparse=True)
+    kept.add(0, as_counts([[0, 1], [2, 0]]), np.arange(2.0), np.array([0, 1]))
+    arrays = {name: array for name, array in (kept.arrays() | change).items() if array is not None}
+    with pytest.raises(ValueError, match=message):
+        Reservoir.restore(1, arrays)

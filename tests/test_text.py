@@ -191,8 +191,6 @@ def test_what_is_no_count_is_named(kind, value):
 
 def test_what_is_refused():
     X = documents(20)
-    with pytest.raises(ValueError, match="n_examples must be 0 with Multinomial"):
-        mixture(n_examples=3).fit(X)
     for empty in (sparse.csr_array((0, 3)), sparse.csr_array((3, 0)), np.zeros((0, 3))):
         with pytest.raises(ValueError, match="must not be empty"):
             mixture().fit(empty)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dyncrp.checks import Clock, as_observations, as_times
-from dyncrp.counts import Counts, check_csr
+from dyncrp.counts import Counts
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
 from dyncrp.events import Batch
 from dyncrp.families.base import check_rows, first_missing
@@ -167,8 +167,10 @@ class Beginning:
         beginning = cls(spec, learner.clock)
         beginning.learner, beginning.over = learner, own.isdisjoint(arrays)
         if not beginning.over:
-            (first, *others), kept = ([arrays[OF_WARMUP + one] for one in names] for names in (of_rows, ARRAY_TYPES))
-            beginning._restore(check_csr(first, others[0], others[1], kept[0].size) if others else first, *kept)
+            times, learnt_from = (arrays[OF_WARMUP + name] for name in ARRAY_TYPES)
+            found = {"words_" + name: arrays[OF_WARMUP + name] for name in of_rows}
+            rows = Counts.from_arrays(found, times.size) if spec.family.sparse else found["words_rows"]
+            beginning._restore(rows, times, learnt_from)
             if OF_WARMUP + TOLD[0] in arrays:
                 tables, marks = (arrays[OF_WARMUP + name] for name in TOLD)
                 beginning._restore_told(tables, marks, config.get("told_names", []))

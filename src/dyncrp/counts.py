@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from dyncrp.checks import BadRow, as_observations
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 LARGEST_COUNT = 2.0**31  # beyond it, log x! has no digits left that tell tables apart
+ARRAYS: dict[str, type[np.generic]] = {"words_indptr": np.int64, "words_indices": np.int64, "words_counts": np.float64}
 
 
 class Counts:
@@ -41,8 +41,14 @@ class Counts:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def __getitem__(self, rows: slice) -> Counts:
-        """Return some rows that follow each other."""
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Counts:
+        """Return some rows: those of a slice, which share memory with these, or at places or where True, as a copy."""
+        if not isinstance(rows, slice):
+            at = np.arange(len(self))[rows]
+            lengths = np.diff(self.indptr)[at]
+            indptr = np.concatenate([[0], np.cumsum(lengths)])
+            cells = np.repeat(self.indptr[at] - indptr[:-1], lengths) + np.arange(indptr[-1])
+            return Counts(indptr, self.indices[cells], self.data[cells], self.n_columns)
         begin, end, step = rows.indices(len(self))
         if step != 1:
             raise ValueError(f"rows of counts are taken in order, without a step, got {rows!r}")
@@ -56,9 +62,28 @@ class Counts:
         """indptr, indices and data."""
         return self.indptr, self.indices, self.data
 
-    def copy(self) -> Counts:
-        """Return a copy that shares nothing."""
-        return Counts(self.indptr.copy(), self.indices.copy(), self.data.copy(), self.n_columns)
+    def arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
+        """Return indptr, indices and data by the names that they have in files."""
+        return {prefix + name: array for name, array in zip(ARRAYS, self.csr, strict=True)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, prefix: str = "") -> Counts:
+        """Return n rows as ``arrays`` described them; anything else is a ``ValueError``."""
+        for name, kind in ARRAYS.items():
+            if prefix + name not in arrays:
+                raise ValueError(f"its array {prefix + name!r} is missing")
+            if arrays[prefix + name].dtype != kind or arrays[prefix + name].ndim != 1:
+                raise ValueError(f"its array {prefix + name!r} must be a row of numbers of type {kind.__name__}")
+        indptr, indices, data = (arrays[prefix + name] for name in ARRAYS)
+        legal = len(indptr) == n + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
+        legal = legal and indptr[-1] == len(indices) == len(data)
+        if legal:
+            follows = np.ones(len(indices), dtype=bool)
+            follows[indptr[:-1][indptr[:-1] < len(indices)]] = False
+            legal = bool(np.all(indices >= 0) and np.all((np.diff(indices, prepend=-1) > 0) | ~follows))
+        if not legal or not np.all((data >= 1) & (np.floor(data) == data) & (data <= 2.0**53)):
+            raise ValueError("its words must be counts, a row of columns that count up for each table")
+        return cls(indptr, indices, data, int(indices.max(initial=-1)) + 1)
 
     @classmethod
     def join(cls, parts: Sequence[Counts]) -> Counts:
@@ -68,14 +93,14 @@ class Counts:
         array([[1., 0., 0.],
                [0., 0., 2.]])
         """
-        offsets = accumulate((int(part.indptr[-1]) for part in parts), initial=0)
-        ends = [part.indptr[1:] + offset for part, offset in zip(parts, offsets, strict=False)]
-        return cls(
-            np.concatenate([np.zeros(1, np.int64), *ends]),
-            np.concatenate([part.indices for part in parts]),
-            np.concatenate([part.data for part in parts]),
-            max(part.n_columns for part in parts),
-        )
+        lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        indices, data = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "data"))
+        return cls(indptr, indices, data, max(part.n_columns for part in parts))
+
+    def copy(self) -> Counts:
+        """Return a copy that shares nothing."""
+        return Counts(self.indptr.copy(), self.indices.copy(), self.data.copy(), self.n_columns)
 
     def toarray(self, n_columns: int | None = None) -> Float:
         """Return all counts, (n, D), or with more columns if asked for."""
@@ -125,21 +150,6 @@ def as_counts(X: Any, name: str = "X") -> Counts:
     return Counts(
         csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(np.float64), int(csr.shape[1])
     )
-
-
-def check_csr(indptr: Int, indices: Int, data: Float, n: int) -> Counts:
-    """Return n rows of counts that come from a file; whatever is not such is a ``ValueError``."""
-    arrays = (indptr, np.int64), (indices, np.int64), (data, np.float64)
-    legal = all(array.ndim == 1 and array.dtype == kind for array, kind in arrays)
-    legal = legal and len(indptr) == n + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
-    legal = legal and indptr[-1] == len(indices) == len(data)
-    if legal:
-        follows = np.ones(len(indices), dtype=bool)
-        follows[indptr[:-1][indptr[:-1] < len(indices)]] = False
-        legal = bool(np.all(indices >= 0) and np.all((np.diff(indices, prepend=-1) > 0) | ~follows))
-    if not legal or not np.all((data >= 1) & (np.floor(data) == data) & (data <= 2.0**53)):
-        raise ValueError(f"its counts must be {n} rows of whole numbers, in columns that count up within a row")
-    return Counts(indptr, indices, data, int(indices.max(initial=-1)) + 1)
 
 
 def _checked(rows: Counts, name: str) -> Counts:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.checks import whole
+from dyncrp.counts import Counts
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]
@@ -17,13 +18,19 @@ SAMPLES = 4  # rows of a table that are sampled, for each that is shown as typic
 BLOCK = 4096  # rows that wait to be sorted in
 FEW = 64  # rows of a call that all wait: to look which may stay takes longer
 MOST = 10_000  # examples of a table
-ARRAYS = ("example_tables", "example_numbers", "example_times", "example_rows")  # what a file calls them
+CELLS = 1 << 20  # of documents that are looked at together
+ARRAYS = ("example_tables", "example_numbers", "example_times")  # what a file calls them,
+ROWS, WORDS = "example_rows", "example_"  # and the rows, or how the arrays of Counts begin
 
 
 class Rows(NamedTuple):
-    """Some rows of a stream: as the family sees them (m, D), their numbers from 0 (m,), and their times (m,)."""
+    """Some rows of a stream: as the family sees them (m, D), their numbers from 0 (m,), and their times (m,).
 
-    X: Float
+    ``DynamicalMixture.examples`` has documents, which are Counts here, as dictionaries from words to counts; or as a
+    scipy.sparse CSR array, if words have no names.
+    """
+
+    X: Any
     numbers: Int
     times: Float
 
@@ -53,6 +60,7 @@ class Reservoir:
 
     Args:
         size: how many of the latest rows to keep, and how many typical ones to choose.
+        sparse: whether rows are Counts.
 
     >>> kept = Reservoir(2)
     >>> kept.add(0, np.array([[0.1], [9.0], [0.2], [0.3]]), np.arange(4.0), np.array([0, 1, 0, 0]))
@@ -60,16 +68,18 @@ class Reservoir:
     ([[0.3], [0.2]], [0, 2, 3])
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, sparse: bool = False) -> None:
         self.size = whole("size", size, 1, MOST)
-        self._kept = _Store(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty((0, 0)))  # by number
+        none, no_rows = np.empty(0, np.int64), np.empty((0, 0))
+        X = Counts(np.zeros(1, np.int64), none, np.empty(0), 0) if sparse else no_rows
+        self._kept = _Store(none, none, np.empty(0), X)  # by number
         self._waiting: list[_Store] = []  # later rows, in order
         self._gone: list[int] = []  # tables to be dropped when these are sorted in
         self._n_waiting = 0
         # Of tables with a full sample, by id, the priority beyond which a row cannot be in it.
         self._full, self._worst = np.empty(0, np.int64), np.empty(0, np.uint64)
 
-    def add(self, first_row: int, X: Float, times: Float, labels: Int) -> None:
+    def add(self, first_row: int, X: Float | Counts, times: Float, labels: Int) -> None:
         """Take in rows X (n, D) at times (n,) that have got these tables (n,), numbered on from ``first_row``.
 
         Rows come in the order of their numbers. X is copied, as far as it is kept.
@@ -100,6 +110,8 @@ class Reservoir:
         """Let there be more features, in which all rows so far had 0, or NaN for nothing."""
         self.sort_in()
         X = self._kept.X
+        if isinstance(X, Counts):
+            return
         wider = np.full((len(X), n_features), absent)
         wider[:, : X.shape[1]] = X
         self._kept = self._kept._replace(X=wider)
@@ -116,24 +128,28 @@ class Reservoir:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that is kept as plain arrays, in order of the rows: from these it goes on to the bit."""
         self.sort_in()
-        return dict(zip(ARRAYS, self._kept, strict=True))
+        *others, X = self._kept
+        return dict(zip(ARRAYS, others, strict=True)) | (X.arrays(WORDS) if isinstance(X, Counts) else {ROWS: X})
 
     @classmethod
     def restore(cls, size: int, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return what ``arrays`` of one of this size described; anything of another kind is a ``ValueError``."""
-        found = cls(size)
-        absent = [name for name in ARRAYS if name not in arrays]
+        words = WORDS + "words_indptr" in arrays
+        found = cls(size, sparse=words)
+        absent = [name for name in (*ARRAYS, *([] if words else [ROWS])) if name not in arrays]
         if absent:
             raise ValueError(f"its array {absent[0]!r} is missing")
-        store = _Store(*(arrays[name] for name in ARRAYS))
-        kinds = [array.dtype for array in store]
+        X = Counts.from_arrays(arrays, len(arrays[ARRAYS[0]]), WORDS) if words else arrays[ROWS]
+        ids, numbers, times = (arrays[name] for name in ARRAYS)
+        store = _Store(ids, numbers, times, X)
+        kinds = [array.dtype for array in (*store[:3], X.data if isinstance(X, Counts) else X)]
         if kinds != [np.int64, np.int64, np.float64, np.float64]:
             raise ValueError(f"its examples must be int64 and float64, got {', '.join(map(str, kinds))}")
-        if store.X.ndim != 2 or any(array.shape != (len(store.X),) for array in store[:3]):
+        if len(X.shape) != 2 or any(array.shape != (len(X),) for array in store[:3]):
             raise ValueError("its examples must have a table, a number and a time for each row")
         if np.any(store.ids < 0) or np.any(store.numbers < 0) or np.any(np.diff(store.numbers) <= 0):
             raise ValueError("its examples must have tables from 0, and numbers from 0 that count up")
-        if not np.all(np.isfinite(store.times)) or np.any(np.isinf(store.X)):
+        if not np.all(np.isfinite(store.times)) or (not isinstance(X, Counts) and np.any(np.isinf(X))):
             raise ValueError("its examples must have finite times, and rows of finite numbers or NaN")
         found._keep(store)
         if len(found._kept.ids) < len(store.ids):
@@ -150,7 +166,9 @@ class Reservoir:
         if not self._waiting and not self._gone:
             return
         stores = [store for store in (self._kept, *self._waiting) if len(store.ids)] or [self._kept]
-        store = _Store(*(np.concatenate(arrays) for arrays in zip(*stores, strict=True)))
+        ids, numbers, times, X = (list(some) for some in zip(*stores, strict=True))
+        joined = Counts.join(X) if isinstance(X[0], Counts) else np.concatenate(X)
+        store = _Store(np.concatenate(ids), np.concatenate(numbers), np.concatenate(times), joined)
         if self._gone:
             store = store.take(~np.isin(store.ids, self._gone))
         self._waiting, self._n_waiting, self._gone = [], 0, []
@@ -201,18 +219,23 @@ class _Store(NamedTuple):
     ids: Int
     numbers: Int
     times: Float
-    X: Float
+    X: Float | Counts
 
-    def take(self, at: Any) -> _Store:
+    def take(self, at: NDArray[Any]) -> _Store:
         """Return some of the rows as a copy."""
-        return _Store(*(np.array(array[at]) for array in self))
+        ids, numbers, times = (np.array(array[at]) for array in (self.ids, self.numbers, self.times))
+        return _Store(ids, numbers, times, self.X[at] if isinstance(self.X, Counts) else np.array(self.X[at]))
 
 
-def choose(family: Family, stats: Float, kept: Kept) -> Examples:
+def choose(family: Family, stats: Float, kept: Kept, columns: Int | None = None) -> Examples:
     """Return the examples of a table with stats (S,) or (1, S): the likeliest of its sample, and its latest rows.
 
     A row with missing cells has fewer terms in its log density, and so cannot be compared: those that miss the fewest
     cells come first, and of these the likeliest; of equals, the earliest.
+
+    Of documents, the shortest would be the likeliest. Those come first that speak most for the table: by their log odds
+    against a new one over √L, for L words. columns: (m,) of all words in the sample, in order; the family and the stats
+    are over these and one for all others.
 
     >>> from dyncrp import Gaussian
     >>> family, X, kept = Gaussian(1.0, 100.0), np.array([[0.0], [3.0], [1.4], [1.5]]), Reservoir(1)
@@ -221,9 +244,26 @@ def choose(family: Family, stats: Float, kept: Kept) -> Examples:
     Rows(X=array([[1.5]]), numbers=array([3]), times=array([3.]))
     """
     X, numbers, times = kept.sample
-    likely = family.log_predictive(X, np.reshape(stats, (1, -1)))[:, 0] if len(X) else np.zeros(0)
-    order = np.lexsort((-likely, np.sum(np.isnan(X), axis=1)))[: kept.size]
+    own = np.reshape(stats, (1, -1))
+    if isinstance(X, Counts):
+        compact = Counts(X.indptr, np.searchsorted(columns, X.indices), X.data, own.shape[1] - 1)  # type: ignore[arg-type]
+        likely = _odds_by_length(family, compact, np.vstack([own, np.zeros_like(own)]))
+        order = np.argsort(-likely, kind="stable")[: kept.size]
+    else:
+        likely = family.log_predictive(X, own)[:, 0] if len(X) else np.zeros(0)
+        order = np.lexsort((-likely, np.sum(np.isnan(X), axis=1)))[: kept.size]
     return Examples(Rows(X[order], numbers[order], times[order]), kept.latest)
+
+
+def _odds_by_length(family: Family, X: Counts, tables: Float) -> Float:
+    """Return the log odds of documents, at the first of two tables against the second, over √L: (n,)."""
+    found = np.zeros(len(X))
+    step = max(1, CELLS // X.n_columns)
+    for begin in range(0, len(X), step):
+        rows = X[begin : begin + step].toarray()
+        logs = family.log_predictive(rows, tables)
+        found[begin : begin + step] = (logs[:, 0] - logs[:, 1]) / np.sqrt(np.maximum(np.sum(rows, axis=1), 1.0))
+    return found
 
 
 def priorities(numbers: Int) -> NDArray[np.uint64]:

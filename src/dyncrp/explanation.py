@@ -10,7 +10,7 @@ import numpy as np
 from dyncrp.counts import Counts
 from dyncrp.encoding import Encoding, is_frame, join_columns
 from dyncrp.engine.law import advance, prior_weights
-from dyncrp.engine.types import Engine, Float, Rows
+from dyncrp.engine.types import Engine, Float, Int, Rows
 from dyncrp.families import Family
 from dyncrp.words import WordEngine
 
@@ -154,7 +154,10 @@ def explain_row(
     """
     model = engine.model
     state = advance(engine.seating, t, model.modes)
-    family, X, tables = _within_words(engine, x) if isinstance(x, Counts) else (model.family, x[None], state.stats)
+    if isinstance(x, Counts):
+        X, (family, tables) = np.append(x.data, 0.0)[None], within_words(engine, x.indices)
+    else:
+        X, family, tables = x[None], model.family, state.stats
     tables = np.vstack([tables, np.zeros(tables.shape[1])])
     ids = np.append(state.ids, -1)
     with np.errstate(divide="ignore"):
@@ -185,13 +188,16 @@ def explain_row(
     return Explanation(table, *odds, tuple(map(str, names)), _values(x, encoding), called)
 
 
-def _within_words(engine: Engine, x: Counts) -> tuple[Family, Float, Float]:
-    """Return the family, the document (1, m + 1) and the tables (K, 2 + m) over its m words and all others as one."""
+def within_words(engine: Engine, columns: Int) -> tuple[Family, Float]:
+    """Return the family now and the stats of open tables (K, 2 + m), over columns (m,) and one for all other words.
+
+    columns: in order; there may be some that nobody has seen.
+    """
     counted = cast(WordEngine, engine)
     known, totals = counted.word_totals()
-    stats = np.zeros((1, 2 + max(int(np.max(x.indices, initial=0)), int(np.max(known, initial=0)))))
+    stats = np.zeros((1, 2 + max(int(np.max(columns, initial=0)), int(np.max(known, initial=0)))))
     stats[0, 1 + known] = totals
-    return engine.model.family.given(stats, x.indices), np.append(x.data, 0.0)[None], counted.word_stats(x.indices)
+    return engine.model.family.given(stats, columns), counted.word_stats(columns)
 
 
 def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tuple[Any, Encoding | None, bool]:

@@ -61,14 +61,12 @@ class Learner:
 
     def __init__(self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int) -> None:
         model = spec.model(known)
-        if model.family.sparse and spec.n_examples:
-            raise ValueError(f"n_examples must be 0 with {type(model.family).__name__}: rows of words are not kept")
         self.family, self.dynamics, self.clock = known.family, known.dynamics, clock
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
         self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
         self.names, self.sketch = Names(), NoveltySketch()
-        self.examples = Reservoir(spec.n_examples) if spec.n_examples else None
+        self.examples = Reservoir(spec.n_examples, sparse=known.family.sparse) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
 
     @property
@@ -305,15 +303,19 @@ class Learner:
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
         kept = NoveltySketch.restore(sketch) if sketch else NoveltySketch()
-        rows = examples.get("example_rows")
-        if rows is not None and len(rows) and rows.shape[1:] != (self.engine.n_features,):
-            raise ValueError(f"its examples have shape {rows.shape}, for {self.engine.n_features} features")
+        rows, D = examples.get("example_rows"), self.engine.n_features
+        if rows is not None and len(rows) and (rows.shape[1:] != (D,) or self.family.sparse):
+            raise ValueError(f"its examples have shape {rows.shape}, for {D} features")
+        if np.max(examples.get("example_words_indices", np.zeros(0)), initial=-1) >= D:
+            raise ValueError(f"its examples have more than {D} words")
         self._fit_engine_to(arrays)
         self.engine.restore(arrays)
         self.sketch = kept
         if self.examples is not None:
             size = self.examples.size
-            self.examples = Reservoir.restore(size, examples) if examples else Reservoir(size)
+            self.examples = (
+                Reservoir.restore(size, examples) if examples else Reservoir(size, sparse=self.family.sparse)
+            )
         if posterior is not None:
             found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
             posterior.restore(found, self.engine.n_observations)

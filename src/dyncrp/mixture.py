@@ -28,7 +28,7 @@ from dyncrp.engine.law import occupancy
 from dyncrp.engine.types import Engine, Float, Rows, Trace, concatenate
 from dyncrp.events import Batch, Event, as_time, events_of
 from dyncrp.examples import Examples, choose
-from dyncrp.explanation import Explanation, as_row, explain_row
+from dyncrp.explanation import Explanation, as_row, explain_row, within_words
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.feedback import Feedback, check_name
@@ -425,7 +425,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return rows of a table that are typical of it, the likeliest first, and its latest rows, the newest first.
 
         There are up to ``n_examples`` of each, as the family sees them, with their numbers in the stream and times. The
-        typical ones are chosen from a fair sample of the table's rows. table: an id or a name.
+        typical ones are chosen from a fair sample of the table's rows. table: an id or a name. Documents come back as
+        dictionaries from words to counts, the typical ones in order of how much they speak for the table; see
+        ``dyncrp.examples.choose``.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0), n_examples=1).fit([[0.0], [9.0], [0.4], [1.2]])
@@ -435,9 +437,22 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         found, learner = self._find(table), self._fitted
         if learner.examples is None:
             raise ValueError("no rows are kept as examples: give n_examples, such as DynamicalMixture(n_examples=5)")
-        engine = learner.engine
+        engine, kept = learner.engine, learner.examples.of(found)
         place = engine.ids.tolist().index(found)
-        return choose(engine.model.family, engine.state.stats[place], learner.examples.of(found))
+        if not self._takes_counts:
+            return choose(engine.model.family, engine.state.stats[place], kept)
+        columns = np.unique(kept.sample.X.indices)
+        family, stats = within_words(engine, columns)
+        chosen = choose(family, stats[place], kept, columns)
+        return Examples(*(rows._replace(X=self._as_documents(rows.X)) for rows in chosen))
+
+    def _as_documents(self, rows: Counts) -> Any:
+        """Return rows as dictionaries of counts, or as a sparse array if words have no names."""
+        if self.vocabulary_ is None:
+            return csr_array((rows.data, rows.indices, rows.indptr), shape=(len(rows), self.n_features_in_))
+        words = np.array(self.vocabulary_.words, dtype=object)[rows.indices]
+        cells = list(zip(words.tolist(), rows.data.astype(np.int64).tolist(), strict=True))
+        return [dict(cells[begin:end]) for begin, end in pairwise(rows.indptr.tolist())]
 
     def score_samples(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return log p(x | everything so far) for each row, (n,): low means novel."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.counts import Counts, WordCounts, as_counts, check_csr
+from dyncrp.counts import Counts, WordCounts, as_counts
 from dyncrp.engine import loop
 from dyncrp.engine.native import NOTHING, modes_of, rules_of
 from dyncrp.engine.types import (
@@ -183,7 +183,7 @@ class TextEngine(loop.Engine):
         if "mode_total" in arrays:
             shapes["mode_total"] = (M,)
         check_arrays(arrays, shapes)
-        rows = _check_words(arrays, K)
+        rows = Counts.from_arrays(arrays, K)
         n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
         if not K <= n_opened <= n_observations:
             raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
@@ -191,7 +191,7 @@ class TextEngine(loop.Engine):
         with_seen(arrays)
         mark_of(arrays)
         given: dict[str, Any] = {name: arrays[name] for name in (*shapes, *MARKED) if name in arrays}
-        given |= dict(zip(("words_indptr", "words_indices", "words_counts"), rows.csr, strict=True))
+        given |= rows.arrays()
         lengths = np.unique(np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1]) * (np.diff(rows.indptr) > 0))
         if "mode_sums" in arrays:
             check_arrays(arrays, {"mode_sums": (len(lengths), M)})
@@ -225,15 +225,4 @@ def _from_dense(arrays: Arrays) -> Arrays:
     if stats.ndim != 2 or stats.shape[1] < 1 or stats.dtype != np.float64:
         raise ValueError(f"its array 'stats' has shape {stats.shape}")
     rows = as_counts(stats[:, 1:], "its array 'stats'")
-    words = dict(zip(("words_indptr", "words_indices", "words_counts"), rows.csr, strict=True))
-    return {name: array for name, array in arrays.items() if name != "stats"} | words
-
-
-def _check_words(arrays: Arrays, K: int) -> Counts:
-    """Return the words of K tables, or raise ``ValueError``."""
-    names = ("words_indptr", "words_indices", "words_counts")
-    for name in names:
-        if name not in arrays:
-            raise ValueError(f"its array {name!r} is missing")
-    indptr, indices, data = (arrays[name] for name in names)
-    return check_csr(indptr, indices, data, K)
+    return {name: array for name, array in arrays.items() if name != "stats"} | rows.arrays()
