@@ -2,7 +2,7 @@
 
 A second number says how many requests each client sends in a run, by default 150.
 
-Three clients, each with a stream of its own, send rows, merges, renames and bad requests with sequence numbers, and
+Four clients, each with a stream of its own, send rows, merges, renames and bad requests with sequence numbers, and
 repeat what was not answered. In the end all answers, the models to the bit, the events and the timelines must be those
 of a server that nobody killed. Every second run is without the sync.
 """
@@ -36,7 +36,16 @@ PLAIN = {
     "max_tables": 6,
     "set": {"variance": 1.0, "prior_variance": 100.0},
 }
+TEXTS = {
+    "text": "message",
+    "dynamics": "exponential(50)",
+    "alpha": 1.0,
+    "n_examples": 2,
+    "max_tables": 4,
+    "set": {"concentration": 10.0},
+}
 SETTINGS = {"plain": PLAIN, "learning": {"warmup": 120, "n_examples": 2}, "mixed": {"warmup": 150, "alarm_rate": 0.02}}
+SETTINGS["texts"] = TEXTS
 KINDS = {"plain": "application/json", "learning": "application/x-ndjson", "mixed": "text/csv"}
 
 
@@ -62,6 +71,13 @@ def requests(name, n, seed=0):
                 time_now = times[-1]
         elif name == "learning":
             found.append(("rows?", "\n".join(json.dumps({"x": x, "y": y}) for x, y in rows.tolist())))
+        elif name == "texts":
+            texts = [" ".join(f"w{k}{rng.integers(6)}" for _ in range(5)) for k in rng.integers(6, size=size)]
+            asked = [{"message": f"{text} new{i}", "other": i} for text in texts]
+            if i % 30 == 20:
+                found.append(("merge", {"tables": [int(a) for a in rng.integers(8, size=2)]}))
+            else:
+                found.append(("rows", {"rows": [*asked, {"message": None}] if i % 17 == 5 else asked}))
         else:
             lines = [f"{x if rng.random() < 0.9 else ''},{'red' if x > y else 'blue'},{y}" for x, y in rows.tolist()]
             found.append(("rows?", "\n".join(["x,colour,y", *lines])))

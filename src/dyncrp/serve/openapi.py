@@ -44,6 +44,8 @@ SETTINGS = {
         "prune_below": {"type": "number"},
         "set": {"type": "object", "description": "Other parameters of the family or the model, by name."},
         "features": {"type": "array", "items": TEXT, "description": "Names of the columns."},
+        "text": {"type": "string", "description": "The column of texts, if rows are texts, clustered by their words."},
+        "stop_words": {"type": "boolean", "description": "Whether to leave out the commonest words of English."},
     },
 }
 ROWS = {

@@ -94,7 +94,7 @@ class Form:
 
     features: names of the columns, None if they have none. encoding: of columns that hold more than numbers. width: how
     many columns, None before the first row. clock: None before the first row. selects: whether the settings chose the
-    features, so that other columns of a request are left out.
+    features, so that other columns of a request are left out. text: the column of texts, if rows are texts.
     """
 
     features: tuple[str, ...] | None = None
@@ -102,6 +102,7 @@ class Form:
     width: int | None = None
     clock: Clock | None = None
     selects: bool = False
+    text: str | None = None
 
     def name(self, column: int) -> str:
         """Return what a column is called."""
@@ -112,8 +113,13 @@ class Form:
         features = self.features
         if features is None and self.width is None:
             features = batch.names
-        numbers, columns = batch.numbers, self._arrange(batch, features)
-        if numbers is None:
+        columns: list[Cells]
+        numbers = batch.numbers
+        if self.text is not None:
+            numbers, features, columns = None, (self.text,), [self._texts(batch, self.text)]
+        else:
+            columns = self._arrange(batch, features)
+        if numbers is None and self.text is None:
             columns = [self._read(at, cells, features, text=batch.text) for at, cells in enumerate(columns)]
             plain = all(isinstance(cells, np.ndarray) and cells.dtype == np.float64 for cells in columns)
             if plain and self.encoding is None:
@@ -126,6 +132,22 @@ class Form:
         labels = None if batch.labels is None else _read_marks("labels", batch.labels, text=batch.text)
         apart = None if batch.apart is None else _read_marks("apart", batch.apart, text=batch.text)
         return Rows(features, numbers, () if numbers is not None else tuple(columns), times, labels, apart)
+
+    def _texts(self, batch: Batch, name: str) -> list[Any]:
+        """Return the column of texts of a batch; rows may be lists of that one cell."""
+        found: Cells | None = None
+        if batch.names is not None:
+            found = dict(zip(batch.names, batch.columns, strict=True)).get(name)
+        elif batch.width == 1:
+            found = batch.columns[0] if batch.numbers is None else batch.numbers[:, 0]
+        if found is None:
+            raise Refused(400, f"the rows have no column {quote(name)}, which should hold the texts", column=name)
+        texts = list(found)
+        bad = next((row for row, cell in enumerate(texts) if not isinstance(cell, str)), None)
+        if bad is not None:
+            error = f"column {name!r} must hold texts, got {quote(texts[bad])}, at row {bad}"
+            raise Refused(400, error, row=bad, column=name)
+        return texts
 
     def _arrange(self, batch: Batch, features: tuple[str, ...] | None) -> list[Cells]:
         """Return the columns of a batch in the order of the features."""

@@ -12,10 +12,12 @@ from dyncrp.encoding import quote
 from dyncrp.mixture import DynamicalMixture
 from dyncrp.model_text import make_model
 from dyncrp.serve.limits import LONGEST_NAME, Limits, Refused
+from dyncrp.words import Vocabulary
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # settings that have a key of their own
-KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, "set", "features")
+KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, "set", "features", "text", "stop_words")
+TEXTS = "multinomial"  # the family of texts
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams
 MOST_EXAMPLES = 1_000
 ALARM_RATE = 0.001  # unless the settings say another, or null for no alarms
@@ -43,12 +45,40 @@ def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> Dyn
     texts = [dynamics] if isinstance(dynamics, str) else [] if dynamics is None else dynamics
     if family is not None and not isinstance(family, str):
         raise Refused(400, f"family must be a text such as gaussian, got {quote(family)}")
+    text = text_column(settings)
+    if text is not None:
+        if family is not None and family.lower() != TEXTS:
+            raise Refused(400, f"texts need the family {TEXTS}, got {quote(family)}")
+        family = TEXTS
+    elif family is not None and family.lower() == TEXTS:
+        raise Refused(400, f'{TEXTS} is for texts: name their column, such as {{"text": "message"}}')
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise Refused(400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}")
     try:
-        return make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
+        model = make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise Refused(400, f"these settings make no model: {error}") from None
+    if text is not None:
+        model.vocabulary_ = Vocabulary(stop_words=settings.get("stop_words") is True)
+    return model
+
+
+def text_column(settings: dict[str, Any]) -> str | None:
+    """Return the name of the column of texts, None if rows are no texts.
+
+    >>> text_column({"text": "message", "stop_words": True})
+    'message'
+    """
+    name, stop_words = settings.get("text"), settings.get("stop_words")
+    if name is not None and (not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME):
+        raise Refused(400, f"text must be the name of a column, of up to {LONGEST_NAME} characters, got {quote(name)}")
+    if name is not None and settings.get("features") is not None:
+        raise Refused(400, "a stream of texts has no other features: leave out features")
+    if stop_words is not None and not isinstance(stop_words, bool):
+        raise Refused(400, f"stop_words must be true or false, got {quote(stop_words)}")
+    if stop_words and name is None:
+        raise Refused(400, "stop_words needs text, the name of the column of texts")
+    return name
 
 
 def feature_names(settings: dict[str, Any]) -> tuple[str, ...] | None:

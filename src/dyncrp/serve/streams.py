@@ -25,7 +25,7 @@ from dyncrp.serve.bodies import Batch, Float
 from dyncrp.serve.journal import Deed
 from dyncrp.serve.limits import Refused
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
-from dyncrp.serve.settings import feature_names, make_served_model
+from dyncrp.serve.settings import feature_names, make_served_model, text_column
 
 ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of deeds
 ROWS_OF_TIMELINE = 2_000
@@ -89,7 +89,7 @@ class Stream:
 
     def __init__(self, name: str, settings: dict[str, Any], defaults: dict[str, Any]) -> None:
         self.name, self.settings, self.defaults = name, settings, defaults
-        self.features = feature_names(settings)
+        self.features, self.text = feature_names(settings), text_column(settings)
         self.selects = self.features is not None
         self._take(make_served_model(settings, defaults))
         self.timeline: Stretch | None = None
@@ -116,9 +116,13 @@ class Stream:
     def form(self) -> Form:
         """What its rows look like."""
         if not self.fitted:
-            return Form(self.features, selects=self.selects)
-        model = self.model
-        return Form(self.features, model.encoding_, model.n_features_in_, Clock(model.clock_), self.selects)
+            return Form(self.features, selects=self.selects, text=self.text)
+        model, clock = self.model, Clock(self.model.clock_)
+        return Form(self.features, model.encoding_, model.n_features_in_, clock, self.selects, self.text)
+
+    def _rows(self, rows: Rows) -> Any:
+        """Return rows as the model takes them: texts, an array, or a DataFrame."""
+        return rows.X if self.text is None else rows.columns[0]
 
     # What changes it
 
@@ -157,7 +161,7 @@ class Stream:
     def _learn(self, rows: Rows) -> Outcome:
         model, first = self.model, self.n_rows
         with self._refusing(rows.names):
-            model.partial_fit(rows.X, times=rows.times, labels=rows.labels, apart=rows.apart)
+            model.partial_fit(self._rows(rows), times=rows.times, labels=rows.labels, apart=rows.apart)
         self.features = rows.names
         self.n_rows = model.n_observations_
         self.n_since_checkpoint += self.n_rows - first
@@ -244,7 +248,7 @@ class Stream:
     def file(self) -> bytes:
         """Return the model as a file, with the names of its features, for use elsewhere."""
         found = DynamicalMixture.from_bytes(self.model.to_bytes())
-        if self.features is not None and found.encoding_ is None:
+        if self.features is not None and found.encoding_ is None and self.text is None:
             found.feature_names_in_ = np.array(self.features, dtype=object)
         return found.to_bytes()
 
@@ -282,7 +286,8 @@ class Stream:
         """Return what makes the list of the open tables from here on, without the stream; with groups or without."""
         if not self.fitted:
             return lambda groups: []
-        model, features = self.model, self.features
+        model = self.model
+        features = self.features if model.vocabulary_ is None else model.vocabulary_.words
         names, clock, encoding = dict(model.names_), model.clock_, model.encoding_
         ids, occupancies = model.table_ids_, model.occupancies_
         columns = describe_tables(model.engine_, features, Clock.NUMBERS, None, encoding)
@@ -306,8 +311,11 @@ class Stream:
         return make
 
     def grouping(self) -> Callable[[int | None], Groups] | None:
-        """Return what joins the tables, as they are now, into groups; on copies, so that any thread may do it."""
-        if not self.fitted or not self.model.n_tables_:
+        """Return what joins the tables, as they are now, into groups; on copies, so that any thread may do it.
+
+        None if there are no tables, or tables of words, which would have to be dense.
+        """
+        if not self.fitted or not self.model.n_tables_ or self.text is not None:
             return None
         engine = self.model.engine_
         state, family, memory = engine.state, engine.model.family, engine.model.memory
@@ -328,8 +336,10 @@ class Stream:
             raise Refused(409, "this stream has no rows yet")
         rows = self.form.resolve(batch)
         with self._refusing(rows.names):
-            found = self.model.explain(rows.X, None if rows.times is None else rows.times[0])
-        names = found.names if self.model.encoding_ is not None or self.features is None else self.features
+            x = self._rows(rows)
+            found = self.model.explain(x if self.text is None else x[0], None if rows.times is None else rows.times[0])
+        own = self.model.encoding_ is not None or self.features is None or self.text is not None
+        names = found.names if own else self.features or ()
 
         def tell(odds: Odds | None) -> dict[str, Any] | None:
             if odds is None:
@@ -358,6 +368,11 @@ class Stream:
         clock, encoding = self.model.clock_, self.model.encoding_
         names = encoding.features if encoding is not None else self.features
         found = []
+        if self.text is not None:
+            for counts, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True):
+                words = " ".join(word for word, n in counts.items() for _ in range(n))
+                found.append({"row": number, "time": as_time(time, clock), "values": {self.text: words}})
+            return found
         for x, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True):
             named = zip(names or (f"x{d}" for d in range(len(x))), x.tolist(), strict=True)
             values = {name: as_cell(encoding, name, value) for name, value in named}

@@ -174,7 +174,7 @@ export class Panel {
       const caption = element("caption", features.length > some.length ? `${title} (${some.length} of ${count(features.length)} features)` : title);
       const head = element("tr");
       for (const name of this.clock === "index" ? ["row", ...some] : ["row", "time", ...some]) {
-        const cell = element("th", name, name === "time" ? "" : "number");
+        const cell = element("th", name, name === "time" || typeof rows[0].values?.[name] === "string" ? "" : "number");
         cell.scope = "col";
         head.append(cell);
       }
@@ -189,7 +189,10 @@ export class Panel {
           showTime(time, example.time, true);
           row.append(time);
         }
-        for (const feature of some) row.append(element("td", number(example.values[feature]), "number"));
+        for (const feature of some) {
+          const value = example.values[feature];
+          row.append(element("td", number(value), typeof value === "string" ? "" : "number"));
+        }
         body.append(row);
       }
       list.append(caption, top, body);

@@ -5,6 +5,15 @@ import { asNumber, count, plural, share, showTime, tableName } from "./words.js"
 
 const MOST = 200; // rows of the list: more are found by their name
 
+const MOST_WORDS = 3; // of a table of texts
+
+/** Return the first words of a table of texts; its description has nothing but words. */
+function topicOf({ describes }) {
+  const words = describes?.words;
+  if (typeof words !== "string" || Object.keys(describes).length > 1) return "";
+  return words.split(", ").slice(0, MOST_WORDS).map((word) => word.replace(/ \(.*/, "")).join(", ");
+}
+
 const COLUMNS = [
   { key: "name", title: "Table", first: 1, of: (table) => table.id },
   { key: "rows", title: "Rows", first: -1, number: true, of: (table) => table.rows },
@@ -131,7 +140,9 @@ export class Tables {
     const under = document.createElement("span");
     under.className = "id";
     const words = document.createElement("span");
-    words.append(name, under);
+    const topic = document.createElement("span");
+    topic.className = "topic";
+    words.append(name, under, topic);
     button.append(markOf(id), words);
     head.append(button);
     row.append(tickCell, head);
@@ -146,7 +157,7 @@ export class Tables {
       if (!tickCell.contains(event.target)) this.chosen(id);
     });
     row.classList.toggle("selected", id === this.selected);
-    return { row, tick, button, name, under, cells };
+    return { row, tick, button, name, under, topic, cells };
   }
 
   /** Bring the list up to date. at once: in its new order even if the reader is in it. */
@@ -154,7 +165,7 @@ export class Tables {
     const { column, way } = this.sort;
     const word = this.find.value.trim().toLowerCase();
     const found = word
-      ? this.all.filter((table) => `${table.name ?? ""} table ${table.id}`.toLowerCase().includes(word))
+      ? this.all.filter((table) => `${table.name ?? ""} table ${table.id} ${topicOf(table)}`.toLowerCase().includes(word))
       : this.all.slice();
     const compare = (a, b) => {
       const [x, y] = [column.of(a), column.of(b)];
@@ -195,6 +206,8 @@ export class Tables {
       line.under.textContent = table.name ? ` table ${table.id}` : "";
       line.tick.setAttribute("aria-label", `Tick ${said} to merge it`);
     }
+    const topic = topicOf(table);
+    if (line.topic.textContent !== topic) line.topic.textContent = topic;
     const { cells } = line;
     cells.rows.textContent = count(table.rows);
     cells.share.textContent = share(table.share);
