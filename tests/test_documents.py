@@ -382,3 +382,55 @@ def test_examples_of_counts_without_names_are_sparse_rows():
     assert model.examples(0).latest.X.shape == (0, 3)
     model.merge(0, 1)
     np.testing.assert_array_equal(model.examples(0).latest.X.toarray(), X[[1]])
+
+
+@pytest.mark.parametrize("law", [False, True], ids=["engine", "law"])
+def test_what_people_tell_of_texts(forgetful, monkeypatch, law):
+    if law:
+        monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
+    monkeypatch.setattr("dyncrp.engine.text.MOST_DENSE", 10)  # nothing of it needs all words of all tables
+    texts = [f"{text} extra" for text in headlines(60)]
+    labels: list = [None] * 60
+    labels[3], labels[40], labels[41] = "weather", "weather", "other"
+    apart = ["one", "one", "one", *[None] * 57]
+    model = mixture(n_examples=1).fit(texts, labels=labels, apart=apart)
+    given = model.labels_
+    assert len(set(given[:3])) == 3
+    assert given[3] == given[40] == model.resolve(["weather"])[0]
+    assert model.names_[int(given[41])] == "other"
+    assert mixture(n_examples=1).fit(texts, labels=labels, apart=apart).to_bytes() == state(model)
+    a, b = int(given[40]), int(given[41])
+    counts = {table: dict(zip(*model.engine_.word_counts(table), strict=True)) for table in (a, b)}
+    kept = model.merge("weather", "other")
+    both = dict(zip(*model.engine_.word_counts(kept), strict=True))
+    assert both == {word: counts[a].get(word, 0) + counts[b].get(word, 0) for word in {**counts[a], **counts[b]}}
+    assert model.names_[kept] == "weather"
+    assert [event.what for event in model.events_ if event.kind == "merged"] == [{"merged": max(a, b)}]
+    model.rename(kept, "storms")
+    again = DynamicalMixture.from_bytes(state(model))
+    more = headlines(30, seed=3)
+    told = ["storms" if i == 7 else None for i in range(30)]
+    for one in (model, again):
+        assert one.partial_fit(more, labels=told).labels_[7] == kept
+    assert state(again) == state(model)
+
+
+def test_what_people_tell_of_texts_on_the_command_line(tmp_path):
+    rows = [
+        f'{i},"{text}",{"weather" if i == 5 else ""},{1 if i < 3 else ""}\n' for i, text in enumerate(headlines(60))
+    ]
+    path, saved, output = tmp_path / "in.csv", tmp_path / "model.npz", tmp_path / "out.csv"
+    path.write_text("t,message,known,photo\n" + "".join(rows))
+    told = ["--text", "message", *KNOWN, "--label-column", "known", "--apart-column", "photo", "--names"]
+    run("run", path, *told, "--output", output, "--save", saved)
+    cells = [line.split(",") for line in output.read_text().splitlines()]
+    assert len({row[1] for row in cells[1:4]}) == 3
+    assert cells[6][cells[0].index("name")] == "weather"
+    model = DynamicalMixture.load(saved)
+    first, second = model.table_ids_[:2].tolist()
+    run("rename", saved, second, "news")
+    run("merge", saved, first, "news")
+    model.rename(second, "news")
+    model.merge(first, "news")
+    assert DynamicalMixture.load(saved).to_bytes() == state(model)
+    assert "news" in run("summary", saved).stdout

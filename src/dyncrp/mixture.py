@@ -481,10 +481,12 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{a!r} and {b!r} are the same table already, {one}")
         engine = learner.engine
         places = np.flatnonzero(np.isin(engine.ids, [one, other]))
-        centers = engine.model.family.centers(engine.state.stats[places])
+        # The centre of documents is no document, and would be dense.
+        centers = None if learner.family.sparse else engine.model.family.centers(engine.state.stats[places])
         kept = learner.merge(one, other)
+        covers = centers is None or self._covers(kept, centers)
         what: dict[str, Any] = {"merged": max(one, other)}
-        self._happened("merged", kept, what if self._covers(kept, centers) else what | {"far_apart": True})
+        self._happened("merged", kept, what if covers else what | {"far_apart": True})
         return kept
 
     def _covers(self, table: int, centers: Float) -> bool:
