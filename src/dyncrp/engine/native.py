@@ -32,6 +32,8 @@ from dyncrp.engine.types import (
     check_arrays,
     check_ids,
     mark_of,
+    run_loop,
+    state_of,
     with_seen,
 )
 from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
@@ -41,7 +43,6 @@ from dyncrp.families.gaussian import LOG_2PI
 
 LARGEST_COUNT = 1 << 62  # that the loop's integers hold
 NONE = np.zeros(0)
-NOTHING = np.zeros(0, dtype=np.int64)  # is told of the rows
 EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the law's
 
 FamilySettings = (
@@ -102,18 +103,7 @@ class NativeEngine(loop.Engine):
 
     def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
         """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``law.run``."""
-        n = len(X)
-        labels, log_evidence, absences = np.empty(n, np.int64), np.empty(n), np.empty(n)
-        indptr = np.empty(n + 1, np.int64)
-        tables, marks = (NOTHING, NOTHING) if told is None else (told.tables, told.marks)
-        self.latest_evidence = log_evidence
-        learnt, indices, data, closed, closed_rows = self._learn(
-            X, times, tables, marks, labels, log_evidence, absences, indptr
-        )
-        if learnt < n:
-            labels, log_evidence, absences = labels[:learnt], log_evidence[:learnt], absences[:learnt]
-            indptr = indptr[: learnt + 1]
-        return Trace(labels, log_evidence, indptr, indices, data, self.n_opened, closed, closed_rows, absences)
+        return run_loop(self, self._learn, X, times, told)
 
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
@@ -130,22 +120,7 @@ class NativeEngine(loop.Engine):
     def state(self) -> State:
         """A copy of the state, as the law has it."""
         arrays = self.arrays()
-        mark, taken = mark_of(arrays)
-        elapsed = float(arrays["time"] - arrays["mode_time"]) if len(arrays["stats"]) else 0.0
-        return State(
-            stats=arrays["stats"],
-            squares=arrays.get("squares", np.zeros((len(arrays["stats"]), 0))),
-            mode_states=arrays["mode_states"] * np.exp(-self.model.modes.rates * elapsed),
-            time=float(arrays["time"]),
-            n_tables_posterior=arrays["n_tables_posterior"],
-            ids=arrays["table_ids"],
-            n_opened=int(arrays["n_opened"]),
-            sizes=arrays["sizes"],
-            first_times=arrays["first_times"],
-            last_times=arrays["last_times"],
-            mark=mark,
-            taken=taken,
-        )
+        return state_of(arrays, self.model.modes, arrays["stats"], arrays.get("squares"))
 
     def arrays(self) -> Arrays:
         """Return all that the next step needs, to the bit, as plain arrays."""

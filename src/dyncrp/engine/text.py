@@ -14,7 +14,7 @@ import numpy as np
 
 from dyncrp.counts import Counts, WordCounts, as_counts
 from dyncrp.engine import loop
-from dyncrp.engine.native import NOTHING, modes_of, rules_of
+from dyncrp.engine.native import modes_of, rules_of
 from dyncrp.engine.types import (
     MARKED,
     MOST_DENSE,
@@ -29,6 +29,8 @@ from dyncrp.engine.types import (
     check_arrays,
     check_ids,
     mark_of,
+    run_loop,
+    state_of,
     with_seen,
 )
 from dyncrp.families import Family, Multinomial
@@ -61,19 +63,8 @@ class TextEngine(loop.Engine):
     def run(self, X: Counts | Float, times: Float, told: Told | None = None) -> Trace:
         """Learn from a stretch of the stream: rows X at times (n,), valid and in order; see ``law.run``."""
         rows = as_counts(X)
-        n = len(rows)
-        labels, log_evidence, absences = np.empty(n, np.int64), np.empty(n), np.empty(n)
-        indptr = np.empty(n + 1, np.int64)
-        tables, marks = (NOTHING, NOTHING) if told is None else (told.tables, told.marks)
-        self.latest_evidence = log_evidence
         self.n_features = max(self.n_features, rows.n_columns)
-        learnt, indices, data, closed, closed_rows = self._learn_sparse(
-            rows.csr, times, tables, marks, labels, log_evidence, absences, indptr
-        )
-        labels, log_evidence, absences = labels[:learnt], log_evidence[:learnt], absences[:learnt]
-        return Trace(
-            labels, log_evidence, indptr[: learnt + 1], indices, data, self.n_opened, closed, closed_rows, absences
-        )
+        return run_loop(self, self._learn_sparse, rows.csr, times, told)
 
     def run_one(self, x: Counts | Float, t: float) -> tuple[int, float]:
         """Learn from one document, Counts of one row or (D,); return its label and its log evidence."""
@@ -141,29 +132,14 @@ class TextEngine(loop.Engine):
                 f"{K} tables of {D} words are too many for a dense array: ask the engine for word_counts of a table"
             )
         rows = Counts(arrays["words_indptr"], arrays["words_indices"], arrays["words_counts"], D).toarray()
-        return replace(self.seating, stats=np.hstack([arrays["sizes"][:, None].astype(np.float64), rows]))
+        stats = np.hstack([arrays["sizes"][:, None].astype(np.float64), rows])
+        return state_of(arrays, self.model.modes, stats)
 
     @property
     def seating(self) -> State:
         """A copy of the state without what tables know of words: stats are (K, 0)."""
         arrays = self.arrays()
-        K = len(arrays["table_ids"])
-        mark, taken = mark_of(arrays)
-        elapsed = float(arrays["time"] - arrays["mode_time"]) if K else 0.0
-        return State(
-            stats=np.zeros((K, 0)),
-            squares=np.zeros((K, 0)),
-            mode_states=arrays["mode_states"] * np.exp(-self.model.modes.rates * elapsed),
-            time=float(arrays["time"]),
-            n_tables_posterior=arrays["n_tables_posterior"],
-            ids=arrays["table_ids"],
-            n_opened=int(arrays["n_opened"]),
-            sizes=arrays["sizes"],
-            first_times=arrays["first_times"],
-            last_times=arrays["last_times"],
-            mark=mark,
-            taken=taken,
-        )
+        return state_of(arrays, self.model.modes, np.zeros((len(arrays["table_ids"]), 0)))
 
     def arrays(self) -> Arrays:
         """Return all that the next step needs, to the bit, as plain arrays."""

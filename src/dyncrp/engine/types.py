@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -411,6 +411,47 @@ def mark_of(arrays: Arrays) -> tuple[int, tuple[int, ...]]:
         if array is None or array.dtype != np.int64 or array.ndim != n_dimensions:
             raise ValueError(f"its arrays 'mark' and 'taken' must be a whole number and a row of these, got {array!r}")
     return int(arrays["mark"]), tuple(arrays["taken"].tolist())
+
+
+def state_of(arrays: Arrays, modes: Modes, stats: Float, squares: Float | None = None) -> State:
+    """Return the state that the arrays of an engine describe, with these stats (K, S) and squares (K, P), if any."""
+    mark, taken = mark_of(arrays)
+    elapsed = float(arrays["time"] - arrays["mode_time"]) if len(stats) else 0.0
+    return State(
+        stats=stats,
+        squares=np.zeros((len(stats), 0)) if squares is None else squares,
+        mode_states=arrays["mode_states"] * np.exp(-modes.rates * elapsed),
+        time=float(arrays["time"]),
+        n_tables_posterior=arrays["n_tables_posterior"],
+        ids=arrays["table_ids"],
+        n_opened=int(arrays["n_opened"]),
+        sizes=arrays["sizes"],
+        first_times=arrays["first_times"],
+        last_times=arrays["last_times"],
+        mark=mark,
+        taken=taken,
+    )
+
+
+def run_loop(engine: Any, learn: Callable[..., Any], rows: Any, times: Float, told: Told | None) -> Trace:
+    """Let an engine in C++ learn rows at times (n,) by its function ``learn``; return what they did.
+
+    ``learn`` fills in labels, log evidence, absences and indptr as it goes, so that ``engine.latest_evidence`` has what
+    an interrupted call came to. It returns how many rows it learnt, and the arrays whose lengths nobody knew before.
+    """
+    n = len(times)
+    labels, log_evidence, absences = np.empty(n, np.int64), np.empty(n), np.empty(n)
+    indptr = np.empty(n + 1, np.int64)
+    nothing = np.zeros(0, dtype=np.int64)
+    tables, marks = (nothing, nothing) if told is None else told
+    engine.latest_evidence = log_evidence
+    learnt, indices, data, closed, closed_rows = learn(
+        rows, times, tables, marks, labels, log_evidence, absences, indptr
+    )
+    if learnt < n:
+        labels, log_evidence, absences = labels[:learnt], log_evidence[:learnt], absences[:learnt]
+        indptr = indptr[: learnt + 1]
+    return Trace(labels, log_evidence, indptr, indices, data, engine.n_opened, closed, closed_rows, absences)
 
 
 def check_ids(ids: Int, n_opened: int) -> None:
