@@ -1,5 +1,6 @@
 """Streams of text, from the estimator to the command line: documents give the same tables, however they come."""
 
+import gzip
 import json
 import shlex
 import signal
@@ -434,3 +435,91 @@ def test_what_people_tell_of_texts_on_the_command_line(tmp_path):
     model.merge(first, "news")
     assert DynamicalMixture.load(saved).to_bytes() == state(model)
     assert "news" in run("summary", saved).stdout
+
+
+def test_an_iterator_loses_no_document():
+    texts = headlines(20)
+    model = mixture().fit(iter(texts))
+    assert state(model) == state(mixture().fit(texts))
+    np.testing.assert_array_equal(model.predict(text for text in texts), model.predict(texts))
+    np.testing.assert_array_equal(model.score_samples(iter(texts)), model.score_samples(texts))
+
+
+def test_lists_of_tokens_may_be_arrays_and_documents_may_have_no_words():
+    pl = pytest.importorskip("polars")
+    tokens = [["storm", "coast"], ["vote"], [], ["storm"]]
+    model = mixture().fit(tokens)
+    assert state(mixture().fit([np.array(some, dtype=object) for some in tokens])) == state(model)
+    assert state(mixture().fit(pl.Series(tokens))) == state(model)
+    assert mixture().fit([[], []]).vocabulary_.n_columns == 0
+    assert model.predict([[]]).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("documents", "reason"),
+    [
+        ([b"storm", "coast"], "got b'storm', at row 0"),
+        ([float("nan"), "coast"], "got nan, at row 0"),
+        ([None], "got None, at row 0"),
+        ([{"storm", "coast"}], "a list of tokens or a dictionary of counts, got {"),
+        ({"storm", "coast"}, "got a set, which has no order"),
+        ([], r"found 0 sample\(s\), a minimum of 1 document"),
+        ([{"storm": 2**31 + 1}], r"from 0 to 2\*\*31, got 2147483649"),
+    ],
+)
+def test_what_is_no_document_is_named(documents, reason):
+    fresh, model = mixture(), mixture().fit(["storm coast"])
+    before = state(model)
+    for ask in (fresh.partial_fit, model.partial_fit, model.predict):
+        with pytest.raises(ValueError, match=reason):
+            ask(documents)
+    assert state(model) == before
+    assert fresh.vocabulary_ is None
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_with_a_column_of_texts_is_no_frame_of_counts(library):
+    frame = pytest.importorskip(library).DataFrame({"message": ["storm coast", "vote"]})
+    with pytest.raises(ValueError, match=r"give the column of texts by itself, such as X\['message'\]"):
+        mixture().fit(frame)
+    model = mixture().fit(frame["message"])
+    with pytest.raises(ValueError, match="learnt on words: give texts"):
+        model.predict(frame)
+
+
+def test_questions_are_held_to_words_or_counts_as_the_model_has_them():
+    by_words, by_counts, counts = mixture().fit(["a b"]), mixture().fit(csr_array([[1.0, 2.0]])), csr_array([[1, 0]])
+    for ask in (by_words.predict, by_words.predict_proba, by_words.score_samples, by_words.explain):
+        with pytest.raises(ValueError, match="learnt on words: give texts"):
+            ask(counts)
+    with pytest.raises(ValueError, match="learnt on words: give texts"):
+        by_words.split(0, counts, times=[0.0])
+    for texts in (["a b"], [["a"]], [{"a": 1}]):
+        with pytest.raises(ValueError, match="give it counts, not words"):
+            by_counts.predict(texts)
+
+
+def test_texts_are_taken_out_of_a_table():
+    texts = ["storm coast", "storm coast rain", "storm coast"]
+    model = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.1).fit(texts)
+    assert model.labels_.tolist() == [0, 0, 0]
+    assert model.split(0, ["coast storm"]) == 1
+    assert model.engine_.word_counts(0).counts.tolist() == [2.0, 2.0, 1.0]
+    with pytest.raises(ValueError, match="what these 1 leave of it is no table"):
+        model.split(0, ["storm thunder"])
+
+
+@pytest.mark.parametrize("form", ["bom", "utf-16", "gzip", "crlf", "parquet"])
+def test_a_column_of_texts_is_read_from_any_file(tmp_path, form):
+    path = write(tmp_path / "in.csv", 40)
+    text = path.read_text()
+    wanted = run("run", path, "--text", "message", *KNOWN, "--quiet").stdout
+    other = tmp_path / {"gzip": "other.csv.gz", "parquet": "other.parquet"}.get(form, "other.csv")
+    if form == "parquet":
+        pytest.importorskip("pandas").read_csv(path).to_parquet(other)
+    elif form == "gzip":
+        other.write_bytes(gzip.compress(text.encode()))
+    else:
+        content = {"bom": text.encode("utf-8-sig"), "utf-16": text.encode("utf-16")}
+        other.write_bytes(content.get(form, text.replace("\n", "\r\n").encode()))
+    assert run("run", other, "--text", "message", *KNOWN, "--quiet").stdout == wanted

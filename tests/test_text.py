@@ -203,3 +203,23 @@ def test_what_is_refused():
 def test_models_of_words_are_not_combined():
     with pytest.raises(ValueError, match="models of counts of words are not combined"):
         combine([mixture().fit(documents(20), times=np.arange(20.0)) for _ in range(2)])
+
+
+def test_counts_in_several_cells_of_a_column_add_up_whatever_their_type():
+    for dtype, value in ((np.int8, 100), (np.uint8, 200), (np.int32, 2**30)):
+        X = sparse.csr_array((np.array([value, value], dtype), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
+        assert as_counts(X).data.tolist() == [2.0 * value]
+        assert X.data.tolist() == [value, value]  # as it was
+    X = sparse.csr_array((np.array([2**31, 2**31]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
+    with pytest.raises(BadRow, match=r"got 4294967296\.0, at row 0, column 0"):
+        as_counts(X)
+
+
+@pytest.mark.parametrize("column", [-1, 2])
+def test_a_column_that_is_not_there_is_refused(column):
+    X = sparse.csr_array([[1, 2], [0, 1]])
+    X.indices[0] = column
+    with pytest.raises(ValueError, match="X must have columns from 0 to 1"):
+        mixture().fit(X)
+    with pytest.raises(ValueError, match=r"must be two-dimensional \(documents, words\), got shape \(3,\)"):
+        mixture().fit(sparse.coo_array(np.array([1, 2, 0])))

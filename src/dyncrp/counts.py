@@ -132,24 +132,29 @@ def as_counts(X: Any, name: str = "X") -> Counts:
         counts = np.bincount(rows, minlength=len(dense))
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return _checked(Counts(indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]), name)
-    if X.ndim != 2 or 0 in X.shape:
+    if X.ndim != 2:
+        raise ValueError(f"{name} must be two-dimensional (documents, words), got shape {X.shape}")
+    if 0 in X.shape:
         what = "0 sample(s)" if X.shape[0] == 0 else "0 feature(s)"
         raise ValueError(f"{name} must not be empty: found array with {what} (shape={X.shape}).")
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold counts, got dtype {X.dtype}")
     csr = X.tocsr()
-    found = Counts(
-        csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(np.float64), int(csr.shape[1])
-    )
-    _checked(found, name)
+    found = _from_csr(csr, name)
     if csr.has_canonical_format and np.all(found.data):
         return found
-    csr = csr.copy()  # the caller's stays as it is
+    csr = csr.astype(np.float64, copy=True)  # the caller's stays as it is, and small whole numbers do not overflow
     csr.sum_duplicates()
     csr.eliminate_zeros()
-    return Counts(
-        csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(np.float64), int(csr.shape[1])
-    )
+    return _from_csr(csr, name)
+
+
+def _from_csr(csr: Any, name: str) -> Counts:
+    indptr, indices, data = (getattr(csr, part) for part in ("indptr", "indices", "data"))
+    D = int(csr.shape[1])
+    if np.min(indices, initial=0) < 0 or np.max(indices, initial=0) >= D:
+        raise ValueError(f"{name} must have columns from 0 to {D - 1}, got one that is not")
+    return _checked(Counts(indptr.astype(np.int64), indices.astype(np.int64), data.astype(np.float64), D), name)
 
 
 def _checked(rows: Counts, name: str) -> Counts:

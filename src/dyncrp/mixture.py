@@ -38,13 +38,14 @@ from dyncrp.learner import Learner
 from dyncrp.learning import Candidate
 from dyncrp.parameters import nested_params, with_params
 from dyncrp.spec import ModelSpec
-from dyncrp.words import Vocabulary, WordEngine, forgets_after, holds_documents, pieces
+from dyncrp.words import Documents, Vocabulary, WordEngine, forgets_after, holds_documents, pieces
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 NEEDS_WORDS = "the model was learnt on words: give texts, lists of tokens or dictionaries of counts"
+NEEDS_COUNTS = "the model was learnt on counts of words that have no names: give it counts, not words"
 NEEDS_MAP = "{} needs table_count='map': q(C_n) does not know of what is done by hand"
 
 
@@ -410,7 +411,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         vocabulary, encoding, named = self.vocabulary_, self.encoding_, False
-        names: Any = getattr(self, "feature_names_in_", None) if vocabulary is None else vocabulary.words
+        names: Any = getattr(self, "feature_names_in_", None)
         if vocabulary is not None and holds_documents([x]):
             X, names = [x], vocabulary.names(vocabulary.read([x]))
         elif hasattr(x, "tocsr"):
@@ -535,6 +536,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"split needs memory=inf: with memory={engine.model.memory:g} the table has forgotten rows"
             )
+        self._check_documents(X)
         rows, _ = self._encode(X, self.encoding_, learner.family)
         self._check_width(rows)
         rows = check_rows(learner.family, rows)
@@ -901,8 +903,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if start and (vocabulary is None or self.__sklearn_is_fitted__()):
             vocabulary = Vocabulary(stop_words=vocabulary is not None and vocabulary.stop_words)
         if vocabulary is None:
-            raise ValueError("the model was learnt on counts of words that have no names: give it counts, not words")
-        documents = vocabulary.read(X)
+            raise ValueError(NEEDS_COUNTS)
+        documents = _read(vocabulary, X)
         edges = self._pieces(documents.n, start=start)
         if len(edges) > 2:  # all is checked before the first piece is learnt
             told = _listed(told[0]), _listed(told[1])
@@ -1057,14 +1059,26 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _encode(self, X: Any, encoding: Encoding | None, family: Family | None) -> tuple[Rows, Encoding | None]:
         """Return rows (n, D) as the family sees them, and the encoding with what is new in them."""
         if self.vocabulary_ is not None and holds_documents(X):
-            return self.vocabulary_.encode(self.vocabulary_.read(X), grow=False), encoding
+            return self.vocabulary_.encode(_read(self.vocabulary_, X), grow=False), encoding
+        sparse = isinstance(family, Family) and family.sparse
+        if sparse and encoding is not None and is_frame(X):
+            raise ValueError(
+                f"{type(family).__name__} takes counts of words, or texts: give the column of texts by itself, such as "
+                f"X[{str(encoding.names[0])!r}]"
+            )
         if encoding is None or not is_frame(X):
-            sparse = isinstance(family, Family) and family.sparse
             return as_counts(X) if sparse else as_observations(X, missing=True), encoding
         rows, longer = encoding.encode(X)
         if not len(rows):
             raise ValueError(f"X must not be empty: found array with 0 sample(s) (shape={X.shape})")
         return rows, longer
+
+    def _check_documents(self, X: Any) -> None:
+        """Hold rows that are not learnt to words, or to counts, as the model has them."""
+        if self._takes_counts:
+            documents = holds_documents(X)
+            if documents != (self.vocabulary_ is not None):
+                raise ValueError(NEEDS_COUNTS if documents else NEEDS_WORDS)
 
     def _adopt(self, beginning: Beginning) -> None:
         """Take over what a beginning has come to; once it is over, its learner goes on alone."""
@@ -1086,6 +1100,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         named: whether X is an array whose columns have been put in order by their names.
         """
         learner = self._fitted
+        self._check_documents(X)
         rows, _ = self._encode(X, self.encoding_, learner.family)
         if not named:
             self._check_names(X)
@@ -1148,6 +1163,14 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 def _listed(told: Any) -> list[Any] | None:
     return None if told is None else list(told)
+
+
+def _read(vocabulary: Vocabulary, X: Any) -> Documents:
+    """Return documents, at least one, checked."""
+    found = vocabulary.read(X)
+    if not found.n:
+        raise ValueError("X must not be empty: found 0 sample(s), a minimum of 1 document is required")
+    return found
 
 
 def _one_document(x: Any) -> Counts:

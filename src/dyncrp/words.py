@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from functools import cache
 from itertools import chain
+from numbers import Number
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from dyncrp.checks import BadRow, real
 from dyncrp.counts import LARGEST_COUNT, Counts, WordCounts
-from dyncrp.encoding import quote
+from dyncrp.encoding import is_frame, quote
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -105,23 +106,28 @@ class Documents(NamedTuple):
 def holds_documents(X: Any) -> bool:
     """Tell whether X is a batch of texts, token lists or dictionaries of counts, by the first that is not empty.
 
+    An iterator is, since a look at it would take documents out of it. So is what is no text, such as bytes, but not
+    a row of numbers either: ``read_documents`` says what is wrong with it.
+
     >>> holds_documents(["a text"]), holds_documents([["two", "tokens"]]), holds_documents([[1.0, 2.0]])
     (True, True, False)
     """
-    if hasattr(X, "tocsr") or getattr(X, "ndim", 1) != 1 or getattr(getattr(X, "dtype", None), "kind", "O") in "biufc":
+    if hasattr(X, "tocsr") or getattr(X, "ndim", 1) != 1 or is_frame(X):
         return False
-    if isinstance(X, (str, bytes, Mapping)):
-        return True  # which read_documents refuses, and says why
+    if getattr(getattr(X, "dtype", None), "kind", "O") in "biufc":
+        return False
+    if isinstance(X, (str, bytes, Mapping, Iterator)):
+        return True
     if not isinstance(X, Iterable):
         return False
     for document in X:
-        if isinstance(document, (str, Mapping)):
+        if isinstance(document, (str, bytes, Mapping, Set)):
             return True
-        if not isinstance(document, (list, tuple)) or (document and not isinstance(document[0], str)):
-            return document is None
-        if document:
-            return True
-    return False
+        if hasattr(document, "tocsr") or (isinstance(document, Number) and document == document):
+            return False
+        if isinstance(document, Sized) and getattr(document, "ndim", 1) != 0 and len(document):
+            return isinstance(next(iter(document)), str)  # type: ignore[call-overload]
+    return True
 
 
 def read_documents(X: Any, stop_words: Collection[str] = ()) -> Documents:
@@ -135,10 +141,16 @@ def read_documents(X: Any, stop_words: Collection[str] = ()) -> Documents:
     """
     if isinstance(X, (str, bytes, Mapping)):
         raise ValueError(f"X must be a list of documents, such as [{quote(X)}], got one of them by itself")
+    if isinstance(X, Set):
+        raise ValueError("X must be a list of documents, got a set, which has no order")
     words: list[list[Any]] = []
     counts: list[Sequence[Any]] = []
     counted = False
     for row, document in enumerate(X):
+        if hasattr(document, "tolist"):  # an array of NumPy
+            document = document.tolist()
+        elif hasattr(document, "to_list"):  # a Series of polars
+            document = document.to_list()
         if isinstance(document, str):
             found: list[Any] = tokenize(document, stop_words)
         elif isinstance(document, (Mapping, list, tuple)):
@@ -171,7 +183,7 @@ def _as_word(word: object, row: int) -> str:
 def _as_count(count: object, word: object, row: int) -> float:
     number = real(count)
     if number is None or not 0.0 <= number <= LARGEST_COUNT or number != int(number):
-        raise BadRow(f"the count of {quote(word)} must be a whole number from 0 to 2**53, got {quote(count)}", row)
+        raise BadRow(f"the count of {quote(word)} must be a whole number from 0 to 2**31, got {quote(count)}", row)
     return number
 
 
