@@ -34,9 +34,9 @@ print(f"other than what happened: {len(other)}, expected: {0.001 * (n - 2000):.0
 print({f"table {event.table}": f"opened at {event.row}" for event in model.events_ if event.kind == "opened"})
 
 # %%
-# Above are the two readings, below the probabilities, on a scale on which the more unexpected is higher. Rows above the
-# line raise an alarm. Both things that happened do. The temperature and the pressure of the hot rows are each usual by
-# themselves; it is the pair that is new. The first of them opens a table, and the others are then no longer
+# Above are the two readings, below the probabilities, on a scale on which the more unexpected is higher. Rows above
+# the line raise an alarm. Both things that happened do. The temperature and the pressure of the hot rows are each
+# usual by themselves; it is the pair that is new. The first of them opens a table, and the others are then no longer
 # unexpected. The remaining alarms are rows at the far edge of their state, as often as the rate says.
 
 figure, axes = plt.subplots(3, 1, figsize=(10, 6.4), sharex=True, layout="constrained", height_ratios=[1, 1, 1.3])

@@ -46,8 +46,8 @@ for name, model in models.items():
 # most of their kind. Without a clock they are many: one table holds long lunches and short dinners. With dynamics of a
 # day there are three tables, one for each meal, and the narrower the wave, the fewer guests are mistaken.
 #
-# Below is what each model expects of the day after the last: the share of a table in the occupancies, which are sums of
-# the kernel over the ages of the table's rows. ``Stationary()`` expects the same at any hour.
+# Below is what each model expects of the day after the last: the share of a table in the occupancies, which are sums
+# of the kernel over the ages of the table's rows. ``Stationary()`` expects the same at any hour.
 
 figure, axes = plt.subplots(2, 3, figsize=(10, 6), sharex=True, sharey="row", layout="constrained")
 hours = np.linspace(0.0, 24.0, 97)

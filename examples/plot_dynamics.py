@@ -28,8 +28,8 @@ processes = {
 }
 
 # %%
-# We draw 400 rows from each process: no data yet, only the table that each row joins. The upper panels show the kernels,
-# the lower ones the tables, in the order in which they opened.
+# We draw 400 rows from each process: no data yet, only the table that each row joins. The upper panels show the
+# kernels, the lower ones the tables, in the order in which they opened.
 #
 # With ``Stationary()`` all tables stay. With ``Exponential`` they die out and are replaced. With ``Hyperbolic`` rows
 # are forgotten quickly at first and then slowly, so that large tables stay. With the wave tables come and go with its
@@ -53,11 +53,11 @@ axes[0, 0].set_ylabel("kernel")
 axes[1, 0].set_ylabel("table")
 
 # %%
-# Which of them fits a stream? The log evidence, how well each row was predicted from those before it, compares dynamics
-# on the same stream. Here, each process makes a stream of 1,000 rows in two dimensions, and each model learns it. A
-# number says by how much the evidence is below the best of its row, in nats, and the best is 0: it is that of the
-# dynamics by which the stream was made. To let the model choose, pass a list: ``dynamics=[Stationary(), Exponential()]``,
-# where what is not given is learnt as well.
+# Which of them fits a stream? The log evidence, how well each row was predicted from those before it, compares
+# dynamics on the same stream. Here, each process makes a stream of 1,000 rows in two dimensions, and each model learns
+# it. A number says by how much the evidence is below the best of its row, in nats, and the best is 0: it is that of
+# the dynamics by which the stream was made. To let the model choose, pass a list: ``dynamics=[Stationary(),
+# Exponential()]``, where what is not given is learnt as well.
 
 family = Gaussian(variance=1.0, prior_variance=100.0)
 evidence = np.empty((5, 5))

@@ -3,8 +3,8 @@ Embeddings: directions on the sphere
 ====================================
 
 Encoders of texts and images return vectors whose direction has a meaning and whose length has none. ``VonMisesFisher``
-clusters such vectors, scaled to length 1: two rows are alike if the angle between them is small. Here handwritten digits
-stand in for the output of an encoder, so that nothing has to be downloaded and the centres can be looked at.
+clusters such vectors, scaled to length 1: two rows are alike if the angle between them is small. Here handwritten
+digits stand in for the output of an encoder, so that nothing has to be downloaded and the centres can be looked at.
 """
 
 import matplotlib.pyplot as plt

@@ -30,8 +30,8 @@ def positions(n):
 
 
 # %%
-# Told only how wide a place is, about, the model takes the pantry for a part of the kitchen, and finds two places in the
-# living room.
+# Told only how wide a place is, about, the model takes the pantry for a part of the kitchen, and finds two places in
+# the living room.
 
 family = NormalGamma(variance=0.4, prior_variance=20.0, prior_mean=6.0, degrees=20.0)
 first, _ = positions(1000)
@@ -41,9 +41,9 @@ sofa, dining_table, kitchen, bed, pantry = model.predict(spots)
 print(dict(zip(spots.index, model.predict(spots).tolist(), strict=True)))
 
 # %%
-# We tell what we know. A merge is exact: the table is what it would be if all rows of both had been seated there. Of the
-# next rows, 20 that were in the pantry are labelled; ``None`` stands for what nobody knows. The first of them opens a
-# table of that name.
+# We tell what we know. A merge is exact: the table is what it would be if all rows of both had been seated there. Of
+# the next rows, 20 that were in the pantry are labelled; ``None`` stands for what nobody knows. The first of them
+# opens a table of that name.
 
 model.rename(model.merge(sofa, dining_table), "living room")
 model.rename(kitchen, "kitchen")

@@ -14,8 +14,8 @@ import pandas as pd
 from dyncrp import DynamicalMixture, Exponential, Gaussian, Stationary, plots
 
 # %%
-# 30 sensors with two to six states each. A sensor stays in a state for 25 readings on average. Readings of all
-# sensors come mixed, in order of time.
+# 30 sensors with two to six states each. A sensor stays in a state for 25 readings on average. Readings of all sensors
+# come mixed, in order of time.
 
 rng = np.random.default_rng(2)
 parts = []
@@ -23,7 +23,8 @@ for sensor in range(30):
     centers = rng.normal(scale=10.0, size=(rng.integers(2, 7), 2))
     state = np.repeat(rng.integers(len(centers), size=60), rng.geometric(1 / 25, size=60))[:300]
     X = centers[state] + rng.normal(size=(300, 2))
-    parts.append(pd.DataFrame({"sensor": sensor, "time": np.sort(rng.uniform(0, 300, 300)), "a": X[:, 0], "b": X[:, 1]}))
+    time = np.sort(rng.uniform(0, 300, 300))
+    parts.append(pd.DataFrame({"sensor": sensor, "time": time, "a": X[:, 0], "b": X[:, 1]}))
 readings = pd.concat(parts).sort_values("time")
 
 # %%
@@ -49,13 +50,14 @@ print(f"{len(states)} states of {np.mean([len(state) for state in states.values(
 #
 #     from dyncrp.spark import cluster, session
 #
-#     readings = session().readStream.schema("sensor int, row long, time double, a double, b double").parquet("readings")
+#     schema = "sensor int, row long, time double, a double, b double"
+#     readings = session().readStream.schema(schema).parquet("readings")
 #     labels = cluster(readings, model, key="sensor", features=["a", "b"], time="time", row="row")
 #     labels.writeStream.format("parquet").option("path", "labels").option("checkpointLocation", "checkpoint").start()
 #
 # Each line is a sensor, and its colour the table of its reading. Ids count up in each model by itself: a line begins
-# with table 0, and another colour in it means that its sensor has gone to another state. Where a colour comes back, the
-# model has recognised the state.
+# with table 0, and another colour in it means that its sensor has gone to another state. Where a colour comes back,
+# the model has recognised the state.
 
 figure, axis = plt.subplots(figsize=(10, 5.6), layout="constrained")
 for table, rows in labelled.groupby("table"):

@@ -45,8 +45,9 @@ print(model.encoding_.describe())
 print(model.describe().drop(columns=["share", "first_seen", "last_seen"]).round(2).to_string())
 
 # %%
-# The usual way around missing cells is to fill them in: with the mean of a column of numbers, and with the most frequent
-# entry elsewhere. For comparison we give such rows to the same model, and to k-means after scaling and encoding.
+# The usual way around missing cells is to fill them in: with the mean of a column of numbers, and with the most
+# frequent entry elsewhere. For comparison we give such rows to the same model, and to k-means after scaling and
+# encoding.
 
 filled = seen.copy()
 for column in seen:
@@ -54,7 +55,8 @@ for column in seen:
     typical = cells.mean() if cells.dtype.kind == "f" else cells.mode()[0]
     filled[column] = seen[column].fillna(typical).astype(trips[column].dtype)
 encoder = make_column_transformer(
-    (StandardScaler(), ["minutes", "kilometres"]), (OneHotEncoder(drop="if_binary"), ["start", "electric", "subscriber"])
+    (StandardScaler(), ["minutes", "kilometres"]),
+    (OneHotEncoder(drop="if_binary"), ["start", "electric", "subscriber"]),
 )
 k_means = KMeans(4, n_init=10, random_state=0)
 labels = {
@@ -66,9 +68,9 @@ labels = {
 scores = {name: adjusted_mutual_info_score(kind, each) for name, each in labels.items()}
 
 # %%
-# Left, the trips by their numbers, coloured by table. Where one of the two numbers is missing, the mark is in the margin;
-# the model goes by the other number, the start, and yes and no. Right, the agreement with the four kinds. Missing cells
-# cost something, since some rows have little left. To fill them in costs more.
+# Left, the trips by their numbers, coloured by table. Where one of the two numbers is missing, the mark is in the
+# margin; the model goes by the other number, the start, and yes and no. Right, the agreement with the four kinds.
+# Missing cells cost something, since some rows have little left. To fill them in costs more.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", width_ratios=[1.5, 1])
 x, y = seen.minutes.fillna(-14.0), seen.kilometres.fillna(-2.0)

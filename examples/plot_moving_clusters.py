@@ -31,9 +31,9 @@ for name, model in models.items():
     print(f"{name}: memory {model.memory_:g}, {model.n_tables_} tables, AMI with the true clusters {ami:.2f}")
 
 # %%
-# Each row is drawn by its angle as seen from the centre, so that the path of a cluster is a straight line that leaves at
-# the top and comes in again at the bottom. Above, tables stay where they are, and clusters pass from one to the next.
-# Below, each path has one colour and shape of mark: the table has followed its cluster.
+# Each row is drawn by its angle as seen from the centre, so that the path of a cluster is a straight line that leaves
+# at the top and comes in again at the bottom. Above, tables stay where they are, and clusters pass from one to the
+# next. Below, each path has one colour and shape of mark: the table has followed its cluster.
 
 figure, axes = plt.subplots(2, 1, figsize=(9, 6.4), sharex=True, sharey=True, layout="constrained")
 direction = np.degrees(np.arctan2(X[:, 1], X[:, 0])) % 360

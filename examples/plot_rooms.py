@@ -21,8 +21,8 @@ print(f"{house.visibility.shape[0]} steps, {house.visibility.shape[1]} landmarks
 
 # %%
 # A place is a table of a Bernoulli mixture: each landmark has a probability of being seen from it. A robot is probably
-# where it was a moment ago, which is what ``Exponential`` dynamics say. Added to it is a little of ``Stationary``, which
-# never forgets, so that a room is recognised after a long absence.
+# where it was a moment ago, which is what ``Exponential`` dynamics say. Added to it is a little of ``Stationary``,
+# which never forgets, so that a room is recognised after a long absence.
 
 sticky = 0.999 * Exponential(5.0) + 0.001 * Stationary()
 for dynamics in (sticky, Exponential(5.0)):
@@ -33,8 +33,8 @@ for dynamics in (sticky, Exponential(5.0)):
 
 # %%
 # Left, the walk coloured by its true rooms; right, by the tables that were found with the sum of dynamics. Dots are
-# landmarks. There are none in the hallways, which look alike, and are one place to the robot. The colour changes at the
-# doors, also where the robot enters a room for a second time.
+# landmarks. There are none in the hallways, which look alike, and are one place to the robot. The colour changes at
+# the doors, also where the robot enters a room for a second time.
 
 model = DynamicalMixture(Bernoulli(a=0.01, b=0.3), sticky, alpha=0.02).fit(house.visibility)
 plt.figure(plots.buildings(house, model.labels_))

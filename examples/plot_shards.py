@@ -43,8 +43,8 @@ print(f"{combined.model.n_tables_} tables and {combined.model.n_observations_:,}
 print(f"AMI of its labels with the true clusters {adjusted_mutual_info_score(truth, labels):.3f}")
 
 # %%
-# Small panels show some rows of each shard with the ids that its own model gave. They are in the order in which clusters
-# first came, and so the same cluster has another colour and shape in each. In the combined model it has one.
+# Small panels show some rows of each shard with the ids that its own model gave. They are in the order in which
+# clusters first came, and so the same cluster has another colour and shape in each. In the combined model it has one.
 # ``combined.id_maps`` leads from one to the other.
 
 figure, axes = plt.subplot_mosaic("01AA;23AA", figsize=(10, 5.2), sharex=True, sharey=True, layout="constrained")

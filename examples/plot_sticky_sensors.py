@@ -36,8 +36,8 @@ for name, fitted in (("learnt", model), ("Stationary()", plain)):
     print(f"{name}: {fitted.n_tables_} tables, AMI with the true states {ami:.2f}")
 
 # %%
-# The strips compare the states found with the true ones: a reading in the overlap of two clusters goes to the state
-# in which the machine is. Below is the occupancy of each table, which is how much of its past still counts. It is high
+# The strips compare the states found with the true ones: a reading in the overlap of two clusters goes to the state in
+# which the machine is. Below is the occupancy of each table, which is how much of its past still counts. It is high
 # while the machine is in that state, and falls when it leaves it. But it never falls to nothing, so a state that
 # returns is recognised.
 

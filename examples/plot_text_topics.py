@@ -23,8 +23,8 @@ news = pd.read_csv(path, parse_dates=["when"])
 print(news.headline[:3].to_string(index=False))
 
 # %%
-# A column of texts is all that the model needs; words are counted on the way. ``Exponential`` dynamics say that what was
-# in the news ten days ago counts 1/e as much as what is in the news now.
+# A column of texts is all that the model needs; words are counted on the way. ``Exponential`` dynamics say that what
+# was in the news ten days ago counts 1/e as much as what is in the news now.
 
 model = DynamicalMixture(Multinomial(100.0), Exponential(timedelta(days=10)), alpha=0.3)
 labels = model.fit(news.headline, times=news.when).labels_

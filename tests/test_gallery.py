@@ -1,0 +1,46 @@
+"""Every example of the gallery runs as it stands, draws a figure, and warns of nothing."""
+
+import ast
+import runpy
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+
+
+def test_there_are_a_dozen():
+    assert len(EXAMPLES) >= 12
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Return a list that ``plt.show()`` fills with the figures that are open when it is called."""
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figures = []
+    monkeypatch.setattr(pyplot, "show", lambda: figures.extend(map(pyplot.figure, pyplot.get_fignums())))
+    yield figures
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_draws(path, shown):
+    # Warnings are errors in all tests, so that an example that warns fails.
+    runpy.run_path(str(path), run_name="__main__")
+    assert shown
+    for figure in shown:
+        figure.canvas.draw()
+        assert any(axes.has_data() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_begins_with_a_title_and_a_text(path):
+    """As sphinx-gallery wants it: a title with a line below that is as long, then a paragraph."""
+    title, line, empty, text, *_ = ast.get_docstring(ast.parse(path.read_text())).split("\n")
+    assert title
+    assert line == "=" * len(title)
+    assert not empty
+    assert text
