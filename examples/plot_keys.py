@@ -14,8 +14,8 @@ import pandas as pd
 from dyncrp import DynamicalMixture, Exponential, Gaussian, Stationary, plots
 
 # %%
-# 30 sensors with two to six states each. A sensor stays in a state for 25 readings on average. Readings of all sensors
-# come mixed, in order of time.
+# 30 sensors with two to six states each. A sensor draws another state after 25 readings on average. Readings of all
+# sensors come mixed, in order of time.
 
 rng = np.random.default_rng(2)
 parts = []

@@ -43,7 +43,7 @@ print(f"{combined.model.n_tables_} tables and {combined.model.n_observations_:,}
 print(f"AMI of its labels with the true clusters {adjusted_mutual_info_score(truth, labels):.3f}")
 
 # %%
-# Small panels show some rows of each shard with the ids that its own model gave. They are in the order in which
+# Small panels show the last rows of each shard with the ids that its own model gave. They are in the order in which
 # clusters first came, and so the same cluster has another colour and shape in each. In the combined model it has one.
 # ``combined.id_maps`` leads from one to the other.
 
@@ -52,7 +52,7 @@ panels = {str(at): (f"shard {at}", shards[at], models[at].labels_) for at in ran
 panels["A"] = ("combined", X, labels)
 for name, (title, rows, tables) in panels.items():
     for table in np.unique(tables):
-        some = rows[tables == table][:80]
+        some = rows[tables == table][-80:]
         color, marker = plots.table_style(table)
         axes[name].scatter(*some.T, s=10, color=color, marker=marker, linewidths=0)
         axes[name].annotate(str(table), some.max(axis=0), (2, -4), textcoords="offset points")
