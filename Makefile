@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test test-fast test-spark lint build sanitize bench bench-quick bench-real soak clean
+.PHONY: demo serve test test-fast test-spark lint build sanitize bench bench-quick bench-real soak docs docs-links clean
 
 demo: .venv/demo
 	$(BIN)/dyncrp demo
@@ -28,6 +28,26 @@ test-spark: .venv-spark/ready
 	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
 	> $$(.venv-spark/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/borrowed.pth
 	.venv-spark/bin/python -m pip install --quiet 'dyncrp[spark,cluster]'
+	touch $@
+
+# The site, in build/docs/html: it runs the gallery, and warnings and broken internal links are errors.
+SPHINX := OMP_NUM_THREADS=1 .venv-docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet
+docs: .venv-docs/ready
+	$(SPHINX) -b html -d build/docs/doctrees docs build/docs/html
+	@echo "The site is in build/docs/html/index.html"
+
+# Links to other sites; needs a network.
+docs-links: .venv-docs/ready
+	$(SPHINX) -b linkcheck -D plot_gallery=0 -d build/docs/doctrees docs build/docs/links
+
+# As .venv-spark, it borrows .venv's packages. BERTopic comes without what finds vectors and clusters: its recipe brings both.
+.venv-docs/ready: pyproject.toml | .venv/ready
+	@echo "Installing what the site needs: half a minute"
+	$(PYTHON) -m venv .venv-docs
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+	> $$(.venv-docs/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/borrowed.pth
+	.venv-docs/bin/python -m pip install --quiet 'dyncrp[docs]'
+	.venv-docs/bin/python -m pip install --quiet --no-deps bertopic
 	touch $@
 
 lint: .venv/ready
@@ -93,4 +113,4 @@ soak: .venv/bench
 	touch $@
 
 clean:
-	rm -rf .venv .venv-spark build
+	rm -rf .venv .venv-spark .venv-docs build docs/gallery docs/api

@@ -1,4 +1,8 @@
-"""Cluster shards of a Parquet file on all processors, by joblib: python examples/joblib_shards.py
+"""
+Shards on all processors
+========================
+
+Cluster shards of a Parquet file on all processors, by joblib: ``python examples/joblib_shards.py``
 
 ``--backend dask`` starts dask.distributed here (``pip install distributed``). On a cluster, give the address of its
 scheduler to ``Client``; any backend of joblib will do. Workers must see the file under the same path.

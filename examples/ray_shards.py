@@ -1,4 +1,8 @@
-"""Cluster shards of a Parquet file on a Ray cluster: python examples/ray_shards.py
+"""
+Shards on Ray
+=============
+
+Cluster shards of a Parquet file on a Ray cluster: ``python examples/ray_shards.py``
 
 Without a cluster, Ray starts here (``pip install ray``). On one, set RAY_ADDRESS. Workers must see the file under the
 same path, and have dyncrp installed.

@@ -1,4 +1,8 @@
-"""What the examples of shards share: a Parquet file is read by row groups, and never as a whole.
+"""
+What the examples of shards share
+=================================
+
+A Parquet file is read by row groups, and never as a whole.
 
 ``fit`` and ``relabel`` do one shard; run them wherever there is a processor. ``main`` does the rest: it makes a file if
 none is given, learns hyperparameters once from a sample, has all shards fitted, combines them, and has all shards
@@ -127,7 +131,8 @@ def main(
     arguments: list[str] | None = None,
 ) -> None:
     """Parse, make a file, tune, fit, combine, relabel."""
-    parser = argparse.ArgumentParser(description=description)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=description, formatter_class=raw)
     parser.add_argument("--input", help="a Parquet file; without it, one is made")
     parser.add_argument("--gigabytes", type=float, default=0.2, help="size of the file that is made")
     parser.add_argument("--shards", type=int, default=8)

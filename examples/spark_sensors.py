@@ -1,4 +1,8 @@
-"""A model for every sensor, in Spark: a folder of Parquet files in, a folder of labels out.
+"""
+A model for every sensor on Spark
+=================================
+
+A folder of Parquet files in, a folder of labels out::
 
     $ pip install 'dyncrp[spark]'
     $ python examples/spark_sensors.py                                     # simulated readings of 1,000 sensors
@@ -51,7 +55,7 @@ def simulate(folder: Path, n_files: int, n_sensors: int, seed: int = 0) -> None:
 
 def main() -> None:
     """Cluster all files that there are, one in each batch."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1].rstrip(":"))
     parser.add_argument("--input", type=Path, default=Path("readings"), help="a folder; made if it does not exist")
     parser.add_argument("--output", type=Path, default=Path("labels"), help="a folder; its checkpoint lies beside it")
     parser.add_argument("--files", type=int, default=20, help=f"how many files of {ROWS:,} rows to make")

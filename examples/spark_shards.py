@@ -1,4 +1,8 @@
-"""Cluster partitions of a Parquet file with Spark's mapInPandas: spark-submit examples/spark_shards.py
+"""
+Shards on Spark
+===============
+
+Cluster partitions of a Parquet file with Spark's mapInPandas: ``spark-submit examples/spark_shards.py``
 
 Without a cluster, ``python examples/spark_shards.py`` starts Spark here (``pip install 'dyncrp[spark]'``).
 """

@@ -94,6 +94,7 @@ _THREE = (Gaussian, Bernoulli, VonMisesFisher)
 _ANY = (Gaussian, NormalGamma, Bernoulli, VonMisesFisher)
 _THIS = "Schaeffer et al. 2022"
 
+#: Systems by the names that the paper's figures use.
 SYSTEMS: dict[str, System] = {
     "D-CRP": System(lambda its: dynamical_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, _THIS),
     "D-CRP (paper)": System(lambda its: paper_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, _THIS),

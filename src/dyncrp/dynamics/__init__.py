@@ -7,7 +7,7 @@ from dyncrp.dynamics.linear_ode import LinearODE
 from dyncrp.dynamics.oscillatory import Oscillatory
 from dyncrp.dynamics.stationary import Stationary
 
-# By the names that files and the command line use; + and * make the last three.
+#: Dynamics by the names that files and the command line use; ``+`` and ``*`` make the last three.
 DYNAMICS: dict[str, type[Dynamics]] = {
     kind.__name__: kind for kind in (Stationary, Exponential, Oscillatory, Hyperbolic, LinearODE, Scaled, Sum, Product)
 }

@@ -10,6 +10,7 @@ from dyncrp.families.normal_gamma import NormalGamma
 from dyncrp.families.poisson import Poisson
 from dyncrp.families.von_mises_fisher import VonMisesFisher
 
+#: Families by the names that files and the command line use.
 FAMILIES: dict[str, type[Family]] = {
     kind.__name__: kind
     for kind in (Gaussian, NormalGamma, Bernoulli, Poisson, Categorical, VonMisesFisher, Multinomial, Columns)

