@@ -38,7 +38,7 @@ docs: .venv-docs/ready
 
 # Links to other sites; needs a network.
 docs-links: .venv-docs/ready
-	$(SPHINX) -b linkcheck -D plot_gallery=0 -d build/docs/doctrees docs build/docs/links
+	$(SPHINX) -b linkcheck -D plot_gallery=0 docs build/docs/links
 
 # As .venv-spark, it borrows .venv's packages. BERTopic comes without what finds vectors and clusters: its recipe brings both.
 .venv-docs/ready: pyproject.toml | .venv/ready

