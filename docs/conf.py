@@ -150,14 +150,15 @@ def known_names(what, obj):
 
 def annotations(obj):
     """Return the types of arguments or fields as they are written, which is shorter than what they stand for."""
-    return {name: text for name, text in getattr(obj, "__annotations__", {}).items() if isinstance(text, str)}
+    noted = {name: getattr(text, "__forward_arg__", text) for name, text in getattr(obj, "__annotations__", {}).items()}
+    return {name: text for name, text in noted.items() if isinstance(text, str)}
 
 
 def as_list(paragraph, names, types):
     """Return a paragraph, and as a list what it says of names: ``X: (N, D) rows; labels: (N,) of them.``."""
     name = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "$^"
     parts = re.split(rf"(?:^|(?<=[.;)]) |(?<=[.;)])\n)((?:{name})(?:, (?:{name}))*): ", paragraph.replace("\n", " "))
-    items = [as_item(key, text.rstrip(" ;"), types) for key, text in zip(parts[1::2], parts[2::2], strict=True)]
+    items = [as_item(key, text.rstrip(" ;.") + ".", types) for key, text in zip(parts[1::2], parts[2::2], strict=True)]
     return "\n".join([escape(parts[0]), "", *items]) if items else escape(paragraph)
 
 

@@ -1,0 +1,112 @@
+"""The site has a place for every page of docs/ and every public name; ``make docs`` checks what needs Sphinx."""
+
+import re
+from importlib import import_module
+from inspect import isclass, isfunction
+from pathlib import Path
+
+import pytest
+
+import dyncrp
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PACKAGE = Path(dyncrp.__file__).parent
+BLOCK = re.compile(r"^```\{(toctree|eval-rst)\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+# Modules whose public names are all in the reference.
+PUBLIC = (
+    *("dyncrp", "baselines", "datasets", "dynamics", "engine", "engine.law", "events", "families", "learning"),
+    *("metrics", "plots", "river", "spark", "testing"),
+)
+# Modules of which a user meets single names, by what they return, or by names of the package; or none.
+OTHERS = {
+    *("__main__", "alarms", "beginning", "checks", "cli", "counts", "description", "encoding", "examples"),
+    *("explanation", "feedback", "groups", "io", "jobs", "learner", "mixture", "model_text", "parameters", "process"),
+    *("serve", "shards", "spec", "tuning", "words"),
+}
+
+
+def listed(page, directive):
+    """Return the lines of the blocks of a page that are neither options nor directives."""
+    blocks = [body for kind, body in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")) if kind == directive]
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line and not line.startswith((":", ".."))]
+
+
+def public_names(module):
+    """Return the names of ``__all__``, or else the functions and classes that a module defines."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    own = (value for name, value in vars(module).items() if not name.startswith("_"))
+    own = (value for value in own if isclass(value) or isfunction(value))
+    return [value.__name__ for value in own if value.__module__ == module.__name__]
+
+
+def test_every_page_has_one_place_in_the_contents():
+    entries = [re.sub(r"^.*<(.*)>$", r"\1", line) for line in listed("index.md", "toctree")]
+    pages = [entry for entry in entries if not entry.startswith("gallery/")]
+    assert sorted(pages) == sorted(path.stem for path in DOCS.glob("*.md") if path.stem != "index")
+    assert {entry for entry in entries if entry.startswith("gallery/")} == {"gallery/index", "gallery/recipes/index"}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_in_the_reference(name):
+    if name == "river":
+        pytest.importorskip("river")
+    elif name == "plots":
+        pytest.importorskip("matplotlib")
+    reference = listed("api.md", "eval-rst")
+    module = import_module("dyncrp" if name == "dyncrp" else f"dyncrp.{name}")
+    names = public_names(module)
+    assert names
+    if module.__name__ in reference:  # a page for the module has all of its names
+        return
+    top = {f"dyncrp.{each}" for each in dyncrp.__all__}
+    for each in names:
+        path = f"{module.__name__}.{each}"
+        elsewhere = f"dyncrp.{each}" in top and f"dyncrp.{each}" in reference
+        assert path in reference or elsewhere or path == "dyncrp.datasets", path
+
+
+def test_every_name_of_the_reference_is_there_once():
+    reference = listed("api.md", "eval-rst")
+    assert len(reference) == len(set(reference))
+    for path in reference:
+        module, _, name = path.rpartition(".")
+        if module in ("dyncrp.spark", "dyncrp.river"):
+            continue  # they need packages that may be missing; Sphinx reads them
+        if not (PACKAGE / path.replace(".", "/").removeprefix("dyncrp/")).with_suffix(".py").exists():
+            assert hasattr(import_module(module), name), path
+
+
+def test_every_module_is_public_or_known_not_to_be():
+    found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__"} == OTHERS | {name for name in PUBLIC if "." not in name} - {"dyncrp"}
+
+
+def test_scripts_of_the_gallery_begin_with_a_title():
+    for path in (ROOT / "examples").rglob("*.py"):
+        title, line = path.read_text(encoding="utf-8").removeprefix('"""').lstrip().splitlines()[:2]
+        assert re.fullmatch("=+", line), path
+        assert len(title) == len(line), path
+
+
+@pytest.mark.slow
+def test_the_page_on_choosing_shows_what_its_script_draws(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    from benchmarks import choose
+
+    choose.main(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(f"choose-{name}.png" for name in ("dynamics", "family", "groups", "memory")),
+        "program.png",
+    ]
+    assert capsys.readouterr().out.splitlines() == [
+        "tables by family: [3, 4, 3, 3]",
+        "tables and groups of two moons: (29, 2)",
+        "tables of drifting clusters, memory infinite and learnt: [10, 3]",
+    ]
+    page = (DOCS / "choose.md").read_text(encoding="utf-8")
+    for caption in ("three tables where all clusters have one shape, and four", "29 tables, which are two", "ten tables"):
+        assert caption in page
