@@ -33,12 +33,13 @@ test-spark: .venv-spark/ready
 # The site, in build/docs/html: it runs the gallery, and warnings and broken internal links are errors.
 SPHINX := OMP_NUM_THREADS=1 .venv-docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet
 docs: .venv-docs/ready
+	rm -rf docs/api  # names may be gone
 	$(SPHINX) -b html -d build/docs/doctrees docs build/docs/html
 	@echo "The site is in build/docs/html/index.html"
 
 # Links to other sites; needs a network.
 docs-links: .venv-docs/ready
-	$(SPHINX) -b linkcheck -D plot_gallery=0 docs build/docs/links
+	$(SPHINX) -b linkcheck docs build/docs/links
 
 # As .venv-spark, it borrows .venv's packages. BERTopic comes without what finds vectors and clusters: its recipe brings both.
 .venv-docs/ready: pyproject.toml | .venv/ready

@@ -108,5 +108,9 @@ def test_the_page_on_choosing_shows_what_its_script_draws(tmp_path, capsys):
         "tables of drifting clusters, memory infinite and learnt: [10, 3]",
     ]
     page = (DOCS / "choose.md").read_text(encoding="utf-8")
-    for caption in ("three tables where all clusters have one shape, and four", "29 tables, which are two", "ten tables"):
+    for caption in (
+        "three tables where all clusters have one shape, and four",
+        "29 tables, which are two",
+        "ten tables",
+    ):
         assert caption in page

@@ -28,7 +28,7 @@ class Marginals(NamedTuple):
 
 @dataclass(frozen=True)
 class DynamicalCRP:
-    """The Dynamical Chinese Restaurant Process D-CRP(ℓ, α), Eq. 'DCRP_definition' of the paper.
+    """The Dynamical Chinese Restaurant Process D-CRP(ℓ, α), 'DCRP_definition' in the paper.
 
         P(c_n = c | c_<n) ∝ occupancy_c(t_n) = max(0, Σ_{n'<n, c_n'=c} kernel(t_n − t_n'))   for an open table
         P(c_n = new | c_<n) ∝ alpha

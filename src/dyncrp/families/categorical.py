@@ -19,7 +19,9 @@ STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # what the concentratio
 
 @dataclass(frozen=True, eq=False)
 class Categorical(Family):
-    """x_d is a category, coded by a whole number; its probabilities have a Dirichlet process prior with the base
+    """x_d is a category, coded by a whole number, whose probabilities have a Dirichlet process prior.
+
+    Its base is
 
         H(k) = 1/((k + 1)(k + 2)),  k = 0, 1, 2, …,  so that Σ_k H(k) = 1 and Σ_{k ≥ C} H(k) = 1/(C + 1).
 
