@@ -82,6 +82,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": ProgramsLast,
     "nested_sections": True,
     "download_all_examples": False,
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("dyncrp",),
     "default_thumb_file": str(Path(__file__).parent / "images" / "program.png"),
     "show_signature": False,
     "show_memory": False,
