@@ -175,8 +175,8 @@ class TestBeginning:
     def test_words_are_not_forgotten_while_documents_are_kept(self, monkeypatch):
         monkeypatch.setattr("dyncrp.words.ROWS_TO_FORGET", 16)
         texts = [f"word{i % 7} word{i % 5} new{i}" for i in range(120)]
-        whole = self.model(max_tables=3).fit(texts)
-        part = self.model(max_tables=3)
+        whole = self.model(max_tables=3, alpha=30.0).fit(texts)
+        part = self.model(max_tables=3, alpha=30.0)
         for begin in range(0, 120, 24):
             part.partial_fit(texts[begin : begin + 24])
         assert part.to_bytes() == whole.to_bytes()
