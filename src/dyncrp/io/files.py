@@ -42,8 +42,11 @@ def _write(target: str, content: bytes) -> None:
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Have the folder that a file is in on the disk, so that its name is."""
-    folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
+    """Have the folder that a file is in on the disk, so that its name is; Windows cannot be asked for that."""
+    flag = getattr(os, "O_DIRECTORY", None)
+    if flag is None:
+        return
+    folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY | flag)
     try:
         os.fsync(folder)
     finally:

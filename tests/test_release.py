@@ -1,0 +1,56 @@
+"""What a release says of itself: one version everywhere, and only Pythons that it is built and tested for."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import dyncrp
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def first(pattern, name):
+    return re.search(pattern, (ROOT / name).read_text(), re.MULTILINE).group(1)
+
+
+def test_the_version_is_the_same_everywhere():
+    told = first(r"^version: (\S+)$", "CITATION.cff"), first(r"^## (\S+) \(", "CHANGELOG.md")
+    assert told == (dyncrp.__version__, dyncrp.__version__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", dyncrp.__version__)
+
+
+def test_a_build_takes_the_version_from_the_package():
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["scikit-build"]["metadata"]["version"]["input"] == "src/dyncrp/__init__.py"
+    # The first assignment is the one that the build reads.
+    assert first(r'^__version__ = "(.+)"$', "src/dyncrp/__init__.py") == dyncrp.__version__
+
+
+def test_a_source_tree_that_is_not_installed_knows_its_version():
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); import dyncrp; print(dyncrp.__version__)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == dyncrp.__version__
+
+
+def test_the_same_pythons_are_promised_built_and_tried():
+    classified = [
+        name.rsplit(" ", 1)[1]
+        for name in PROJECT["project"]["classifiers"]
+        if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", name)
+    ]
+    built = re.findall(r"cp3(\d+)-", PROJECT["tool"]["cibuildwheel"]["build"])
+    assert classified == [f"3.{minor}" for minor in built]
+    assert PROJECT["project"]["requires-python"] == f">={classified[0]}"
+    tried = re.findall(r"3\.\d+", first(r"python: \[(.+)\]", ".github/workflows/ci.yml"))
+    assert (tried[0], tried[-1]) == (classified[0], classified[-1])
+
+
+def test_the_paper_is_the_one_that_the_readme_cites():
+    cited = (ROOT / "CITATION.cff").read_text()
+    for pattern in (r"title     = \{(.+)\}", r"volume    = \{(.+)\}", r"year      = \{(.+)\}"):
+        assert first(pattern, "README.md") in cited
+    authors = re.findall(r"(\w+), [\w -]+?(?: and|\})", first(r"author    = (\{.+\}),", "README.md"))
+    assert re.findall(r"family-names: (\w+)", cited) == authors == ["Schaeffer", "Liu", "Du", "Linderman", "Fiete"]
