@@ -24,9 +24,8 @@ def test_the_version_is_the_same_everywhere():
 
 def test_a_build_takes_the_version_from_the_package():
     assert PROJECT["project"]["dynamic"] == ["version"]
-    assert PROJECT["tool"]["scikit-build"]["metadata"]["version"]["input"] == "src/dyncrp/__init__.py"
-    # The first assignment is the one that the build reads.
-    assert first(r'^__version__ = "(.+)"$', "src/dyncrp/__init__.py") == dyncrp.__version__
+    assert PROJECT["tool"]["scikit-build"]["metadata"]["version"]["input"] == "src/dyncrp/version.py"
+    assert first(r'^__version__ = "(.+)"$', "src/dyncrp/version.py") == dyncrp.__version__
 
 
 def test_a_source_tree_that_is_not_installed_knows_its_version():

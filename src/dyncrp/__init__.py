@@ -16,6 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dyncrp.version import __version__
+
 if TYPE_CHECKING:
     from dyncrp import datasets
     from dyncrp.checks import BadRow
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from dyncrp.shards import combine
     from dyncrp.tuning import tune
 
-__version__ = "0.1.0"
-
 __all__ = [
     "BadRow",
     "Bernoulli",
@@ -54,6 +54,7 @@ __all__ = [
     "Poisson",
     "Stationary",
     "VonMisesFisher",
+    "__version__",
     "combine",
     "datasets",
     "tune",

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dyncrp.alarms import NoveltySketch
-from dyncrp.checks import Clock, as_times, positive
+from dyncrp.checks import LATEST_TIME, Clock, as_times, positive
+from dyncrp.dynamics import Dynamics, Modes
+from dyncrp.dynamics.base import MOST_MODES
 from dyncrp.engine import by_hand, make_engine
 from dyncrp.engine.types import (
     ARRAY_TYPES,
@@ -47,6 +49,9 @@ OF_SKETCH, OF_EXAMPLES = "novelty_", "example_"  # and those of the sketch and o
 NOBODYS = 1 << 62  # the id of a table that nobody has opened yet
 HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
 CLOCKS = tuple(Clock)
+OF_LEARNERS = frozenset({"hyperparameters", "n_features", "clock", "prior_alpha", "names", "merged"})  # in a header
+OF_MODES = {"mode_amplitudes": "amplitudes", "mode_rates": "rates"}  # what a file calls the modes
+SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamics: two fits to 1 % may differ so much
 
 
 class Learner:
@@ -59,8 +64,13 @@ class Learner:
     family: Family
     engine: Engine
 
-    def __init__(self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int) -> None:
+    def __init__(
+        self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int, modes: Modes | None = None
+    ) -> None:
+        """Begin; modes: those of the dynamics, if they are to be others than it finds now."""
         model = spec.model(known)
+        if modes is not None:
+            model = replace(model, modes=modes)
         self.family, self.dynamics, self.clock = known.family, known.dynamics, clock
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
@@ -256,7 +266,12 @@ class Learner:
         return config | self.names.to_plain()
 
     def arrays(self) -> Arrays:
-        """Return all that the next row needs, to the bit; the sketch only if alarms are wanted."""
+        """Return all that a file needs for the next row, to the bit; the sketch only if alarms are wanted."""
+        modes = self.engine.model.modes
+        return self._state() | {name: getattr(modes, field) for name, field in OF_MODES.items()}
+
+    def _state(self) -> Arrays:
+        """Return all that the next row needs if the modes are known."""
         self._catch_up()
         arrays = self.engine.arrays()
         if self._saves_sketch:
@@ -280,10 +295,12 @@ class Learner:
             raise ValueError(f"its family is for {known.family.width} features, and it has {n_features}")
         if spec.learn_alpha and not known.dynamics.nonnegative:
             raise ValueError("learn_alpha needs a kernel that is never negative")
+        modes = _modes(known.dynamics, arrays)
+        arrays = {name: array for name, array in arrays.items() if name not in OF_MODES}
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
         if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is taken
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
-        learner = cls(spec, known, clock, n_features)
+        learner = cls(spec, known, clock, n_features, modes)
         if spec.learn_alpha:
             prior_mean = positive("prior alpha", config["prior_alpha"])
             learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
@@ -346,7 +363,7 @@ class Learner:
         clock, n_features = CLOCKS.index(self.clock), self.engine.n_features
         if self.names.to_plain():
             raise ValueError("a state does not hold names or merged ids: keep the model with to_bytes")
-        return HEAD.pack(self.fingerprint, clock, n_features, self.alpha) + pack(self.arrays())
+        return HEAD.pack(self.fingerprint, clock, n_features, self.alpha) + pack(self._state())
 
     def set_state(self, content: bytes) -> None:
         """Go on from what ``to_state`` of a learner of the same model returned; anything else is a ``ValueError``."""
@@ -375,6 +392,34 @@ class Learner:
         learner = cls(spec, known, CLOCKS[clock], n_features)
         learner.set_state(content)
         return learner
+
+
+def _modes(dynamics: Dynamics, arrays: Arrays) -> Modes:
+    """Return the modes that the states in a file are of, if they give the kernel of its dynamics.
+
+    They are in the file since they cannot always be found again: those of ``Hyperbolic`` and ``LinearODE`` come of
+    least squares and roots, which differ from one version of SciPy and LAPACK to the next.
+    """
+    for name in OF_MODES:
+        if name not in arrays:
+            raise ValueError(f"its array {name!r} is missing")
+        if arrays[name].dtype != np.complex128 or arrays[name].ndim != 1 or not np.all(np.isfinite(arrays[name])):
+            raise ValueError(f"its array {name!r} must be one row of finite complex128s")
+    found, expected = Modes(**{field: arrays[name] for name, field in OF_MODES.items()}), dynamics.modes()
+    if not 0 < len(found.rates) == len(found.amplitudes) <= MOST_MODES or np.any(found.rates.real < 0.0):
+        raise ValueError(f"its {len(found.rates)} rates and {len(found.amplitudes)} amplitudes are not a kernel's")
+    if all(np.array_equal(mine, its) for mine, its in zip(expected, found, strict=True)):
+        return found
+    sizes = np.abs(np.concatenate([found.rates, expected.rates]))
+    lengths = 1.0 / sizes[sizes > 1.0 / LATEST_TIME]
+    delays = [0.0, *(np.geomspace(0.01 * lengths.min(), 3.0 * lengths.max(), 300) if len(lengths) else ())]
+    with np.errstate(all="ignore"):  # what is not a number is refused
+        mine, its = (
+            (np.exp(-np.multiply.outer(delays, rates)) @ amplitudes).real for amplitudes, rates in (expected, found)
+        )
+    if not np.max(np.abs(mine - its)) <= SAME_KERNEL * np.max(np.abs(mine)):
+        raise ValueError(f"its modes are not those of {dynamics!r}")
+    return found
 
 
 def _part(feedback: Feedback | None, rows: slice) -> Feedback | None:

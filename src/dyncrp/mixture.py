@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dyncrp.beginning import Beginning
+from dyncrp.beginning import OF_BEGINNINGS, Beginning
 from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times
 from dyncrp.counts import Counts, as_counts
 from dyncrp.description import as_frame, describe_tables
@@ -34,7 +34,7 @@ from dyncrp.families.base import check_rows, first_missing
 from dyncrp.feedback import Feedback, check_name
 from dyncrp.groups import Groups, join
 from dyncrp.io import files, model_file
-from dyncrp.learner import Learner
+from dyncrp.learner import OF_LEARNERS, Learner
 from dyncrp.learning import Candidate
 from dyncrp.parameters import nested_params, with_params
 from dyncrp.spec import ModelSpec
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# What the header of a file may say of a model, see docs/files.md.
+OF_A_FILE = frozenset({"params", "feature_names", "encoding", "vocabulary", *OF_LEARNERS, *OF_BEGINNINGS})
 NEEDS_WORDS = "the model was learnt on words: give texts, lists of tokens or dictionaries of counts"
 NEEDS_COUNTS = "the model was learnt on counts of words that have no names: give it counts, not words"
 NEEDS_MAP = "{} needs table_count='map': q(C_n) does not know of what is done by hand"
@@ -789,6 +791,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _from_bytes(cls, content: bytes, name: str) -> Self:
         config, arrays = model_file.loads(content, name)
         try:
+            unknown = sorted(config.keys() - OF_A_FILE)
+            if unknown:
+                raise ValueError(f"it has entries that this dyncrp does not know, {unknown}")
             model = cls(**config["params"])
             model._params = model.get_params(deep=False)
             plain, names = config.get("encoding"), config["feature_names"]
@@ -808,7 +813,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                     raise ValueError(f"its feature_names are {names!r}, for {model.n_features_in_} features")
                 model.feature_names_in_ = np.array(names, dtype=object)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{name} does not hold a DynamicalMixture: {error}") from error
+            reason = f"{error}{model_file.writer(content)}"
+            raise ValueError(f"{name} does not hold a DynamicalMixture: {reason}") from error
         return model
 
     def to_state(self) -> bytes:

@@ -358,6 +358,14 @@ def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
                 raise ValueError(
                     f"models[{i}] has {name} {others!r} and models[0] has {mine!r}: all must have the same{hint}"
                 )
+    modes = models[0].dynamics_.modes()
+    for i, model in enumerate(models):
+        its = model.engine_.model.modes
+        if len(its.rates) != len(modes.rates) or not np.allclose(its.rates, modes.rates, rtol=1e-9, atol=0.0):
+            raise ValueError(
+                f"models[{i}] was saved where {model.dynamics_!r} was a sum of other exponentials. It can go on, but "
+                "not be combined: fit all models with the same version of SciPy"
+            )
     forgets = bool(np.any(models[0].engine_.model.modes.rates != 0.0))
     if len(models) > 1 and forgets and models[0].clock_ == Clock.INDEX:
         raise ValueError(

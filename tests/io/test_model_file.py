@@ -21,14 +21,17 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
+import dyncrp
 from cases import DYNAMICS, RULES, THREE_FEATURES
 from dyncrp import (
     Bernoulli,
     DynamicalMixture,
     Exponential,
     Gaussian,
+    Hyperbolic,
     LinearODE,
     Stationary,
+    combine,
 )
 from dyncrp import (
     dynamics as dynamics_module,
@@ -36,6 +39,7 @@ from dyncrp import (
 from dyncrp import (
     families as families_module,
 )
+from dyncrp.dynamics import hyperbolic
 from dyncrp.io import model_file
 
 
@@ -210,6 +214,27 @@ def test_everything_in_a_file_is_documented(family, options, monkeypatch):
     assert [name for name in names if f"`{name}`" not in page and f"`config.{name}`" not in page] == []
 
 
+@pytest.mark.parametrize("options", [{}, {"learn_alpha": True}], ids=str)
+def test_a_model_goes_on_with_the_modes_of_its_file(options, monkeypatch):
+    """Another SciPy finds other modes for the same kernel; 24 modes may be 23 of them, or 22."""
+    family, fit = THREE_FEATURES["gaussian"], hyperbolic._hyperbola
+    X, times = stream(family, 250)
+    model = DynamicalMixture(family, 0.9 * Hyperbolic(5.0) + 0.1 * Stationary(), **options)
+    content = model.fit(X[:120], times=times[:120]).to_bytes()
+    monkeypatch.setattr(hyperbolic, "_hyperbola", lambda n_modes, horizon: fit(n_modes + 6, horizon))
+    loaded = DynamicalMixture.from_bytes(content)
+    assert len(loaded.dynamics_.modes().rates) > len(loaded.engine_.model.modes.rates)
+    assert loaded.to_bytes() == content
+    model.partial_fit(X[120:], times=times[120:])
+    loaded.partial_fit(X[120:], times=times[120:])
+    assert loaded.labels_.tolist() == model.labels_.tolist()
+    assert said(loaded, X[:2]) == said(model, X[:2])
+    if not options:
+        others = DynamicalMixture(family, loaded.dynamics_).fit(X, times=times)
+        with pytest.raises(ValueError, match=r"models\[1\] was saved where .* was a sum of other exponentials"):
+            combine([others, loaded])
+
+
 # --- refusing -------------------------------------------------------------------------------------------------------
 
 
@@ -275,9 +300,9 @@ def test_another_format_or_version_is_refused(saved, bad):
 
 def test_a_newer_version_is_said_to_be_newer_even_if_its_digest_is_another(saved):
     header, arrays = contents(saved)
-    text = np.frombuffer(json.dumps(header | {"version": 7}).encode(), dtype=np.uint8)
+    text = np.frombuffer(json.dumps(header | {"version": 7, "dyncrp": "2.0"}).encode(), dtype=np.uint8)
     np.savez(saved, header=text, blake=np.zeros(3), **arrays)
-    with pytest.raises(ValueError, match=r"version 7; this dyncrp reads version 1 .*newer dyncrp wrote it"):
+    with pytest.raises(ValueError, match=r"version 7; this dyncrp reads version 1 .*; dyncrp '2\.0' wrote it"):
         DynamicalMixture.load(saved)
 
 
@@ -356,6 +381,57 @@ def test_arrays_that_do_not_belong_are_refused(saved):
     header, arrays = contents(saved)
     rewrite(saved, header, arrays | {"more": np.zeros(3)})
     with pytest.raises(ValueError, match=r"arrays that this dyncrp does not know, \['more'\]"):
+        DynamicalMixture.load(saved)
+
+
+def spoil_modes(arrays, rates=lambda rates: rates, amplitudes=lambda amplitudes: amplitudes):
+    spoilt = {"mode_rates": rates(arrays["mode_rates"]), "mode_amplitudes": amplitudes(arrays["mode_amplitudes"])}
+    return arrays | spoilt
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        ({"rates": lambda rates: 1.5 * rates}, "not those of Exponential"),
+        ({"amplitudes": lambda amplitudes: 1.1 * amplitudes}, "not those of Exponential"),
+        ({"rates": lambda rates: -rates}, "not a kernel's"),
+        ({"rates": lambda rates: np.append(rates, rates)}, "2 rates and 1 amplitudes"),
+        ({"rates": lambda rates: rates[:0], "amplitudes": lambda amplitudes: amplitudes[:0]}, "0 rates and 0"),
+        ({"amplitudes": lambda amplitudes: amplitudes * np.nan}, "'mode_amplitudes' must be one row of finite"),
+        ({"rates": lambda rates: rates[None]}, "'mode_rates' must be one row"),
+        ({"rates": lambda rates: rates.real.copy()}, "'mode_rates' must be one row of finite complex128s"),
+    ],
+)
+def test_modes_that_are_not_those_of_the_dynamics_are_refused(saved, spoilt, message):
+    header, arrays = contents(saved)
+    rewrite(saved, header, spoil_modes(arrays, **spoilt))
+    with pytest.raises(ValueError, match=rf"model\.npz does not hold a DynamicalMixture.*{message}"):
+        DynamicalMixture.load(saved)
+
+
+def test_modes_that_differ_by_rounding_are_taken(saved, fitted):
+    header, arrays = contents(saved)
+    rewrite(saved, header, spoil_modes(arrays, rates=lambda rates: rates * (1 + 1e-15)))
+    assert DynamicalMixture.load(saved).log_evidence_ == fitted.log_evidence_
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda config: config | {"mood": 3}, r"does not know, \['mood'\]"),
+        (lambda config: config | {"params": config["params"] | {"mood": 3}}, "mood"),
+        (lambda config: config | {"feature_names": {"kind": "Mood"}}, "'Mood'"),
+    ],
+)
+def test_what_a_newer_version_wrote_is_said_to_be_of_that(saved, change, message):
+    header, arrays = contents(saved)
+    assert header["dyncrp"] == dyncrp.__version__
+    rewrite(saved, header | {"config": change(header["config"])}, arrays)
+    with pytest.raises(ValueError, match=message) as told:
+        DynamicalMixture.load(saved)
+    assert "wrote it" not in str(told.value)
+    rewrite(saved, header | {"config": change(header["config"]), "dyncrp": "7.1"}, arrays)
+    with pytest.raises(ValueError, match=rf"{message}.*; dyncrp '7\.1' wrote it, and this is"):
         DynamicalMixture.load(saved)
 
 
@@ -621,6 +697,21 @@ def test_saving_again_replaces_the_file(saved, fitted):
 def test_a_missing_folder_is_said_to_be_missing(fitted, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere/model\.npz'$"):
         fitted.save(tmp_path / "nowhere" / "model.npz")
+
+
+def test_where_a_folder_cannot_be_opened_a_model_is_saved_all_the_same(saved, fitted, monkeypatch):
+    """As on Windows."""
+    monkeypatch.delattr(os, "O_DIRECTORY")
+    opened = os.open
+
+    def refuse(path, *flags):
+        if os.path.isdir(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened(path, *flags)
+
+    monkeypatch.setattr(os, "open", refuse)
+    fitted.partial_fit([[-9.0, 9.0]]).save(saved)
+    assert DynamicalMixture.load(saved).n_tables_ == 3
 
 
 def test_a_link_is_written_through(saved, fitted):

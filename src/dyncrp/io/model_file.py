@@ -1,8 +1,8 @@
 """Models as files: a ``.npz`` of plain arrays with a JSON header. Loading never executes code. See docs/files.md.
 
-The file holds an array ``header`` (UTF-8 JSON: ``format``, ``version``, and a ``config`` of plain values), the numeric
-arrays that the caller gave, and ``sha256`` of all that. A class is known by its name in ``DYNAMICS`` or ``FAMILIES``;
-add yours there to save it.
+The file holds an array ``header`` (UTF-8 JSON: ``format``, ``version``, ``dyncrp``, and a ``config`` of plain values),
+the numeric arrays that the caller gave, and ``sha256`` of all that. A class is known by its name in ``DYNAMICS`` or
+``FAMILIES``; add yours there to save it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dyncrp.dynamics import DYNAMICS
 from dyncrp.families import FAMILIES
+from dyncrp.version import __version__
 
 FORMAT = "dyncrp-model"
 VERSION = 1
@@ -32,7 +33,8 @@ DTYPES = ("<f8", "<c16", "<i8", "|u1")  # of the arrays in a file, whatever the 
 def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
     """Return the content of a file that holds ``config`` (plain values, dynamics and families) and ``arrays``."""
     arrays = dict(arrays)
-    header = {"format": FORMAT, "version": VERSION, "config": _to_plain(config, arrays, ())}
+    plain = _to_plain(config, arrays, ())
+    header = {"format": FORMAT, "version": VERSION, "dyncrp": __version__, "config": plain}
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     members = {"header": text}
     for name, array in arrays.items():
@@ -61,10 +63,9 @@ def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str,
     except Exception as error:  # damaged bytes make the readers of zip, npy and JSON raise almost anything
         raise ValueError(f"{name} is not a readable dyncrp model: {error}") from error
     if found[0] != FORMAT or type(found[1]) is not int or found[1] != VERSION:
-        newer = "; a newer dyncrp wrote it" if type(found[1]) is int and found[1] > VERSION else ""
         raise ValueError(
             f"{name} is a {found[0]!r} file of version {found[1]!r}; "
-            f"this dyncrp reads version {VERSION} of {FORMAT!r}{newer}"
+            f"this dyncrp reads version {VERSION} of {FORMAT!r}{_writer(header)}"
         )
     if not np.array_equal(members.pop("sha256", None), _digest(members)):  # type: ignore[arg-type]
         raise ValueError(f"{name} was changed after it was saved: its content does not match its sha256")
@@ -73,7 +74,19 @@ def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str,
         arrays = {key: array.astype(array.dtype.newbyteorder("=")) for key, array in members.items()}
         return _from_plain(header["config"], arrays), arrays
     except Exception as error:  # a hostile header may make constructors raise almost anything
-        raise ValueError(f"{name} has a damaged header: {error}") from error
+        raise ValueError(f"{name} has a damaged header: {error}{_writer(header)}") from error
+
+
+def writer(content: bytes) -> str:
+    """Return what to add to an error about a file that ``loads`` has read: which dyncrp wrote it, if not this one."""
+    return _writer(json.loads(_members(content)["header"].tobytes().decode()))
+
+
+def _writer(header: dict[str, Any]) -> str:
+    version = header.get("dyncrp")
+    if not isinstance(version, str) or version == __version__:
+        return ""
+    return f"; dyncrp {version[:40]!r} wrote it, and this is {__version__!r}"
 
 
 def _digest(members: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
