@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test test-fast test-spark lint build sanitize bench bench-quick bench-real soak docs docs-links clean
+.PHONY: demo serve test test-fast test-spark lint build dist sanitize bench bench-quick bench-real soak docs docs-links clean
 
 demo: .venv/demo
 	$(BIN)/dyncrp demo
@@ -63,6 +63,10 @@ lint: .venv/ready
 build: .venv/ready
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . --config-settings=cmake.define.DYNCRP_WERROR=ON
 
+# What a release publishes, in dist/, tried in empty environments of every Python that is here: some ten minutes.
+dist:
+	PYTHON=$(PYTHON) .ci/dist
+
 # The engine's tests on a copy whose extension has the address and undefined-behaviour sanitizers. An interpreter of its
 # own borrows the environment's packages, but not its start-up, which would lead to the other extension.
 SANITIZED := build/sanitized
@@ -115,4 +119,4 @@ soak: .venv/bench
 	touch $@
 
 clean:
-	rm -rf .venv .venv-spark .venv-docs build docs/gallery docs/api
+	rm -rf .venv .venv-spark .venv-docs build dist docs/gallery docs/api

@@ -53,3 +53,13 @@ def test_the_paper_is_the_one_that_the_readme_cites():
         assert first(pattern, "README.md") in cited
     authors = re.findall(r"(\w+), [\w -]+?(?: and|\})", first(r"author    = (\{.+\}),", "README.md"))
     assert re.findall(r"family-names: (\w+)", cited) == authors == ["Schaeffer", "Liu", "Du", "Linderman", "Fiete"]
+
+
+def test_the_changelog_speaks_of_what_there_is():
+    """Every word in backticks that is a name, an option or a module is one in the code."""
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "dyncrp").rglob("*.py"))
+    known = set(re.findall(r"[\w-]+", code)) | {"dyncrp", "experiments"}
+    for quoted in re.findall(r"`([^`]+)`", (ROOT / "CHANGELOG.md").read_text()):
+        for word in re.findall(r"--[a-z][a-z-]+|[A-Za-z]\w+", quoted):
+            part = word.split("__")[-1] if not word.startswith("--") else word
+            assert part in known or part.lstrip("-") in known, f"the changelog speaks of {quoted!r}"
