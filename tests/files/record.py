@@ -178,6 +178,14 @@ def told_beginning():
     return model, next_
 
 
+def beginning_of_texts():
+    """Texts whose hyperparameters are unknown, so that the words of each are kept."""
+    rng = np.random.default_rng(17)
+    said = [" ".join(rng.choice(WORDS[k].split(), 6)) for k in np.repeat(rng.integers(3, size=13), 4)]
+    model = DynamicalMixture(Multinomial()).partial_fit(said[:40])
+    return model, {"kind": "texts", "rows": said[40:], "times": None}
+
+
 def with_names():
     """A DataFrame of numbers, at dates."""
     X, _ = drawn(ROUND, 52, 2, seed=16)
@@ -229,6 +237,7 @@ CASES = {
     "warm-up": beginning,
     "warm-up-memory": lambda: beginning(memory=None, dynamics=[Stationary(), Exponential()]),
     "warm-up-told": told_beginning,
+    "warm-up-texts": beginning_of_texts,
 }
 
 if __name__ == "__main__":
