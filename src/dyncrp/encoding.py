@@ -309,7 +309,8 @@ def prefers_log(column: Float) -> bool:
     if len(x) < FEW_ROWS or np.any(column < 0) or len(np.unique(x)) < FEWEST_VALUES:
         return False
     y = np.log1p(x)
-    skew, skew_of_log = _skewness(x), _skewness(y)
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers so large that there is no skewness: a NaN
+        skew, skew_of_log = _skewness(x), _skewness(y)
     if not skew > LEAST_SKEW or not 2.0 * abs(skew_of_log) < skew:
         return False
     return bool(_log_density(y) - np.mean(y) - _log_density(x) >= LEAST_GAIN)

@@ -367,6 +367,13 @@ def test_wrong_arrays_are_refused(saved, name, spoil):
         DynamicalMixture.load(saved)
 
 
+def test_a_model_cannot_have_seen_so_many_rows_that_one_more_is_too_many(saved):
+    header, arrays = contents(saved)
+    rewrite(saved, header, {**arrays, "n_observations": np.array(2**63 - 1)})
+    with pytest.raises(ValueError, match="ever opened by 9223372036854775807 observations"):
+        DynamicalMixture.load(saved)
+
+
 def test_a_file_from_before_tables_had_sizes_is_read(saved, fitted):
     header, arrays = contents(saved)
     older = {name: array for name, array in arrays.items() if name not in ("sizes", "first_times", "last_times")}

@@ -341,6 +341,56 @@ def test_npy_without_rows_of_numbers(tmp_path, array, message):
         read(tmp_path / "rows.npy", "npy")
 
 
+def npy(head, body=b""):
+    """Return an .npy file whose header says this."""
+    text = head.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body
+
+
+@pytest.mark.parametrize("order", ["False", "True"])
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ("(3, 1000000000)", "a row is longer than 64 MiB"),  # a name for each column would fill the memory
+        ("(3, 1000000)", "truncated: its header says 3 rows"),
+        ("(-1, 2)", "must hold rows of numbers"),
+        ("(True, 2)", "must hold rows of numbers"),
+        ("(4611686018427387904, 4)", "truncated: its header says 4611686018427387904 rows"),
+    ],
+)
+def test_npy_that_promises_what_it_cannot_hold(tmp_path, shape, order, message):
+    head = f"{{'descr': '<f8', 'fortran_order': {order}, 'shape': {shape}, }}"
+    (tmp_path / "rows.npy").write_bytes(npy(head, bytes(64)))
+    with pytest.raises(FileError, match=message):
+        read(tmp_path / "rows.npy", "npy", 30)
+
+
+def test_npy_with_a_nan_that_signals(tmp_path):
+    signalling = np.array([0x7C01, 0x3C00], dtype=np.uint16).view(np.float16)
+    np.save(tmp_path / "rows.npy", signalling[:, None])
+    (chunk,) = read(tmp_path / "rows.npy", "npy")
+    np.testing.assert_array_equal(chunk.X, [[np.nan], [1.0]])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_beyond_all_dates_is_named(tmp_path, unit):
+    (tmp_path / "rows.jsonl").write_text('{"t": 1700000000, "x": 1}\n{"t": 1e305, "x": 1}\n')
+    with pytest.raises(FileError, match=r"line 2, column 't': 1e\+305 is not a time"):
+        read(tmp_path / "rows.jsonl", "jsonl", time_column="t", time_format=unit)
+
+
+def test_a_list_in_which_a_number_stands_for_missing_is_named(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"e": [1.5, 2.5]}\n{"e": [1.5, -999]}\n')
+    with pytest.raises(FileError, match="line 2, column 'e': the cell is empty"):
+        read(tmp_path / "rows.jsonl", "jsonl", missing=("-999",))
+
+
+def test_numbers_too_large_to_have_a_skewness_are_read_without_a_warning(tmp_path):
+    rows = [f"{10.0 ** (i % 7)}\n" for i in range(30)]
+    (tmp_path / "rows.csv").write_text("x\n" + "".join([*rows, "1e300\n"]))
+    assert sum(len(chunk.rows) for chunk in read(tmp_path / "rows.csv")) == 31
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_npy_that_is_truncated(tmp_path, order):
     np.save(tmp_path / "rows.npy", np.zeros((100, 3), order=order))

@@ -73,3 +73,76 @@ def test_a_checkpoint_in_which_something_is_missing_is_refused(state, missing):
     with pytest.raises(ValueError, match="state is not a readable checkpoint"):
         Checkpoint.read(str(path))
     assert "is not a readable checkpoint" in CliRunner().invoke(app, [*command, "--resume"]).stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("options",), 1.5),
+        (("counts",), 3),
+        (("length",), -1),
+        (("length",), 2**70),
+        (("n_rows",), True),
+        (("fingerprint",), [1]),
+        (("events",), {"length": "3"}),
+        (("place", "offset"), 3.5),
+        (("place", "tail"), ["3", 3]),
+        (("place", "last"), "now"),
+        (("place", "findings"), True),
+    ],
+)
+def test_a_checkpoint_that_was_made_by_hand_is_refused_in_words(state, path, value):
+    file, command = state
+    config, arrays = model_file.loads(file.read_bytes())
+    *inner, last = path
+    owner = config["run"]
+    for key in inner:
+        owner = owner[key]
+    owner[last] = value
+    file.write_bytes(model_file.dumps(config, arrays))
+    done = CliRunner().invoke(app, [*command, "--resume"])
+    assert (done.exit_code, "is not a readable checkpoint" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["timeline_tables", "timeline_times", "timeline_counts"])
+def test_a_checkpoint_with_another_timeline_is_refused(state, name):
+    file, _ = state
+    config, arrays = model_file.loads(file.read_bytes())
+    for wrong in (arrays[name].astype(complex), arrays[name][:-1], arrays[name][None]):
+        file.write_bytes(model_file.dumps(config, arrays | {name: wrong}))
+        with pytest.raises(ValueError, match="its timeline is damaged"):
+            Checkpoint.read(str(file))
+
+
+def test_a_place_without_what_reading_on_needs_is_refused(state):
+    file, command = state
+    config, arrays = model_file.loads(file.read_bytes())
+    del config["run"]["place"]["tail"]
+    file.write_bytes(model_file.dumps(config, arrays))
+    assert "the place to go on from is damaged" in CliRunner().invoke(app, [*command, "--resume"]).stderr
+
+
+@pytest.mark.parametrize(
+    ("findings", "message"),
+    [({"formats": 3}, "what was found in it is damaged"), ({"columns": ["z"]}, "no column 'z'")],
+)
+def test_findings_that_do_not_fit_the_input_are_refused(state, findings, message):
+    file, command = state
+    config, arrays = model_file.loads(file.read_bytes())
+    config["run"]["place"]["findings"] |= findings
+    file.write_bytes(model_file.dumps(config, arrays))
+    done = CliRunner().invoke(app, [*command, "--resume"])
+    assert (done.exit_code, message in done.stderr) == (1, True)
+
+
+def test_a_run_is_not_resumed_if_a_column_has_another_name(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("x,y\n" + "1,red\n3,blue\n2,red\n5.5,blue\n" * 10)
+    kept = ["--output", str(tmp_path / "out.csv"), "--checkpoint", str(tmp_path / "state"), "--set", "warmup=20"]
+    assert CliRunner().invoke(app, ["run", str(source), *kept]).exit_code == 0
+    source.write_text(source.read_text().replace("x,y", "x,z"))
+    done = CliRunner().invoke(app, ["run", str(source), *kept, "--resume"])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        1,
+        f"dyncrp: {source} is not the same as before: it has no column 'y'",
+    )

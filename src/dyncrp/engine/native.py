@@ -21,6 +21,7 @@ from dyncrp.engine import loop
 from dyncrp.engine.special import bessel_constants
 from dyncrp.engine.types import (
     MARKED,
+    MOST_OBSERVATIONS,
     SEEN,
     Arrays,
     Complex,
@@ -147,7 +148,7 @@ class NativeEngine(loop.Engine):
         shapes |= {name: shape for name, shape in extra.items() if name in arrays}
         check_arrays(arrays, shapes)
         n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
-        if not K <= n_opened <= n_observations:
+        if not K <= n_opened <= n_observations <= MOST_OBSERVATIONS:
             raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
         check_ids(arrays["table_ids"], n_opened)
         arrays = with_seen(arrays)

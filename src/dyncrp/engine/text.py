@@ -18,6 +18,7 @@ from dyncrp.engine.native import modes_of, rules_of
 from dyncrp.engine.types import (
     MARKED,
     MOST_DENSE,
+    MOST_OBSERVATIONS,
     SEEN,
     Arrays,
     Float,
@@ -161,7 +162,7 @@ class TextEngine(loop.Engine):
         check_arrays(arrays, shapes)
         rows = Counts.from_arrays(arrays, K)
         n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
-        if not K <= n_opened <= n_observations:
+        if not K <= n_opened <= n_observations <= MOST_OBSERVATIONS:
             raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
         check_ids(arrays["table_ids"], n_opened)
         with_seen(arrays)

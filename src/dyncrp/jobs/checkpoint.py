@@ -17,6 +17,24 @@ from dyncrp.mixture import DynamicalMixture
 
 ROWS_IN_FINGERPRINT = 1000
 TIMELINE = "timeline_"  # how the names of the arrays of a timeline begin
+LARGEST = 2**62  # of whole numbers in a checkpoint
+PLACE: dict[str, Any] = {"row": int, "offset": int, "line": int, "tail": [int, str], "times": (str,), "findings": dict}
+PLACE |= {"last": ({int, float},)}
+KINDS: dict[str, Any] = {
+    "options": dict,
+    "input": str,
+    "output": str,
+    "output_path": str,
+    "length": int,
+    "tail": str,
+    "place": PLACE,
+    "n_rows": int,
+    "n_bad": int,
+    "fingerprint": [int, str],
+    "finished": bool,
+    "events": ({"name": str, "path": str, "length": int, "tail": str},),
+    "counts": dict,
+}  # what the fields of a checkpoint hold; (kind,) may be None
 
 
 @dataclass(frozen=True)
@@ -64,9 +82,36 @@ class Checkpoint:
         try:
             timeline = Timeline()
             timeline.restore({name.removeprefix(TIMELINE): array for name, array in arrays.items()})
+            _check(config["run"], KINDS)
+            _check(config["run"]["place"]["row"], int)
             return cls(**config["run"], model=model, timeline=timeline)
-        except (LookupError, TypeError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a readable checkpoint: {error}") from error
+
+
+def _check(value: Any, kind: Any, name: str = "it") -> None:
+    """Refuse a value that is not of a kind: a type, or kinds of its entries; one in a tuple may also be None.
+
+    Whoever makes a checkpoint by hand, with a digest that is right, is told what is wrong with it.
+    """
+    if isinstance(kind, tuple):
+        if value is not None:
+            _check(value, kind[0], name)
+    elif isinstance(kind, dict):
+        _check(value, dict, name)
+        for key, inner in kind.items():
+            if key in value:
+                _check(value[key], inner, f"{name}, {key}")
+    elif isinstance(kind, list):
+        if type(value) is not list or len(value) != len(kind):
+            raise ValueError(f"{name} should have {len(kind)} entries, got {value!r}")
+        for at, inner in enumerate(kind):
+            _check(value[at], inner, f"{name}, {at}")
+    elif isinstance(kind, set):
+        if type(value) not in kind:
+            raise ValueError(f"{name} should be a number, got {value!r}")
+    elif type(value) is not kind or (kind is int and not 0 <= value <= LARGEST):
+        raise ValueError(f"{name} should be of {kind.__name__}, got {value!r}")
 
 
 class Fingerprint:

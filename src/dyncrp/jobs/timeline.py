@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,12 +45,16 @@ class Timeline:
         counts = np.array([self.step, self.n])
         return {"counts": counts, "times": self.times, "tables": self.tables, "novelty": self.novelty}
 
-    def restore(self, arrays: dict[str, NDArray[np.generic]]) -> None:
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
-        self.step, self.n = (int(count) for count in arrays["counts"])
-        self.times = arrays["times"].astype(np.float64)
-        self.tables = arrays["tables"].astype(np.int64)
-        self.novelty = arrays["novelty"].astype(np.float64)
+        counts = arrays["counts"]
+        lines = arrays["times"], arrays["tables"], arrays["novelty"]
+        kinds = [array.dtype.kind for array in (counts, *lines)]
+        shapes = [array.shape for array in (counts, *lines)]
+        if kinds != ["i", "f", "i", "f"] or shapes != [(2,), *[(lines[0].size,)] * 3] or counts[0] < 1 or counts[1] < 0:
+            raise ValueError("its timeline is damaged")
+        self.step, self.n = counts.tolist()
+        self.times, self.tables, self.novelty = lines
 
 
 def _highest(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +169,7 @@ class Reader(ABC):
     columns: tuple[str, ...]
     features: tuple[str, ...]
     kept: tuple[str, ...]
+    place_keys: ClassVar[frozenset[str]] = frozenset({"row", "times", "last"})  # that a place has
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         self.file, self.name, self.selection, self.most_rows = file, name, selection, most_rows
@@ -197,6 +198,8 @@ class Reader(ABC):
 
     def chunks(self, place: Place | None = None) -> Iterator[Chunk]:
         """Yield the rows from a place on that a chunk gave (of a file), or from the beginning."""
+        if place is not None and not self.place_keys <= place.keys():
+            raise self.error(" cannot be read on: the place to go on from is damaged")
         row, format, self.last = (0, None, None) if place is None else (place[k] for k in ("row", "times", "last"))
         self.time_format = None if format is None else TimeFormat(format)
         for rows, after in self._rows(place):
@@ -317,10 +320,17 @@ class Reader(ABC):
         if before is None:
             return False
         self.findings = {name: value for name, value in before.items() if name != "encoding"}
-        self.formats = {name: restore_format(format) for name, format in before.get("formats", {}).items()}
-        plain = before.get("encoding")
-        self.encoding = None if plain is None else Encoding.from_plain(plain)
-        self._set_columns(before.get("columns", self.columns))
+        try:
+            self.formats = {name: restore_format(format) for name, format in before.get("formats", {}).items()}
+            plain = before.get("encoding")
+            self.encoding = None if plain is None else Encoding.from_plain(plain)
+            columns = tuple(before.get("columns", self.columns))
+            absent = next((name for name in (*columns, *self.formats) if name not in self._columns_read), None)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self.error(f" cannot be read as before: what was found in it is damaged: {error}") from error
+        if absent is not None:
+            raise self.error(f" is not the same as before: it has no column {absent!r}")
+        self._set_columns(columns)
         return True
 
     def _decide(self, entries: dict[str, Entry], *, plain: bool) -> None:

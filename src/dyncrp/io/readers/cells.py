@@ -47,7 +47,7 @@ def as_numbers(column: Column) -> NDArray[np.float64]:
     if isinstance(column, np.ndarray):
         if column.dtype.kind not in "biuf":
             return np.full(len(column), np.nan)
-        with np.errstate(over="ignore"):  # of a longdouble
+        with np.errstate(over="ignore", invalid="ignore"):  # of a longdouble, or of a NaN that signals
             return column.astype(np.float64)
     return np.fromiter(map(_number, column), np.float64, len(column))
 
@@ -123,7 +123,9 @@ def describe_fault(cell: object, width: int | None = None) -> str:
         entries = cell.tolist() if isinstance(cell, np.ndarray) else cell
         if not isinstance(entries, list) or len(entries) != width:
             return f"{quote(entries)} is not a list of {width} numbers, as in the first row"
-        cell = next(entry for entry in entries if not np.isfinite(_number(entry)))
+        cell = next(
+            (entry for entry in entries if not np.isfinite(_number(entry))), None
+        )  # None: it stands for missing
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return "the cell is empty"
     if is_number(cell) or str(cell).strip().lower().lstrip("+-") == "nan":

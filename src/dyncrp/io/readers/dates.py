@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import microseconds
+from dyncrp.checks import LATEST_TIME, microseconds
 from dyncrp.encoding import quote
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
@@ -63,8 +63,8 @@ class DateFormat:
         if self.pattern not in EPOCHS:
             date = parse(cell, self.pattern) if isinstance(cell, str) else None
             return None if date is None else microseconds(date)
-        number = cells.as_numbers([cell.item() if isinstance(cell, np.generic) else cell])[0]
-        if not np.isfinite(number):
+        number = float(cells.as_numbers([cell.item() if isinstance(cell, np.generic) else cell])[0])
+        if not abs(number) <= LATEST_TIME:  # whatever the unit
             return None
         text = str(cell).strip()
         exact = int(text) if text.removeprefix("-").isdecimal() else None

@@ -38,6 +38,7 @@ class LinesReader(Reader):
     """
 
     quoted = False
+    place_keys = Reader.place_keys | {"offset", "line", "tail"}
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)

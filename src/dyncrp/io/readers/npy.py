@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -10,6 +11,8 @@ import numpy as np
 from dyncrp.io.readers.base import Place, Reader, Rows, Selection
 from dyncrp.io.readers.cells import as_numbers
 from dyncrp.io.readers.source import BLOCK
+
+LONGEST_ROW = 1 << 26  # bytes
 
 
 class NpyReader(Reader):
@@ -24,15 +27,17 @@ class NpyReader(Reader):
             shape, transposed, dtype = read(file)
         except Exception as error:  # damaged bytes make the parsers of the header raise almost anything
             raise self.error(f" is not a readable .npy file: {error}") from error
-        if dtype.kind not in "biuf" or dtype.hasobject or not 1 <= len(shape) <= 2 or 0 in shape[1:]:
+        rows = 1 <= len(shape) <= 2 and 0 not in shape[1:] and all(type(n) is int and n >= 0 for n in shape)
+        if dtype.kind not in "biuf" or dtype.hasobject or not rows:
             raise self.error(f" must hold rows of numbers, but holds an array of {dtype} with shape {shape}")
         if selection.text is not None:
             raise self.error(" holds numbers, and --text names a column of texts")
         self.n, self.width, self.dtype = shape[0], (shape[1] if len(shape) == 2 else 1), dtype
+        self.row_size = self.width * dtype.itemsize
+        self._check_row()
         self._resolve([str(at) for at in range(self.width)])
         if not self._remember():
             self._decide({}, plain=True)
-        self.row_size = self.width * dtype.itemsize
         self._by_columns: Any = None
         if transposed and self.width > 1:
             if not self.seekable:
@@ -40,11 +45,22 @@ class NpyReader(Reader):
             self._by_columns = self._map()
         self.start = file.tell() if self.seekable else 0
 
+    def _check_row(self) -> None:
+        """Refuse rows that the file cannot hold, before there is a name for each of their columns."""
+        if self.row_size > LONGEST_ROW:
+            raise self.error(f" has {self.width} columns: a row is longer than {LONGEST_ROW >> 20} MiB")
+        if self.n and self.seekable and self._bytes_left() < self.row_size:
+            raise self._truncation()
+
+    def _bytes_left(self) -> int:
+        return os.fstat(self.file.fileno()).st_size - self.file.tell()
+
     def _map(self) -> Any:
-        try:
-            return np.memmap(self.file, self.dtype, "r", self.file.tell(), (self.n, self.width), "F")
-        except (OverflowError, ValueError) as error:
-            raise self._truncation() from error
+        if self._bytes_left() < self.n * self.row_size:
+            raise self._truncation()
+        if not self.n:
+            return np.empty((0, self.width), self.dtype)
+        return np.memmap(self.file, self.dtype, "r", self.file.tell(), (self.n, self.width), "F")
 
     def _truncation(self) -> Exception:
         return self.error(f" is truncated: its header says {self.n} rows, but it has fewer")
