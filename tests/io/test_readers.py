@@ -365,11 +365,19 @@ def test_npy_that_promises_what_it_cannot_hold(tmp_path, shape, order, message):
         read(tmp_path / "rows.npy", "npy", 30)
 
 
-def test_npy_with_a_nan_that_signals(tmp_path):
-    signalling = np.array([0x7C01, 0x3C00], dtype=np.uint16).view(np.float16)
-    np.save(tmp_path / "rows.npy", signalling[:, None])
+@pytest.mark.parametrize(("one", "nan"), [(np.float16(1.0), 0x7C01), (np.float64(1.0), 0x7FF0_0000_0000_0001)])
+def test_npy_with_a_nan_that_signals(tmp_path, one, nan):
+    rows = np.array([[one], [one]])
+    rows.view(f"u{rows.itemsize}")[0] = nan
+    np.save(tmp_path / "rows.npy", rows)
     (chunk,) = read(tmp_path / "rows.npy", "npy")
-    np.testing.assert_array_equal(chunk.X, [[np.nan], [1.0]])
+    np.testing.assert_array_equal(chunk.X + 1.0, [[np.nan], [2.0]])
+
+
+def test_json_lines_of_spaces_beyond_ascii_are_empty(tmp_path):
+    (tmp_path / "rows.jsonl").write_text("\x85\n\u2003\n")
+    with pytest.raises(FileError, match="is empty"):
+        read(tmp_path / "rows.jsonl", "jsonl")
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -243,8 +243,9 @@ def _from_arrow(name: str, column: Any) -> Cells:
 
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        found: Float = column.cast(pa.float64(), safe=False).to_numpy()
-        return np.ascontiguousarray(found)
+        found: Float = np.array(column.cast(pa.float64(), safe=False).to_numpy())
+        found[np.isnan(found)] = np.nan  # none that signals
+        return found
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return np.asarray(column.cast(pa.timestamp("us"), safe=False).to_numpy())
     value = kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -48,7 +48,9 @@ def as_numbers(column: Column) -> NDArray[np.float64]:
         if column.dtype.kind not in "biuf":
             return np.full(len(column), np.nan)
         with np.errstate(over="ignore", invalid="ignore"):  # of a longdouble, or of a NaN that signals
-            return column.astype(np.float64)
+            numbers = column.astype(np.float64)
+        numbers[np.isnan(numbers)] = np.nan  # none that signals: every sum with it would be a warning
+        return numbers
     return np.fromiter(map(_number, column), np.float64, len(column))
 
 

@@ -31,8 +31,8 @@ class JsonLinesReader(LinesReader):
         if not any(piece.content.strip() for piece in held):
             raise self.error(" is empty")
         if first is None:
-            line, fault = next(row for piece in held for row in _read(piece))
-            raise self.error(f", line {line}: {fault}")
+            line, fault = next((row for piece in held for row in _read(piece)), (0, "blank"))
+            raise self.error(f", line {line}: {fault}" if line else " is empty")
         lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
         self._resolve(list(first), lists.get)
         self.pieces, self._held = pieces, held
