@@ -490,6 +490,7 @@ def _models():
         {"memory": 9.0, "max_tables": 3, "n_examples": 1},
     ):
         model = DynamicalMixture(Gaussian(2.0, 3.0), Exponential(5.0), **params).fit(X)
+        keep(model, X[:4])
         model.rename(int(model.table_ids_[0]), "door")
         keep(model, X[:4])
     model = DynamicalMixture(Gaussian(2.0, 3.0), Stationary()).fit(

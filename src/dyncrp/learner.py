@@ -33,6 +33,7 @@ from dyncrp.engine.types import (
     Told,
     Trace,
     concatenate,
+    length,
 )
 from dyncrp.events import Batch
 from dyncrp.examples import Reservoir
@@ -321,33 +322,36 @@ class Learner:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
         kept = NoveltySketch.restore(sketch) if sketch else NoveltySketch()
         rows, D = examples.get("example_rows"), self.engine.n_features
-        if rows is not None and len(rows) and (rows.shape[1:] != (D,) or self.family.sparse):
+        if rows is not None and length(rows) and (rows.shape[1:] != (D,) or self.family.sparse):
             raise ValueError(f"its examples have shape {rows.shape}, for {D} features")
         if np.max(examples.get("example_words_indices", np.zeros(0)), initial=-1) >= D:
             raise ValueError(f"its examples have more than {D} words")
-        self._fit_engine_to(arrays)
-        self.engine.restore(arrays)
-        self.sketch = kept
-        if self.examples is not None:
-            size = self.examples.size
-            self.examples = (
-                Reservoir.restore(size, examples) if examples else Reservoir(size, sparse=self.family.sparse)
-            )
+        reservoir = self.examples
+        if reservoir is not None:
+            empty = Reservoir(reservoir.size, sparse=self.family.sparse)
+            reservoir = Reservoir.restore(reservoir.size, examples) if examples else empty
+        found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
         if posterior is not None:
-            found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
-            posterior.restore(found, self.engine.n_observations)
+            posterior.check(found)
+        engine = self._engine_for(arrays)
+        engine.restore(arrays)  # the last that may fail, so that a refusal changes nothing
+        self.engine, self.sketch, self.examples = engine, kept, reservoir
+        if posterior is not None:
+            posterior.restore(found, engine.n_observations)
             self._latest_times = np.zeros(0)
 
-    def _fit_engine_to(self, arrays: Arrays) -> None:
-        """Let the engine be one that takes missing cells if these arrays are of one, and the other way round."""
-        if isinstance(self.family, Columns) or not self.family.independent or "stats" not in arrays:
-            return
+    def _engine_for(self, arrays: Arrays) -> Engine:
+        """Return the engine, or an empty one that takes missing cells if these arrays are of one, and vice versa."""
+        known = isinstance(self.family, Columns) or not self.family.independent
+        if known or "stats" not in arrays or arrays["stats"].ndim != 2:
+            return self.engine
         D, width = self.engine.n_features, arrays["stats"].shape[-1]
         if width == self.engine.model.family.empty(D).shape[1]:
-            return
+            return self.engine
         for family in (self.family, Columns.of(self.family, D)):
             if width == family.empty(D).shape[1]:
-                self.engine = self._empty_engine(family)
+                return self._empty_engine(family)
+        return self.engine
 
     @cached_property
     def fingerprint(self) -> bytes:

@@ -367,6 +367,14 @@ def test_wrong_arrays_are_refused(saved, name, spoil):
         DynamicalMixture.load(saved)
 
 
+@pytest.mark.parametrize("name", ["mode_states", "mode_total"])
+def test_occupancies_beyond_all_observations_are_refused(saved, name):
+    header, arrays = contents(saved)
+    rewrite(saved, header, {**arrays, name: np.full_like(arrays[name], -1e300)})
+    with pytest.raises(ValueError, match="more observations than there can be"):
+        DynamicalMixture.load(saved)
+
+
 def test_a_model_cannot_have_seen_so_many_rows_that_one_more_is_too_many(saved):
     header, arrays = contents(saved)
     rewrite(saved, header, {**arrays, "n_observations": np.array(2**63 - 1)})

@@ -142,6 +142,34 @@ def test_other_bytes_are_refused():
         other.predict(rows())  # numbers may be wrong, and nothing worse
 
 
+@pytest.mark.parametrize(
+    ("params", "name", "value"),
+    [
+        ({}, "stats", np.array(1.0)),
+        ({}, "table_ids", np.array(1)),
+        ({"n_examples": 2}, "example_rows", np.array(1.0)),
+        ({"n_examples": 2}, "example_tables", np.array([-1])),
+        ({"learn_alpha": True}, "alpha_total", np.array([np.inf])),
+        ({"learn_alpha": True}, "alpha_total", None),
+        ({}, "n_observations", np.array(2**63 - 1)),
+    ],
+)
+def test_a_state_with_another_array_is_refused_and_changes_nothing(params, name, value):
+    model = DynamicalMixture(**PARAMS | params).fit(rows())
+    state = model.to_state()
+    arrays = model._learner.arrays()
+    assert name in arrays
+    head = state[: len(state) - len(pack(arrays))]
+    forged = {key: array for key, array in (arrays | {name: value}).items() if array is not None}
+    holes = np.where(np.arange(60)[:, None] % 7 == 0, np.nan, rows())
+    other = DynamicalMixture(**PARAMS | params).fit(holes)  # whose engine is of another kind
+    for fitted in (model, other):
+        before = fitted.to_state()
+        with pytest.raises(ValueError, match="it"):
+            fitted.set_state(head + pack(forged))
+        assert fitted.to_state() == before
+
+
 def test_arrays_as_bytes():
     arrays = {
         "a": np.array(2.5),

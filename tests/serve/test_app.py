@@ -303,6 +303,8 @@ def test_a_row_is_explained(client):
     assert odds["total"] == pytest.approx(odds["prior"] + sum(odds["features"].values()))
     assert client.post("/streams/s/explain", json={"row": [8.0]}).status_code == 400
     assert client.post("/streams/s/explain", json={}).status_code == 400
+    for body in (b'{"row": [1e999, 2.0]}', b'{"row": [1.0, 2.0], "time": -1e999}'):  # which JSON reads as infinite
+        assert client.post("/streams/s/explain", content=body).status_code == 400
     assert model_bytes(client) == before
 
 

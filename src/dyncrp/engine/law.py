@@ -43,6 +43,7 @@ from dyncrp.engine.types import (
     Trace,
     check_arrays,
     check_ids,
+    length,
     mark_of,
     with_seen,
     with_squares,
@@ -457,7 +458,7 @@ class LawEngine:
         """
         if "words_indptr" in arrays:
             arrays = self._with_stats(arrays)
-        K = len(arrays.get("stats", ()))
+        K = length(arrays.get("stats"))
         check_arrays(
             arrays,
             {

@@ -32,6 +32,7 @@ from dyncrp.engine.types import (
     Trace,
     check_arrays,
     check_ids,
+    length,
     mark_of,
     run_loop,
     state_of,
@@ -135,7 +136,7 @@ class NativeEngine(loop.Engine):
     def restore(self, arrays: Arrays) -> None:
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
         S, P = self._widths
-        K, M = len(arrays.get("stats", ())), len(self.model.modes.rates)
+        K, M = length(arrays.get("stats")), len(self.model.modes.rates)
         shapes: dict[str, tuple[int, ...]] = {"stats": (K, S), "mode_states": (K, M), "table_ids": (K,)}
         shapes |= {"n_tables_posterior": (K + 1,)}
         shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())

@@ -29,6 +29,7 @@ from dyncrp.engine.types import (
     Trace,
     check_arrays,
     check_ids,
+    length,
     mark_of,
     run_loop,
     state_of,
@@ -153,7 +154,7 @@ class TextEngine(loop.Engine):
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
         if "stats" in arrays:
             arrays = _from_dense(arrays)
-        K, M = len(arrays.get("table_ids", ())), len(self.model.modes.rates)
+        K, M = length(arrays.get("table_ids")), len(self.model.modes.rates)
         shapes: dict[str, tuple[int, ...]] = {"mode_states": (K, M), "table_ids": (K,), "n_tables_posterior": (K + 1,)}
         shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())
         shapes |= dict.fromkeys(SEEN, (K,))

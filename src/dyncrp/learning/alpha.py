@@ -69,11 +69,17 @@ class AlphaPosterior:
         log_sum, total, time, _ = self._state
         return {"log_sum": log_sum, "total": total, "time": np.array(time)}
 
-    def restore(self, arrays: dict[str, NDArray[Any]], n_observations: int) -> None:
-        """Continue from what ``arrays`` returned after so many observations."""
+    def check(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Raise ``ValueError`` unless these are such as ``arrays`` returns."""
         for name, mine in self.arrays().items():
+            if name not in arrays:
+                raise ValueError(f"its {name} of alpha is missing")
             if arrays[name].shape != mine.shape or arrays[name].dtype != mine.dtype:
                 raise ValueError(f"its {name} of alpha is {arrays[name].dtype} of shape {arrays[name].shape}")
             if not np.all(np.isfinite(arrays[name])):
                 raise ValueError(f"its {name} of alpha is not finite")
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_observations: int) -> None:
+        """Continue from what ``arrays`` returned after so many observations."""
+        self.check(arrays)
         self._state = arrays["log_sum"].copy(), arrays["total"].copy(), float(arrays["time"]), n_observations

@@ -192,7 +192,11 @@ class Service:
         rows: dict[str, Any] = {"rows": [told.get("row")]}
         if told.get("time") is not None:
             rows["times"] = [told["time"]]
-        batch: Batch = read_batch(dump(rows).encode(), JSON, Roles(), self.limits)
+        try:
+            body = dump(rows).encode()
+        except (RecursionError, ValueError):  # a number such as 1e999, which JSON can say and not repeat
+            raise Refused(400, "row and time must hold finite numbers, and not be nested") from None
+        batch: Batch = read_batch(body, JSON, Roles(), self.limits)
         return _json(await self._read(request, lambda stream: stream.explain(batch)))
 
     async def get_tables(self, request: Request) -> Response:
