@@ -367,11 +367,11 @@ def test_wrong_arrays_are_refused(saved, name, spoil):
         DynamicalMixture.load(saved)
 
 
-@pytest.mark.parametrize("name", ["mode_states", "mode_total"])
-def test_occupancies_beyond_all_observations_are_refused(saved, name):
+@pytest.mark.parametrize("config", [1.5, [], None, {"kind": "Stationary"}])
+def test_a_config_that_is_no_object_is_refused(saved, config):
     header, arrays = contents(saved)
-    rewrite(saved, header, {**arrays, name: np.full_like(arrays[name], -1e300)})
-    with pytest.raises(ValueError, match="more observations than there can be"):
+    rewrite(saved, header | {"config": config}, arrays)
+    with pytest.raises(ValueError, match=r"model\.npz has a damaged header"):
         DynamicalMixture.load(saved)
 
 

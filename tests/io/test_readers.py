@@ -374,6 +374,15 @@ def test_npy_with_a_nan_that_signals(tmp_path, one, nan):
     np.testing.assert_array_equal(chunk.X + 1.0, [[np.nan], [2.0]])
 
 
+@pytest.mark.parametrize("rest", ["0\n", "\n"])
+def test_lines_that_are_no_rows_are_not_all_read_before_the_first(tmp_path, rest):
+    (tmp_path / "rows.jsonl").write_text('{"x": 1.5}\n' + rest * 5_000_000)
+    with open_reader(str(tmp_path / "rows.jsonl"), "jsonl", Selection(), 1000) as reader:
+        held = sum(len(piece.content) for piece in reader._held)
+        assert held < 100_000
+        assert rest == "\n" or reader.file.tell() < 3_000_000
+
+
 def test_json_lines_of_spaces_beyond_ascii_are_empty(tmp_path):
     (tmp_path / "rows.jsonl").write_text("\x85\n\u2003\n")
     with pytest.raises(FileError, match="is empty"):

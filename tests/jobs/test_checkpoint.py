@@ -124,7 +124,11 @@ def test_a_place_without_what_reading_on_needs_is_refused(state):
 
 @pytest.mark.parametrize(
     ("findings", "message"),
-    [({"formats": 3}, "what was found in it is damaged"), ({"columns": ["z"]}, "no column 'z'")],
+    [
+        ({"formats": 3}, "what was found in it is damaged"),
+        ({"columns": ["z"]}, "no column 'z'"),
+        ({"delimiter": 3}, "its delimiter cannot be 3"),
+    ],
 )
 def test_findings_that_do_not_fit_the_input_are_refused(state, findings, message):
     file, command = state

@@ -347,7 +347,6 @@ ARRAY_TYPES: dict[str, type[np.generic]] = {
 # Of these, what an engine adds for each table; it follows from the others.
 OF_ENGINES = frozenset({"scatter", "misses", "cells"})
 SEEN = ("sizes", "first_times", "last_times")  # of these, what tells of the rows that have a table's label
-OCCUPANCIES = ("mode_states", "mode_total", "mode_sums")  # none above the number of observations
 MARKED = ("mark", "taken")  # of these, what is there only if the latest row had a mark
 
 
@@ -366,8 +365,6 @@ def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, .
             raise ValueError(f"its array {name!r} has shape {array.shape}, expected {shape}")
         if array.dtype != ARRAY_TYPES[name] or not np.isfinite(array).all():
             raise ValueError(f"its array {name!r} must hold finite numbers of type {ARRAY_TYPES[name].__name__}")
-        if name in OCCUPANCIES and np.abs(array).max() > MOST_OBSERVATIONS:
-            raise ValueError(f"its array {name!r} is of more observations than there can be")
     if arrays["mode_time"] > arrays["time"]:
         raise ValueError(f"its mode_time {arrays['mode_time']} is after its time {arrays['time']}")
 

@@ -72,7 +72,10 @@ def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str,
     del members["header"]
     try:
         arrays = {key: array.astype(array.dtype.newbyteorder("=")) for key, array in members.items()}
-        return _from_plain(header["config"], arrays), arrays
+        config = _from_plain(header["config"], arrays)
+        if not isinstance(config, dict):
+            raise ValueError(f"its config must be an object, got {type(config).__name__}")
+        return config, arrays
     except Exception as error:  # a hostile header may make constructors raise almost anything
         raise ValueError(f"{name} has a damaged header: {error}{_writer(header)}") from error
 

@@ -42,6 +42,8 @@ class CsvReader(LinesReader):
         if not self._held:
             raise self.error(" is empty")
         found = (selection.findings or {}).get("delimiter")
+        if found is not None and (not isinstance(found, str) or len(found) != 1):
+            raise self.error(f" cannot be read as before: its delimiter cannot be {found!r}")
         self.delimiter: str = selection.delimiter or found or self._find_delimiter()
         piece = self._held[0]
         lines = io.StringIO(piece.text, newline="\n")

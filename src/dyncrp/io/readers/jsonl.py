@@ -39,15 +39,16 @@ class JsonLinesReader(LinesReader):
         self._look(self._sample)
 
     def _sample(self, n: int) -> dict[str, list[Any]]:
-        """Return the first cells of the columns that are read, from n rows."""
-        rows: list[dict[str, Any]] = []
+        """Return the first cells of the columns that are read, from n rows; those that are no objects count, too."""
+        rows: list[dict[str, Any] | str] = []
         for at in count():
             if at == len(self._held):
-                self._held += islice(self.pieces, 1)
+                self._held += islice((piece for piece in self.pieces if piece.content.strip()), 1)
             if at == len(self._held) or len(rows) >= n:
                 break
-            rows += [row for _, row in islice(_read(self._held[at]), n - len(rows)) if isinstance(row, dict)]
-        return {name: [row.get(name) for row in rows] for name in self._columns_read}
+            rows += [row for _, row in islice(_read(self._held[at]), n - len(rows))]
+        objects = [row for row in rows if isinstance(row, dict)]
+        return {name: [row.get(name) for row in objects] for name in self._columns_read}
 
     def _beginning(self) -> Iterator[Piece]:
         return chain(self._held, self.pieces)
