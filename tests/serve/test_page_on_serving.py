@@ -16,9 +16,9 @@ ADDRESS = "http://127.0.0.1:8000"
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_the_commands(tmp_path):
-    (block,) = re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    commands = re.findall(r"^\$ (.*\n(?:> .*\n)*)((?:[^$>].*\n)*)", block, re.MULTILINE)
-    assert len(commands) == 5
+    blocks = "".join(re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+    commands = re.findall(r"^\$ (.*\n(?:> .*\n)*)((?:[^$>].*\n)*)", blocks, re.MULTILINE)
+    assert len(commands) == 7
     checker = doctest.OutputChecker()
     with serving(tmp_path) as (client, _):
         for command, wanted in commands:
