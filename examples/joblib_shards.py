@@ -22,15 +22,15 @@ import shards
 def main(arguments: list[str] | None = None) -> None:
     """Choose a backend and go."""
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--backend", default="loky", choices=["loky", "dask"])
-    parser.add_argument("--n-jobs", type=int, default=-1)
-    options, rest = parser.parse_known_args(arguments)
+    parser.add_argument("--backend", default="loky", choices=["loky", "dask"], help="processes here, or Dask")
+    parser.add_argument("--n-jobs", type=int, default=-1, help="how many workers; -1: one for each processor")
+    options, _ = parser.parse_known_args(arguments)
 
     def run(function: Callable[..., Any], calls: list[Any]) -> Iterator[Any]:
         return joblib.Parallel(return_as="generator")(joblib.delayed(function)(*call) for call in calls)
 
     with cluster(options), joblib.parallel_config(options.backend, n_jobs=options.n_jobs):
-        shards.main(__doc__, *shards.by_row_groups(run), rest)
+        shards.main(__doc__, *shards.by_row_groups(run), arguments, [parser])
 
 
 def cluster(options: argparse.Namespace) -> Any:

@@ -129,10 +129,11 @@ def main(
     fit_all: Callable[..., Iterator[bytes]],
     relabel_all: Callable[..., Any],
     arguments: list[str] | None = None,
+    parents: list[argparse.ArgumentParser] | None = None,
 ) -> None:
-    """Parse, make a file, tune, fit, combine, relabel."""
+    """Parse, make a file, tune, fit, combine, relabel; ``parents`` have the options of one example."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=description, formatter_class=raw)
+    parser = argparse.ArgumentParser(description=description, formatter_class=raw, parents=parents or [])
     parser.add_argument("--input", help="a Parquet file; without it, one is made")
     parser.add_argument("--gigabytes", type=float, default=0.2, help="size of the file that is made")
     parser.add_argument("--shards", type=int, default=8)
