@@ -223,6 +223,7 @@ class TestAsObservations:
         [
             (1.0, "two-dimensional"),
             ([1.0, 2.0], "two-dimensional"),
+            (["a text", "another"], r"got texts such as 'a text'.*Multinomial\(\)"),
             (np.zeros((2, 2, 2)), "two-dimensional"),
             (np.zeros((0, 2)), "0 sample"),
             (np.zeros((2, 0)), "0 feature"),

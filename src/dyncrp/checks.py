@@ -306,10 +306,18 @@ def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArra
     if plain and np.vdot(X, X) < np.inf:  # one quick pass; whatever fails it is looked at below
         return X
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
-        raise SparseInput(f"{name} is sparse; dyncrp needs a dense array: pass {name}.toarray()")
+        raise SparseInput(
+            f"{name} is sparse; dyncrp needs a dense array, except for counts of words (Multinomial): "
+            f"pass {name}.toarray()"
+        )
     array = np.asarray(X)
     if array.ndim == 0 and hasattr(X, "collect"):
         raise ValueError(f"{name} is a {type(X).__name__}, whose rows are not there yet: pass {name}.collect()")
+    if array.ndim == 1 and array.size and isinstance(array[0], str):
+        raise ValueError(
+            f"{name} must be two-dimensional (observations, features), got texts such as {array[0][:40]!r}. "
+            "To cluster texts by their words, give the family: DynamicalMixture(Multinomial())"
+        )
     if array.ndim != 2:
         raise ValueError(
             f"{name} must be two-dimensional (observations, features), got shape {array.shape}. Reshape your data: "
