@@ -76,7 +76,7 @@ def ours(name: str, told: str, make: Callable[[], Any], X: Float) -> Contender:
     def run() -> Labels:
         return np.asarray(make().fit(X).labels_)  # one pass: a label does not depend on the rows after it
 
-    return Contender(name, told, run, warm=lambda: make().fit(X[:BATCH]))  # compiles
+    return Contender(name, told, run, warm=lambda: make().fit(X[:BATCH]))  # loads its code
 
 
 def _of_directions() -> DynamicalMixture:

@@ -202,7 +202,7 @@ def _measure(stream: Stream, names: Sequence[str], make: Make) -> list[Row]:
 
 @cache
 def _warm(make: Make, name: str, kind: type[Stream]) -> None:
-    """Compile, or load what was compiled, once a process: it is no cost of a stream."""
+    """Load the code of a system once a process: it is no cost of a stream."""
     if kind is GaussianStream:
         tiny: Stream = GaussianStream("exponential", 1.0, 2, 100.0, 1.0, seed=0, n=20)
     else:
