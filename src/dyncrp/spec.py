@@ -11,7 +11,7 @@ import numpy as np
 
 from dyncrp.checks import Clock, Seconds, positive, real, whole
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
-from dyncrp.engine.types import Model, Rules
+from dyncrp.engine.types import Model, Rules, check_words
 from dyncrp.families import Family, Gaussian, NormalGamma
 
 # What a stream may be, if nothing is said: an unchanging one; one that forgets; and sticky ones that never quite do.
@@ -107,11 +107,16 @@ class ModelSpec:
                 f"resolution must be a number from {LOWEST_RESOLUTION:g} to {HIGHEST_RESOLUTION:g}, got {resolution!r}"
             )
         known_alpha = None if alpha is None else positive("alpha", alpha)
+        known_memory = None if memory is None else check_memory(memory)
+        if known_memory is None and resolved.sparse:
+            known_memory = math.inf  # the only one that it can have
+        if known_memory is not None:
+            check_words(resolved, checked, known_memory)  # no need to learn from rows first to refuse
         spec = cls(
             resolved,
             kinds,
             known_alpha,
-            None if memory is None else check_memory(memory),
+            known_memory,
             checked,
             _resolve_warmup(warmup, resolved),
             factor,

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dyncrp import Multinomial, Stationary
+from dyncrp import DynamicalMixture, Multinomial, Stationary
 from dyncrp.engine import Model, Rules, law
 from dyncrp.testing import check_family
 
@@ -187,3 +187,17 @@ def test_rows_are_counts(value):
 def test_models_it_is_not_for(settings, memory):
     with pytest.raises(ValueError, match=r"Multinomial needs (assignment='predictive'|memory=inf)"):
         Model(Multinomial(1.0), Stationary().modes(), 1.0, Rules(**settings), memory=memory)
+
+
+@pytest.mark.parametrize("settings", [{"assignment": "variational"}, {"memory": 10.0}])
+def test_models_it_is_not_for_are_refused_before_anything_is_learnt(settings, monkeypatch):
+    monkeypatch.setattr("dyncrp.beginning.learn", None)
+    model = DynamicalMixture(Multinomial(), **settings)
+    with pytest.raises(ValueError, match=r"Multinomial needs (assignment='predictive'|memory=inf)"):
+        model.fit(["one text", "another"])
+
+
+def test_there_is_no_memory_to_learn():
+    model = DynamicalMixture(Multinomial(1.0), Stationary(), alpha=1.0, memory=None).partial_fit(["a text"])
+    assert model.learned_
+    assert model.memory_ == math.inf

@@ -107,17 +107,20 @@ class Model:
 
     def __post_init__(self) -> None:
         self.family.require_known()
-        if not self.family.sparse:
-            return
-        if self.rules.assignment != "predictive":
-            raise ValueError(
-                f"{type(self.family).__name__} needs assignment='predictive': a word that is new has no expected log "
-                f"probability, got {self.rules.assignment!r}"
-            )
-        if self.memory < math.inf:
-            raise ValueError(
-                f"{type(self.family).__name__} needs memory=inf: tables keep whole counts, got {self.memory!r}"
-            )
+        check_words(self.family, self.rules, self.memory)
+
+
+def check_words(family: Family, rules: Rules, memory: float) -> None:
+    """Refuse what does not suit a family of counts of words, even one that is not known yet."""
+    if not family.sparse:
+        return
+    if rules.assignment != "predictive":
+        raise ValueError(
+            f"{type(family).__name__} needs assignment='predictive': a word that is new has no expected log "
+            f"probability, got {rules.assignment!r}"
+        )
+    if memory < math.inf:
+        raise ValueError(f"{type(family).__name__} needs memory=inf: tables keep whole counts, got {memory!r}")
 
 
 @dataclass(frozen=True)
