@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dyncrp import DynamicalMixture, Exponential, Multinomial, Stationary, tune
+from dyncrp import DynamicalMixture, Exponential, Multinomial, Oscillatory, Stationary, tune
 from dyncrp.counts import Counts, as_counts
 from dyncrp.engine import make_engine
 from dyncrp.engine.types import Model, Rules
@@ -113,6 +113,15 @@ def test_processes_find_the_same():
     spec = spec_of(dynamics=[Stationary(), Exponential()])
     rows, times = as_counts(X), np.arange(300.0)
     assert learn(replace(spec, n_jobs=2), rows, times) == learn(spec, rows, times)
+
+
+def test_two_unknown_durations_start_no_more_candidates_than_can_be_run():
+    X, _ = topics(300, life=60)
+    _, candidates = tune(X, family=Multinomial(), dynamics=Oscillatory() * Exponential())
+    assert len(candidates) <= race.MOST_STARTED
+    assert len({candidate.dynamics for candidate in candidates}) == len(durations(Oscillatory(), np.arange(300.0))) ** 2
+    (chosen,) = (candidate for candidate in candidates if candidate.chosen)
+    assert chosen.dynamics.n_unknown == 0
 
 
 def test_documents_that_share_no_word():

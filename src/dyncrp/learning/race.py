@@ -12,8 +12,9 @@ these dynamics that come near it the one with the fewest tables is chosen.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dyncrp.counts import Counts
 from dyncrp.dynamics import Dynamics
@@ -23,11 +24,14 @@ from dyncrp.families import Family
 from dyncrp.learning.candidate import Candidate, Found, Steps, durations
 from dyncrp.spec import Hyperparameters, ModelSpec
 
+T = TypeVar("T")
+
 ALPHAS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 FIRST_LOOK = 250  # documents after which losers are dropped for the first time, and then after twice as many each time
 KEPT = 3  # one in so many stays,
 FEWEST_KEPT = 24  # but as many as this,
 LAST_QUOTA = 4000  # and, before so many documents have come, the best of each dynamics
+MOST_STARTED = 3000  # candidates of a kind of dynamics; with two unknown durations there would be many more
 HARDLY_TOLD_APART = 0.1  # nats a document
 
 
@@ -86,11 +90,14 @@ def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
 
 def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
     """Return all candidates, with nothing learnt yet."""
-    families = spec.family.proposals(X)  # type: ignore[arg-type]
-    alphas = ALPHAS if spec.alpha is None else (spec.alpha,)
     runners = []
     for at, kind in enumerate(spec.dynamics):
         lengths, price = durations(kind, times), math.log(len(X)) * kind.n_unknown
+        families: Sequence[Family] = spec.family.proposals(X)  # type: ignore[arg-type]
+        alphas: Sequence[float] = ALPHAS if spec.alpha is None else (spec.alpha,)
+        room = MOST_STARTED // len(lengths) ** kind.n_unknown
+        while 1 < len(families) * len(alphas) > room:  # every other one will do, but not of periods
+            families, alphas = (_thin(families), alphas) if len(families) > len(alphas) else (families, _thin(alphas))
         for which in product(range(len(lengths)), repeat=kind.n_unknown):
             dynamics = kind.with_durations([lengths[i] for i in which])
             modes, clip = dynamics.modes(), not dynamics.nonnegative
@@ -108,6 +115,15 @@ def _run(runners: list[_Runner], X: Counts, times: Float) -> Steps[list[_Runner]
     engines = yield [(_carry_on, (runner.engine, *parts[runner.engine.n_observations])) for runner in behind]
     moved = [runner._replace(engine=engine) for runner, engine in zip(behind, engines, strict=True)]
     return sorted([*there, *moved], key=lambda runner: (runner.score, [-i for i in runner.place]), reverse=True)
+
+
+def _thin(values: Sequence[T]) -> Sequence[T]:
+    """Return every other value, the middle one among them.
+
+    >>> _thin((1, 2, 3, 4, 5)), _thin((1, 2, 3))
+    ((1, 3, 5), (2,))
+    """
+    return values[len(values) // 2 % 2 :: 2]
 
 
 def _carry_on(engine: Engine, X: Counts, times: Float) -> Engine:
