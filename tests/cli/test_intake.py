@@ -42,8 +42,11 @@ def test_a_compressed_file_that_grows_is_resumed(tmp_path, every):
 def test_a_statement_in_latin_1(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes("größe,ort\n1,Köln\n2,Ulm\n".encode("latin-1"))
-    written, _ = run(path, "--columns", "größe", "--keep", "ort", "--encoding", "latin-1")
+    written, said = run(path, "--columns", "größe", "--keep", "ort", "--encoding", "latin-1")
+    assert "UTF-8" not in said
     assert [line.split(",")[1] for line in written.splitlines()] == ["ort", "Köln", "Ulm"]
+    hint = "the input is not in UTF-8: --encoding names the encoding, such as latin-1 or cp1252"
+    assert hint in run(path, "--family", "gaussian")[1]
     for name in ("klingon", "hex", ""):
         assert "--encoding must name an encoding of text" in run(path, "--encoding", name, code=2)[1]
 

@@ -289,6 +289,9 @@ class Reader(ABC):
                 break
         if not any(first.values()):  # there is nothing to look at
             found = {}
+        strings = (cell for name, column in first.items() for cell in (name, *column) if isinstance(cell, str))
+        if not all(map(cells.is_text, strings)):
+            self.notes.append(f"the input is not in UTF-8: {ENCODING_HINT}")
         keep = self.selection.columns is not None
         entries = {name: judge_column(name, format, first[name], keep=keep) for name, format in found.items()}
         self._decide(entries, plain=all(format == plain for format in found.values()))
@@ -558,9 +561,8 @@ class Reader(ABC):
         if not cells.is_text(cell):
             return f"; it is not in UTF-8: {ENCODING_HINT}"
         mark = cell.strip()
-        return (
-            "" if not mark or any(map(str.isalnum, mark)) else f"; --missing {shlex.quote(mark)} takes it for nothing"
-        )
+        is_mark = mark and not mark.isalpha() and not any(map(str.isdigit, mark))  # such as ? or k.A., but not a word
+        return f"; --missing {shlex.quote(mark)} takes it for nothing" if is_mark else ""
 
     def _times(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return a column as times (n,), and which of them are bad. The first time decides the format."""
