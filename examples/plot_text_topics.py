@@ -16,7 +16,8 @@ from sklearn.metrics import adjusted_mutual_info_score
 from dyncrp import DynamicalMixture, Exponential, Multinomial, plots
 
 # %%
-# The file is ``docs/headlines.csv`` of the repository.
+# The file is ``docs/headlines.csv`` of the repository. Outside a clone, and in a notebook, let ``path`` say where it
+# is.
 
 path = Path(__file__).resolve().parents[1] / "docs" / "headlines.csv"
 news = pd.read_csv(path, parse_dates=["when"])
