@@ -150,8 +150,15 @@ def test_timeline_of_many_tables_names_the_largest():
     assert figure.axes[1].get_xlabel() == "time (1 row in 4 is drawn)"
 
 
-def test_timeline_of_dates():
-    figure = plots.timeline([86_400.0 * 400, 86_400.0 * 402], [0, 0], [1.0, 1.0], dated=True)
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([86_400.0 * 400, 86_400.0 * 402], {"dated": True}),
+        (np.array(["1971-02-05", "1971-02-07"], dtype="datetime64[D]"), {}),
+    ],
+)
+def test_timeline_of_dates(times, told):
+    figure = plots.timeline(times, [0, 0], [1.0, 1.0], **told)
     figure.savefig(io.BytesIO())
     assert figure.axes[1].get_xlabel() == "time (UTC)"
     assert len(figure.axes[0].collections[0].get_paths()) == 1

@@ -257,9 +257,9 @@ def timeline(
     """Draw which table each row joined, over time, and how novel it was.
 
     times, tables, novelty: (n,) of every ``step``-th row of a stream; novelty: the highest from it to the next.
-    dated: whether times are seconds since 1970. groups: of the tables, by which they are coloured and ordered; the name
-    of a group stands at the right. Tables that are not open any more have none, and are grey.
-    Tables are in the order of opening, the first lowest; of more than 40, the largest, and the rest on one line.
+    times are numbers or dates; dated: whether numbers are seconds since 1970. groups: of the tables, by which they are
+    coloured and ordered; the name of a group stands at the right. Tables that are not open any more have none, and are
+    grey. Tables are in the order of opening, the first lowest; of more than 40, the largest, and the rest on one line.
     """
     from matplotlib.figure import Figure
 
@@ -268,6 +268,7 @@ def timeline(
     surprise = np.asarray(novelty, dtype=np.float64)
     if not len(x) or surprise.shape != x.shape:
         raise ValueError(f"novelty must be one number for each of {len(x)} rows, at least one, got {surprise.shape}")
+    dated = dated or Clock.of(times) is Clock.DATES
     x = x / 86_400 if dated else x
     ids, line, counts = np.unique(labels, return_inverse=True, return_counts=True)
     most = len(ids) if len(ids) <= MOST_TIMELINE_ROWS else MOST_TIMELINE_ROWS - 1
