@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test test-fast test-spark lint build dist sanitize bench bench-quick bench-real soak docs docs-links clean
+.PHONY: demo serve test test-fast test-spark lint build dist sanitize bench bench-quick bench-real bench-compare
+.PHONY: soak soak-billion kills fuzz docs docs-links clean
 
 demo: .venv/demo
 	$(BIN)/dyncrp demo
@@ -111,8 +112,22 @@ bench-quick: .venv/bench
 bench-real: .venv/bench
 	$(BIN)/python -m benchmarks.real
 
+# The speed of another commit and of the working tree, in turns: make bench-compare BASE=main
+bench-compare: .venv/bench
+	$(BIN)/python -m benchmarks.compare $(BASE)
+
 soak: .venv/bench
 	$(BIN)/python -m benchmarks.soak
+
+# The long runs of docs/proofs.md. Each may be stopped at any time, and says how far it came.
+soak-billion: .venv/bench
+	$(BIN)/python -m benchmarks.soak --n 1000000000 --log build/soak.log --results benchmarks/results/soak-billion.json
+
+kills: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python tests/kill_runs.py 1000
+
+fuzz: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py 1000000 --log build/fuzz.log --results benchmarks/results/fuzz.json
 
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

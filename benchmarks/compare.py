@@ -122,7 +122,7 @@ def starting(code: str, site: Path) -> Side:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    return lambda seconds: 1e9 * min(max(run(code) - run("pass"), 1e-4) for _ in range(3))
+    return lambda seconds: 1e9 * max(run(code) - run("pass"), 1e-4)
 
 
 # Both versions

@@ -1,6 +1,8 @@
 """The benchmarks run at toy size. Nothing here looks at a clock."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ pytest.importorskip("rich")
 from benchmarks import (
     alarms,
     chart,
+    compare,
     data,
     dictionaries,
+    figures,
     growth,
     real,
     real_chart,
@@ -283,11 +287,107 @@ def test_the_soak_compares_the_engine_with_the_law(monkeypatch):
     assert sum(done) == 20_000
     assert len(rows) == soak.TENTHS
     assert rows[-1]["opened"] > soak.LIMITS["max_tables"] >= rows[-1]["clusters"]
-    differ, evidence, centre, ami = drift.values()
-    assert differ == 0
+    reloaded, differ, evidence, centre, ami = drift.values()
+    assert (reloaded, differ) == (0, 0)
     assert evidence < 1e-9
     assert centre < 1e-9
     assert ami > 0.9  # the law began too late to have forgotten the same
+    for row in rows:
+        row["ami"] = 1.0  # so few rows may hold a cluster that has just come
+    fine = dict(zip(drift, (0.0, 0.0, 0.0, 0.0, 1.0), strict=True))
+    assert soak.faults(rows, fine) == []
+    assert soak.faults(rows, fine | {next(iter(drift)): 1.0}) == ["a model that was loaded went its own way"]
+    rows[-1] |= {"rss": 1e12, "ami": 0.5}
+    assert len(soak.faults(rows, fine)) == 2
+
+
+@pytest.mark.slow
+def test_a_soak_that_is_stopped_is_checked_to_its_end(monkeypatch, tmp_path):
+    from benchmarks import soak
+
+    monkeypatch.setattr(soak, "LAW_FROM_STATE", 1000)
+    monkeypatch.setattr(soak, "LAW_FROM_NOTHING", 2000)
+    monkeypatch.setattr(soak.signal, "signal", lambda *_: None)
+    log = soak.Log(tmp_path / "log", 400_000, minutes=1e-9)
+    rows, _ = soak.run(400_000, 0, log.advance, log.stop)
+    assert log.done == 3000  # stopped after the first batch, and then what the law needs
+    assert [row["system"] for row in rows] == ["observations to 3,000"]
+    log.done = 399_000
+    log.advance(1000)
+    assert json.loads((tmp_path / "log").read_text())["rows"] == 400_000
+
+
+def test_the_figures_that_are_compared_are_measured():
+    every = figures.figures(2048)
+    asked = [json.dumps({"figure": name, "seconds": 0.001}) for name in [*every, "nothing"]]
+    *answers, absent = map(json.loads, figures.answer(iter(asked), every))
+    assert all(told["ns"] > 0 for told in answers), answers
+    assert absent == {"error": "KeyError: 'nothing'"}
+
+
+def test_sides_are_measured_in_turns():
+    order = []
+    old, new = (lambda seconds, name=name: order.append(name) or 1.0 for name in "on")
+    assert compare.rounds_of(old, new, 3, 0.1) == ([1.0] * 3, [1.0] * 3)
+    assert "".join(order) == "onnoon"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ([2.0, 2.1, 2.2, 2.0, 2.3], [1.0, 1.1, 1.2, 1.0, 1.1], "faster"),
+        ([1.0, 1.1, 1.2, 1.0, 1.1], [2.0, 2.1, 2.2, 2.0, 2.3], "slower"),
+        ([1.00, 1.01, 1.00, 1.01, 1.00], [1.02, 1.02, 1.03, 1.02, 1.03], "the same"),  # by 2 %, for certain
+        ([1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.9, 0.6, 1.4, 1.0], "the same"),  # noise
+    ],
+)
+def test_a_verdict_heeds_the_noise(old, new, verdict):
+    assert compare.judge(old, new)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("ratio", "code"), [(2.0, 0), (1.0, 0), (0.5, 1)])
+def test_a_comparison_ends_with_1_if_something_is_slower(monkeypatch, tmp_path, capsys, ratio, code):
+    speed_of = {tmp_path / "old": 100.0 * ratio, tmp_path / "new": 100.0}
+
+    class Fake:
+        def __init__(self, site):
+            self.site = site
+
+        def measure(self, figure, seconds):
+            if figure.startswith("text") and self.site.name == "old":
+                raise LookupError("ImportError: no such family")
+            return speed_of[self.site]
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(compare, "find_commit", lambda name: name or "new")
+    monkeypatch.setattr(compare, "install", lambda commit: tmp_path / commit)
+    monkeypatch.setattr(compare, "Worker", Fake)
+    monkeypatch.setattr(compare, "starting", lambda code, site: lambda seconds: 1e8)
+    results = tmp_path / "compare.json"
+    assert compare.main(["old", "--rounds", "3", "--results", str(results)]) == code
+    ((_, rows),) = json.loads(results.read_text())["sections"]["compare"].items()
+    found = {row["system"]: row["verdict"] for row in rows}
+    wanted = {2.0: "faster", 1.0: "the same", 0.5: "slower"}[ratio]
+    assert found["partial_fit, K = 10, D = 2"] == wanted
+    assert (found["text, 20 topics"], found["import dyncrp"]) == ("-", "the same")
+    printed = capsys.readouterr().out
+    assert f"{ratio:.2f}" in printed
+    assert "100 ns/row" in printed
+
+
+def test_a_version_is_found_in_its_folder_and_not_where_it_is_installed(tmp_path):
+    (tmp_path / "dyncrp.py").write_text("print('another version')")
+    code = "import numpy, dyncrp"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env=compare.environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "another version\n"
 
 
 def test_moving_clusters_are_measured():
