@@ -121,13 +121,15 @@ soak: .venv/bench
 
 # The long runs of docs/proofs.md. Each may be stopped at any time, and says how far it came.
 soak-billion: .venv/bench
+	mkdir -p build
 	$(BIN)/python -m benchmarks.soak --n 1000000000 --log build/soak.log --results benchmarks/results/soak-billion.json
 
 kills: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill_runs.py 1000
 
 fuzz: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py 1000000 --log build/fuzz.log --results benchmarks/results/fuzz.json
+	mkdir -p build
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py 1000000 --log build/fuzz.log --results build/fuzz.json
 
 .venv/bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
