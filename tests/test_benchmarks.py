@@ -518,4 +518,5 @@ def test_streams_of_text_at_toy_size(tmp_path, monkeypatch, capsys):
     assert [row["system"] for row in found if row["told"] == "published"] == [
         "MStream (KDD 2018, table 2)",
         "MStreamF (the same)",
+        "DTM, told 300, 170 and 170 topics (the same)",
     ]
