@@ -122,6 +122,14 @@ def texts():
     return model, {"kind": "texts", "rows": said[36:], "times": days[36:].tolist(), "dates": True}
 
 
+def examples_of_texts():
+    """Texts of which some are kept."""
+    rng = np.random.default_rng(18)
+    said = [" ".join(rng.choice(WORDS[k].split(), 4)) for k in rng.integers(3, size=36)]
+    model = DynamicalMixture(Multinomial(0.1), n_examples=1).partial_fit(said[:30])
+    return model, {"kind": "texts", "rows": said[30:], "times": None}
+
+
 def frame():
     """Columns of several kinds, whose hyperparameters were learnt; a new category and missing cells come next."""
     rng = np.random.default_rng(10)
@@ -228,6 +236,7 @@ CASES = {
     "memory": lambda: simple(DynamicalMixture(ROUND, STICKY, memory=20.0)),
     "memory-normal-gamma": lambda: simple(DynamicalMixture(NormalGamma(1.3, 40.0), STICKY, memory=20.0)),
     "alarm-rate": lambda: simple(DynamicalMixture(ROUND, STICKY, alarm_rate=0.01), n=120, n_next=40, D=2, digits=2),
+    "examples-texts": examples_of_texts,
     "examples": lambda: simple(DynamicalMixture(ROUND, STICKY, n_examples=1), D=2),
     "posterior": lambda: simple(DynamicalMixture(ROUND, STICKY, assignment="variational", table_count="posterior")),
     "closing": lambda: simple(DynamicalMixture(ROUND, STICKY, max_tables=3, prune_below=0.05)),

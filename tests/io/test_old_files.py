@@ -66,13 +66,17 @@ def test_there_is_a_file_of_every_case_family_and_dynamics():
 
 def test_the_files_have_every_array_and_entry_that_is_documented_and_no_other():
     page = (FOLDER.parents[1] / "docs" / "files.md").read_text().split("## Checkpoints")[0]
-    documented, entries = set(), set()
-    for line in page.splitlines():
-        cells = line.split(" | ")
-        if re.match(r"\| `\w+`(, `\w+`)* \| \(", line):
-            documented |= set(re.findall(r"`(\w+)`", cells[0]))
-        elif line.startswith("| `config."):
-            entries |= set(re.findall(r"`config\.(\w+)`", cells[0]))
+    documented = set()
+    for table in re.findall(r"^\| array \| shape .*\n((?:\|.*\n)+)", page, re.MULTILINE):
+        for line in table.splitlines()[1:]:
+            names, shape = line.split(" | ")[:2]
+            assert shape.startswith("("), f"no shape is said of {names}"
+            documented |= set(re.findall(r"`(\w+)`", names))
+    entries = {
+        name
+        for cell in re.findall(r"^\| (`config\..+?) \|", page, re.MULTILINE)
+        for name in re.findall(r"`config\.(\w+)`", cell)
+    }
     documented |= {"header", "sha256", "mark", "taken"}  # which the text tells of
     arrays, config = set(), set()
     for path in FILES:
