@@ -225,7 +225,6 @@ class TestAsObservations:
             ([1.0, 2.0], "two-dimensional"),
             (["a text", "another"], r"got texts such as 'a text'.*Multinomial\(\)"),
             (np.zeros((2, 2, 2)), "two-dimensional"),
-            (["a text", "another"], r"texts such as 'a text': .* the family Multinomial\(\)$"),
             (np.zeros((0, 2)), "0 sample"),
             (np.zeros((2, 0)), "0 feature"),
             ([["a", "b"]], "must hold numbers"),

@@ -319,11 +319,6 @@ def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArra
             "To cluster texts by their words, give the family: DynamicalMixture(Multinomial())"
         )
     if array.ndim != 2:
-        if array.ndim == 1 and array.size and isinstance(array[0], str):
-            raise ValueError(
-                f"{name} must be two-dimensional (observations, features), got texts such as {array[0][:40]!r}: "
-                "to cluster texts by their words, give the family Multinomial()"
-            )
         raise ValueError(
             f"{name} must be two-dimensional (observations, features), got shape {array.shape}. Reshape your data: "
             f"{name}.reshape(1, -1) for one observation, {name}.reshape(-1, 1) for one feature"
