@@ -11,7 +11,7 @@ import pytest
 
 from dyncrp import Bernoulli, Categorical, Columns, DynamicalMixture, Gaussian, NormalGamma, Stationary
 from dyncrp.checks import BadRow
-from dyncrp.encoding import Encoding, Entry, prefers_log
+from dyncrp.encoding import Encoding, Entry, counts_rows, prefers_log
 
 N = 60
 K = np.arange(N) // 5 % 3
@@ -278,3 +278,8 @@ def test_a_state_does_not_hold_words():
     model = DynamicalMixture(family, Stationary(), 1.0).fit(pd.DataFrame({"x": [1.0, 2.0], "d": ["u", "v"]}))
     with pytest.raises(ValueError, match="keep the model with to_bytes"):
         model.to_state()
+
+
+def test_numbers_whose_differences_are_beyond_all_numbers_count_no_rows():
+    assert not counts_rows([1.5e308, -1.5e308] * 20)
+    assert counts_rows(np.arange(7.0, 47.0))

@@ -274,7 +274,8 @@ def judge(
 
 def counts_rows(column: Sequence[float] | Float) -> bool:
     """Tell whether each number of a column is the one before plus 1, as those of an id or an index are."""
-    return len(column) >= FEW_ROWS and bool(np.all(np.diff(column) == 1.0))
+    with np.errstate(over="ignore"):  # numbers near 1e308 differ by more than there are
+        return len(column) >= FEW_ROWS and bool(np.all(np.diff(column) == 1.0))
 
 
 def find_epoch(numbers: Float) -> str | None:
