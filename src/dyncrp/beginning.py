@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dyncrp.checks import Clock, as_observations, as_times
+from dyncrp.counts import ARRAYS as OF_COUNTS
 from dyncrp.counts import Counts
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
 from dyncrp.events import Batch
@@ -162,16 +163,17 @@ class Beginning:
 
         Without arrays of its own it is over, as it was when the file was written, or had nothing unknown.
         """
-        of_rows = SPARSE if spec.family.sparse else DENSE
-        own = {OF_WARMUP + name for name in (*of_rows, *ARRAY_TYPES, *TOLD)}
+        own = {OF_WARMUP + name for name in (*(SPARSE if spec.family.sparse else DENSE), *ARRAY_TYPES, *TOLD)}
         learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - own})
         beginning = cls(spec, learner.clock)
         beginning.learner, beginning.over = learner, own.isdisjoint(arrays)
         if not beginning.over:
             times, learnt_from = (arrays[OF_WARMUP + name] for name in ARRAY_TYPES)
-            found = {"words_" + name: arrays[OF_WARMUP + name] for name in of_rows}
-            rows = Counts.from_arrays(found, times.size) if spec.family.sparse else found["words_rows"]
-            beginning._restore(rows, times, learnt_from)
+            if spec.family.sparse:  # by the names that Counts has for them
+                found = {name: arrays[OF_WARMUP + own] for name, own in zip(OF_COUNTS, SPARSE, strict=True)}
+                beginning._restore(Counts.from_arrays(found, times.size), times, learnt_from)
+            else:
+                beginning._restore(arrays[OF_WARMUP + DENSE[0]], times, learnt_from)
             if OF_WARMUP + TOLD[0] in arrays:
                 tables, marks = (arrays[OF_WARMUP + name] for name in TOLD)
                 beginning._restore_told(tables, marks, config.get("told_names", []))
@@ -187,15 +189,14 @@ class Beginning:
 
     def _restore(self, rows: Rows, times: Any, learnt_from: Any) -> None:
         engine, n = self.learner.engine, self.n_rows
-        arrays = {"times": times, "learnt_from": learnt_from}
-        wide = (
-            rows.shape[1] <= engine.n_features if isinstance(rows, Counts) else rows.shape[1:] == (engine.n_features,)
-        )
+        arrays, D = {"times": times, "learnt_from": learnt_from}, engine.n_features
+        wide = rows.shape[1] <= D if isinstance(rows, Counts) else rows.shape[1:] == (D,)
         if self.spec.given is not None or n >= self.spec.warmup or not wide or not len(rows) == n == times.size:
             raise ValueError(f"it keeps rows of shape {rows.shape} of a warm-up, after {n} observations")
         for (name, array), shape in zip(arrays.items(), ((n,), ()), strict=True):
             if array.dtype != ARRAY_TYPES[name] or array.shape != shape:
-                raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {ARRAY_TYPES[name].__name__}")
+                kind = ARRAY_TYPES[name].__name__
+                raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {kind} and shape {shape}")
         if as_times(times, n=n)[-1] != engine.time or not 1 <= learnt_from <= n:
             raise ValueError("the rows that it keeps are not those that it has learnt")
         if not isinstance(rows, Counts):

@@ -276,9 +276,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(NEEDS_WORDS)
         row: Rows = _one_document(x) if sparse else np.asarray(x)[None, ...]
         # Where the square is not finite, or something else is odd, a closer look is needed.
-        if sparse:
-            pass
-        elif row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row)):
+        if not sparse and (row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row))):
             row = as_observations(row, missing=True)
         if t is not None and type(t) is not float and not isinstance(t, (date, np.datetime64)):
             t = float(as_times([t], n=1)[0])
@@ -397,9 +395,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         x: one row: numbers (D,), a DataFrame of one row, or a mapping from the names of the features. t: its time, by
         default as in ``predict``. With ``Multinomial`` it is one document, and features are the words that it has.
-        Nothing is learnt. The odds are sums of a term for the prior weights and one for each
-        feature, and print as a list; see ``dyncrp.explanation.Explanation``. With ``assignment="variational"`` they
-        are those of the predictive scores, and so not quite what decides.
+        Nothing is learnt. The odds are sums of a term for the prior weights and one for each feature, and print as a
+        list; see ``dyncrp.explanation.Explanation``. With ``assignment="variational"`` they are those of the predictive
+        scores, and so not quite what decides.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])

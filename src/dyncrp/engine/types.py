@@ -37,8 +37,9 @@ DROPPED = 1e-12
 # Of a row that is seated wholly at one table, smaller shares of other tables are not reported.
 REPORTED = 0.01
 # So many numbers are not too many for a dense array of what tables know of words.
-MOST_OBSERVATIONS = 2**62  # that a state may say it has seen, so that no sum of them is too large
 MOST_DENSE = 20_000_000
+# So many observations a state may say it has seen: no sum of them is too large.
+MOST_OBSERVATIONS = 2**62
 # In place of a table that someone tells: none, and one that opens for the row.
 UNKNOWN, NEW = -1, -2
 

@@ -81,7 +81,7 @@ def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
     best = runners[0]
     least = best.engine.log_evidence - HARDLY_TOLD_APART * n
     near = [runner for runner in runners if runner.dynamics is best.dynamics and runner.score[0] == best.score[0]]
-    near = [runner for runner in near if runner.engine.log_evidence >= least]
+    near = [runner for runner in near if runner.engine.log_evidence >= least]  # the best is one of them
     chosen = min(near, key=lambda runner: (runner.engine.n_opened, -runner.engine.log_evidence))
     candidates = [_as_candidate(runner, runner.engine.log_evidence, runner is chosen) for runner in runners]
     candidates += [_as_candidate(runner, -math.inf, False) for runner in dropped]
