@@ -80,6 +80,24 @@ def test_dropping_losers_on_the_way_changes_nothing_here(life, seed):
     assert len(finished) < len(candidates) / 2
 
 
+def test_those_next_to_the_best_are_given_another_chance(monkeypatch):
+    for name, value in {"KEPT": 10**6, "FEWEST_KEPT": 1, "LAST_QUOTA": 0}.items():
+        monkeypatch.setattr(race, name, value)
+    X, _ = topics(600, life=60, seed=6)
+    rows, times = as_counts(X), np.arange(600.0)
+    _, candidates = learn(spec_of(dynamics=[Stationary()]), rows, times)
+    finished = {(c.family.concentration, c.alpha): c.log_evidence for c in candidates if c.log_evidence > -math.inf}
+    B, alpha = max(finished, key=finished.get)
+    grids = sorted({c.family.concentration for c in candidates}), list(race.ALPHAS)
+    near = [
+        [v for v in grid if abs(grid.index(v) - grid.index(at)) <= 1]
+        for grid, at in zip(grids, (B, alpha), strict=True)
+    ]
+    assert set(product(*near)) <= finished.keys()
+    for (strength, readiness), log_evidence in finished.items():
+        assert log_evidence == evidence(Multinomial(strength), Stationary(), readiness, rows, times)[0]
+
+
 def test_how_a_stream_forgets_is_found():
     still, passing = topics(2000, seed=4)[0], topics(2000, life=100, seed=4)[0]
     assert tune(still, family=Multinomial()).model.dynamics == Stationary()
