@@ -96,7 +96,8 @@ class Bernoulli {
             for (Index d = 0; d < D_; ++d) row[d] = static_cast<float>(x[d]);
         }
         if (block.n_tables > 0 && block.size > 1) {
-            multiply(block.coordinates.data(), block.size, odds_.row(0), block.n_tables, D_, D_, block.products.data());
+            multiply(block.coordinates.data(), block.size, odds_.row(0), block.n_tables, D_, D_, block.products.data(),
+                     block.stride());
         }
     }
 

@@ -10,15 +10,17 @@ using Sgemm = void (*)(char*, char*, int*, int*, int*, float*, float*, int*, flo
 
 inline Sgemm sgemm = nullptr;  // set when the module is loaded
 
-/// out (n, m) = left (n, width) · right (m, width)ᵀ, all by rows; rows of left and right begin `stride` apart.
-inline void multiply(const float* left, Index n, const float* right, Index m, Index width, Index stride, float* out) {
+/// out (n, m) = left (n, width) · right (m, width)ᵀ, all by rows; rows of left and right begin `stride` apart, those of
+/// out `out_stride`.
+inline void multiply(const float* left, Index n, const float* right, Index m, Index width, Index stride, float* out,
+                     Index out_stride) {
     char transposed = 'T', plain = 'N';
     int rows = static_cast<int>(m), columns = static_cast<int>(n), inner = static_cast<int>(width);
-    int step = static_cast<int>(stride);
+    int step = static_cast<int>(stride), out_step = static_cast<int>(out_stride);
     float one = 1.0F, zero = 0.0F;
     // By columns, out is its own transpose: outᵀ = right · leftᵀ.
     sgemm(&transposed, &plain, &rows, &columns, &inner, &one, const_cast<float*>(right), &step,
-          const_cast<float*>(left), &step, &zero, out, &rows);
+          const_cast<float*>(left), &step, &zero, out, &out_step);
 }
 
 }  // namespace dyncrp

@@ -165,6 +165,7 @@ class CellsOf {
     }
     void follow_opening(Block&, Index, Index) const {}
     void follow(Block&, Index, Index, const Row&, double, double) const {}
+    void finish(Block&, Index, Index, Index) const {}
     void recentre(Index, const Row*) {}
 
     void set_variational(bool variational, Index K) {

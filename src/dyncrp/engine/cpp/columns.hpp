@@ -53,6 +53,8 @@ class Whole {
         for (Index m = 0; m < n; ++m) {
             Row& row = outer.rows_of_wholes[static_cast<std::size_t>(m * n_wholes + place_)];
             row = coordinates_.row(cells, m, block.scratch);
+            const double* y = row.y;
+            row.square = sum_of<double>(coordinates_.width(), [=](Index d) { return y[d] * y[d]; });
             block.rows[static_cast<std::size_t>(m)] = row;
             if (std::isnan(x[m * D + at_[0]])) row = Row{};
             outer.rows[static_cast<std::size_t>(m)].offset += row.offset;
@@ -85,20 +87,26 @@ class Whole {
     double screen(Block& outer, Index m, Index K, float* totals) const {
         if (!is_in(outer.rows[static_cast<std::size_t>(m)])) return 0.0;
         Block& block = outer.wholes[static_cast<std::size_t>(place_)];
+        block.weigh_all_alike(K);
         const double slack = family_.screen(block, m, K);
         for (Index c = 0; c < K; ++c) totals[c] += block.screened[static_cast<std::size_t>(c)];
         return slack;
     }
 
     /// A new table is also touched: if the part is missing from its first row, nothing follows.
-    void follow_opening(Block& outer, Index m, Index c) const {
+    void follow_opening(Block& outer, Index m, Index c) {
         Block& block = outer.wholes[static_cast<std::size_t>(place_)];
         family_.follow_opening(block, m, c);
         block.touch(c);
     }
 
-    void follow(Block& outer, Index m, Index c, const Row& row, double r, double keep) const {
+    void follow(Block& outer, Index m, Index c, const Row& row, double r, double keep) {
         if (is_in(row)) family_.follow(outer.wholes[static_cast<std::size_t>(place_)], m, c, r, keep);
+    }
+
+    void finish(Block& outer, Index n_rows, Index n_in_vain, Index K) {
+        Block& block = outer.wholes[static_cast<std::size_t>(place_)];
+        if constexpr (Finishes<F>) family_.finish(block, n_rows, n_in_vain, K);
     }
 
     void recentre(Index K, const Row* row) {
@@ -172,7 +180,7 @@ class Columns {
         Block::grow(block.wholes, static_cast<std::size_t>(n_wholes_));
         for (Index m = 0; m < n; ++m) {
             const double* values = block.cells.data() + m * n_values_;
-            block.rows[static_cast<std::size_t>(m)] = {values, values, 0.0,
+            block.rows[static_cast<std::size_t>(m)] = {values, values, 0.0, 0.0,
                                                        block.rows_of_wholes.data() + m * n_wholes_};
         }
         for_each_part([&]<class Part>(const Part& part) {
@@ -225,13 +233,17 @@ class Columns {
         return slack;
     }
 
-    void follow_opening(Block& block, Index m, Index c) const {
-        for_each_part([&](const auto& part) { part.follow_opening(block, m, c); });
+    void follow_opening(Block& block, Index m, Index c) {
+        for_each_part([&](auto& part) { part.follow_opening(block, m, c); });
     }
 
-    void follow(Block& block, Index m, Index c, double r, double keep) const {
+    void follow(Block& block, Index m, Index c, double r, double keep) {
         const Row& row = block.rows[static_cast<std::size_t>(m)];
-        for_each_part([&](const auto& part) { part.follow(block, m, c, row, r, keep); });
+        for_each_part([&](auto& part) { part.follow(block, m, c, row, r, keep); });
+    }
+
+    void finish(Block& block, Index n_rows, Index n_in_vain, Index K) {
+        for_each_part([&](auto& part) { part.finish(block, n_rows, n_in_vain, K); });
     }
 
     bool recentre(Index K, const Row* row) {

@@ -10,6 +10,7 @@ struct Row {
     const double* z = nullptr;
     const double* y = nullptr;
     double offset = 0.0;          // the log density of whatever z leaves out of x; the same for all tables
+    double square = 0.0;          // |y|², of a Gaussian
     const Row* wholes = nullptr;  // of columns: the rows of the parts that are present or missing as a whole
 };
 
@@ -73,7 +74,7 @@ class Coordinates {
     Row row(const double* x, Index i, const Scratch& scratch) const {
         const double* z = as_z(x, scratch) + i * width_;
         return {z, inverse_scale_.empty() ? z : scratch.y.data() + i * width_,
-                at_.directions.empty() ? 0.0 : scratch.offset[static_cast<std::size_t>(i)]};
+                at_.directions.empty() ? 0.0 : scratch.offset[static_cast<std::size_t>(i)], 0.0, nullptr};
     }
 
   private:

@@ -5,7 +5,7 @@
 
 #include "blas.hpp"
 #include "coordinates.hpp"
-#include "numbers.hpp"
+#include "screening.hpp"
 
 namespace dyncrp {
 
@@ -17,26 +17,29 @@ struct Scored {
 
 /// A stretch of rows that is screened together, and scratch space for it; nothing in it outlives the block.
 ///
-/// The loop sets the first four; `prepare` screens all rows against the tables there are when the block begins, and
+/// The loop sets the first five; `prepare` screens all rows against the tables there are when the block begins, and
 /// `screen` gives the result for one row, with what the block has learnt since.
 struct Block {
     Index size = 0;      // b, rows
     Index n_tables = 0;  // K₀, tables when the block began
     bool learns = false;
-    bool by_groups = false;  // how a NormalGamma screens it
+    const float* weights = nullptr;  // bounds of the tables' log weights, which are part of the result; see Seats
     std::vector<Row> rows;
+    bool by_groups = false;  // how a NormalGamma screens it
 
-    std::vector<float> coordinates;  // (b, width) the rows as they are screened
-    std::vector<float> products;     // (b, K₀) of the rows with the tables
-    std::vector<float> gram;         // (b, b) of the rows with themselves
-    std::vector<float> opened;       // (b, b) of the rows with the tables that were opened in the block
-    std::vector<float> part;         // scratch of a family
-    std::vector<double> norm;        // (b,) the rows' squared distances from the reference point; sizes of counts
-    std::vector<double> prior;    // (b,) of the rows with an empty table, once a Gaussian needs them; of counts, log x!
-    std::vector<float> screened;  // (capacity,) of one row: a bound of the log likelihood under each table
-    std::vector<float> best;      // the best of each CHUNK of them
-    std::vector<Index> touched;   // tables that the block has touched, in order
-    std::vector<char> is_touched;  // (capacity,)
+    std::vector<float> coordinates;   // (b, width) the rows as they are screened
+    std::vector<float> products;      // (b, stride) of the rows with the tables, and with those that open
+    std::vector<float> part;          // scratch of a family
+    std::vector<double> norm;         // (b,) the rows' squared distances from the reference point; sizes of counts
+    std::vector<double> prior;        // (b,) of counts: log x!
+    std::vector<float> screened;      // (capacity,) of one row: a bound of log weight + log likelihood for each table,
+    std::vector<float> best;          // the best of each SPAN of them,
+    float top = 0.0F;                 // and of all
+    std::vector<std::int32_t> found;  // (capacity,) tables that can matter
+    std::vector<float> no_weights;    // (capacity,) in place of weights, where they are not known
+    std::vector<Index> moved;         // tables that a Gaussian screens where they were when the block began
+    std::vector<Index> touched;       // tables that the block has touched, in order
+    std::vector<char> is_touched;     // (capacity,)
 
     // Of columns: the values of their cells, which the rows point to; and for parts that are present or missing as a
     // whole, their rows (b, parts) and a block each.
@@ -49,16 +52,25 @@ struct Block {
         const auto b = static_cast<std::size_t>(rows_at_most), k = static_cast<std::size_t>(capacity);
         grow(rows, b);
         grow(coordinates, b * static_cast<std::size_t>(width));
-        grow(products, b * k);
-        grow(gram, b * b);
-        grow(opened, b * b);
+        grow(products, b * static_cast<std::size_t>(whole_vectors(capacity + rows_at_most)));
         grow(norm, b);
-        grow(screened, k);
-        grow(best, k / CHUNK + 1);
+        grow(screened, k + static_cast<std::size_t>(LANES));
+        grow(best, k / SPAN + 1);
+        grow(found, k);
+        grow(no_weights, k + static_cast<std::size_t>(LANES));
         grow(is_touched, k);
     }
 
-    float* row_products(Index m) { return products.data() + m * n_tables; }
+    /// Of products: how far one row of the block is from the next.
+    Index stride() const { return whole_vectors(n_tables + size); }
+    float* row_products(Index m) { return products.data() + m * stride(); }
+
+    /// Let no table be preferred for its weight.
+    void weigh_all_alike(Index K) {
+        std::fill_n(no_weights.begin(), K, 0.0F);
+        std::fill_n(no_weights.begin() + K, LANES, -INF32);
+        weights = no_weights.data();
+    }
 
     void touch(Index c) {
         if (is_touched[static_cast<std::size_t>(c)] != 0) return;
@@ -71,12 +83,8 @@ struct Block {
         touched.clear();
     }
 
-    /// Fill `best` from `screened` for K tables.
-    void find_best(Index K) {
-        for (Index j = 0; j * CHUNK < K; ++j) {
-            best[static_cast<std::size_t>(j)] = largest(screened.data() + j * CHUNK, std::min(CHUNK, K - j * CHUNK));
-        }
-    }
+    /// Add the weights to `screened`, and find the best of K tables.
+    void find_best(Index K) { top = screen_likelihoods(weights, screened.data(), best.data(), K); }
 
     template <class T>
     static void grow(std::vector<T>& room, std::size_t size) {
@@ -89,9 +97,9 @@ struct Block {
 /// in r of a row, the share `keep` = 1 − r/memory of its statistics is left: all of it, unless tables forget. The last
 /// two numbers of `absorb`, `rescore` and `follow` are r and keep.
 ///
-/// Screening: `screen` fills block.screened and block.best with an upper bound of each table's log likelihood, once
-/// the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it is in single
-/// precision, and decides nothing but whom to look at. `score`, `score_empty` and `rescore` are exact.
+/// Screening: `screen` fills block.screened and block.best with an upper bound of each table's log weight plus log
+/// likelihood, once the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it
+/// is in single precision, and decides nothing but whom to look at. `score`, `score_empty` and `rescore` are exact.
 template <class F>
 concept Family = std::copy_constructible<F> && requires(F family, const F judge, Index c, const Row& row, double r,
                                                         Block& block, double* out, const double* in, Scored scored) {
@@ -119,8 +127,8 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
     judge.prepare(block);
     { judge.screen(block, c, c) } -> std::convertible_to<double>;
     /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
-    judge.follow_opening(block, c, c);
-    judge.follow(block, c, c, r, r);
+    family.follow_opening(block, c, c);
+    family.follow(block, c, c, r, r);
     /// Screen about this row from now on, the first of K tables' own centre if there is no row;
     /// whether that helps.
     { family.recentre(c, &row) } -> std::convertible_to<bool>;
@@ -136,5 +144,10 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
     judge.write(c, out, out);
     family.read(c, in, in);
 };
+
+/// A family may want to know that a block is over: how many rows it had, how many tables were scored in vain, and how
+/// many tables there are.
+template <class F>
+concept Finishes = requires(F family, Block& block, Index n) { family.finish(block, n, n, n); };
 
 }  // namespace dyncrp

@@ -6,13 +6,17 @@
 //     predictive:   −½ D log 2π(1 + 1/q) − ½ q/(q+1) |y − μ|²      (and −Σ log σ, both)
 //     variational:  −½ D log 2π − ½ |y − μ|² − ½ D/q
 //
-// Screening expands |y − μ|² about a reference point near the data, where single precision loses little. When table c
-// takes in r of row n, its mean moves by λ = r/q towards y_n, and so do its inner products with the rest of the block.
-// A table that keeps only k of its statistics also moves by (1 − k) p/q towards the prior mean, where q = p + kn + r.
+// Screening expands |y − μ|² about a reference point near the data, where single precision loses little, and in many
+// dimensions it looks at a few coordinates only, those in which the tables differ most. Of the others the lengths are
+// enough, since an inner product is at most the product of the lengths: the length of the rest is one more coordinate.
+//
+// A table that takes in a row moves. As long as it is near, it is screened where it was when the block began, since
+// |y − μ|² ≥ (1 − ε) |y − μ'|² − (1/ε − 1) |μ − μ'|² for 0 < ε < 1. Once it has gone far it is screened by itself.
 #pragma once
 
 #include "family.hpp"
 #include "moments.hpp"
+#include "vectors.hpp"
 
 namespace dyncrp {
 
@@ -21,6 +25,7 @@ inline constexpr double HUGE_SQUARE = 1e30;  // squares beyond this do not fit s
 class Gaussian {
   public:
     static constexpr Index MOST_ROWS = LARGEST_BLOCK;
+    static constexpr bool CHECKS_ROWS = true;  // `prepare` does
 
     struct Settings {
         Index width = 0;              // D, or the number of directions
@@ -31,153 +36,163 @@ class Gaussian {
 
     Gaussian(const Settings& settings, bool variational)
         : D_(settings.width), p_(settings.precision), log_normalizer_(settings.log_normalizer),
-          variational_(variational), moments_(D_), mean_(D_), center_(D_),
-          reference_(static_cast<std::size_t>(D_), 0.0) {
+          variational_(variational), moments_(D_), reference_(static_cast<std::size_t>(D_), 0.0) {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_ - 0.5 * static_cast<double>(D_) * std::log1p(1.0 / p_);
         half_empty_ = 0.5 * p_ / (p_ + 1.0);
+        far_ = std::sqrt(static_cast<double>(D_) + 80.0);
+        along_.resize(static_cast<std::size_t>(D_ <= FEW ? D_ : 0));
+        focus(0, FIRST_HEAD);
     }
 
     template <class Each>
     void for_each(Each each) {
-        each(moments_.array()), each(mean_), each(constant_), each(half_);
-        each(center_), each(screen_constant_), each(screen_half_);
+        each(moments_.array()), each(derived_), each(center_), each(center_square_), each(moved_);
+        each(screen_constant_), each(screen_half_);
+        for (auto& coordinate : along_) each(coordinate);
     }
 
-    void open(Index c) { moments_.open(c); }
+    void open(Index c) {
+        moments_.open(c);
+        derive(c);
+    }
 
     void absorb(Index c, const Row& row, double r, double keep) {
-        moments_.absorb(c, row, r, keep);
-        refresh(c);
+        const double before = derived_[c].scale;
+        moments_.count(c, r, keep);
+        derive(c);
+        const double square = add_row(moments_.sums(c), row.z, units(), r, keep, before, derived_[c].scale, D_);
+        moments_.absorb_squares(c, row, r, keep);
+        moved_[c] += static_cast<float>(1.0001 * std::sqrt(square));
     }
 
     /// The score, and |y − μ|².
     Scored score(Index c, const Row& row) const {
-        const double* mean = mean_.row(c);
-        const double square = sum_of<double>(D_, [&](Index d) {
-            const double gap = row.y[d] - mean[d];
-            return gap * gap;
-        });
-        return {constant_[c] - half_[c] * square, square};
+        const double square = squared_distance(row.y, table(c), D_);
+        return {derived_[c].constant - derived_[c].half * square, square};
     }
 
-    double score_empty(const Row& row) const {
-        return log_empty_ - half_empty_ * sum_of<double>(D_, [&](Index d) { return row.y[d] * row.y[d]; });
-    }
+    double score_empty(const Row& row) const { return log_empty_ - half_empty_ * row.square; }
 
     double rescore(Index c, const Row& row, double r, double keep, const Scored& scored) const {
-        const double *mean = mean_.row(c), n = moments_.row(c)[0], q = p_ + keep * n + r;
+        const double n = moments_.row(c)[0], q = p_ + keep * n + r;
         const double shrink = keep * (p_ + n) / q, pull = (1.0 - keep) * p_ / q;
         double square = shrink * shrink * scored.aux;
         if (pull > 0.0) {
+            const Sums sums = table(c);
             square = sum_of<double>(D_, [&](Index d) {
-                const double gap = shrink * (row.y[d] - mean[d]) + pull * row.y[d];
+                const double gap = shrink * (row.y[d] - sums.mean(d)) + pull * row.y[d];
                 return gap * gap;
             });
         }
         return log_normalizer_ - 0.5 * static_cast<double>(D_) / q - 0.5 * square;
     }
 
-    Index screen_width() const { return D_; }
+    Index screen_width() const { return n_head_ < D_ ? n_head_ + 1 : D_; }
 
     void prepare(Block& block) const {
+        const Index width = screen_width();
         const double* reference = reference_.data();
-        block.prior.clear();
         for (Index m = 0; m < block.size; ++m) {
-            const double* y = block.rows[static_cast<std::size_t>(m)].y;
-            float* row = block.coordinates.data() + m * D_;
-            const double norm = sum_of<double>(D_, [=](Index d) {
-                const double gap = y[d] - reference[d];
-                row[d] = static_cast<float>(gap);
-                return gap * gap;
-            });
+            Row& row = block.rows[static_cast<std::size_t>(m)];
+            float* out = block.coordinates.data() + m * width;
+            const Squares squares = square_row(row.y, reference, n_head_ < D_ ? nullptr : out, D_);
+            const double norm = squares.from_reference;
+            if (!(norm < INF)) check_finite(row);
+            row.square = squares.from_origin;
             block.norm[static_cast<std::size_t>(m)] = norm;
-            if (norm > HUGE_SQUARE) std::fill_n(row, D_, 0.0F);
+            if (!(norm < HUGE_SQUARE)) {
+                std::fill_n(out, width, 0.0F);
+            } else if (n_head_ < D_) {
+                shorten([&](Index d) { return row.y[d] - reference[d]; }, norm, out);
+            }
         }
-        if (one_by_one(block)) return;
-        const float* rows = block.coordinates.data();
-        if (block.n_tables > 0) {
-            multiply(rows, block.size, center_.row(0), block.n_tables, D_, D_, block.products.data());
-        }
-        if (block.learns) multiply(rows, block.size, rows, block.size, D_, D_, block.gram.data());
+        if (one_by_one(block) || block.n_tables == 0) return;
+        multiply(block.coordinates.data(), block.size, center_.row(0), block.n_tables, width, width,
+                 block.products.data(), block.stride());
     }
 
     double screen(Block& block, Index m, Index K) const {
         const double norm = block.norm[static_cast<std::size_t>(m)];
         const float square = norm < HUGE_SQUARE ? static_cast<float>(norm) : 0.0F;
-        float* screened = block.screened.data();
-        const auto bound = [&](Index c, float product) {
-            screened[c] = screen_constant_[c] + screen_half_[c] * (2.0F * product - square);
-        };
-        if (one_by_one(block)) {
-            const float* row = block.coordinates.data() + m * D_;
-            switch (D_) {
-                case 1:
-                    for (Index c = 0; c < K; ++c) bound(c, row[0] * center_.row(c)[0]);
-                    break;
-                case 2:
-                    for (Index c = 0; c < K; ++c) bound(c, short_dot<2>(row, center_.row(0) + 2 * c));
-                    break;
-                case 3:
-                    for (Index c = 0; c < K; ++c) bound(c, short_dot<3>(row, center_.row(0) + 3 * c));
-                    break;
-                case 4:
-                    for (Index c = 0; c < K; ++c) bound(c, short_dot<4>(row, center_.row(0) + 4 * c));
-                    break;
-                default:
-                    for (Index c = 0; c < K; ++c) bound(c, dot(row, center_.row(c), D_));
-                    break;
-            }
+        const Index width = screen_width();
+        const float* row = block.coordinates.data() + m * width;
+        if (D_ <= FEW) {
+            const float* along[FEW];
+            for (std::size_t d = 0; d < along_.size(); ++d) along[d] = along_[d].row(0);
+            block.top = screen_along(row, along, D_, screen_constant_.row(0), screen_half_.row(0), block.weights,
+                                     square, block.screened.data(), block.best.data(), K);
         } else {
-            const Index K0 = block.n_tables;
-            const float* products = block.row_products(m);
-            const float* opened = block.opened.data() + m * block.size;
-            for (Index c = 0; c < K0; ++c) bound(c, products[c]);
-            for (Index c = K0; c < K; ++c) bound(c, opened[c - K0]);
+            float* products = block.row_products(m);
+            if (block.size == 1) {
+                for (Index c = 0; c < K; ++c) products[c] = dot(row, center_.row(c), width);
+            } else {
+                for (const Index c : block.touched) products[c] = dot(row, center_.row(c), width);
+            }
+            block.top = screen_products(products, screen_constant_.row(0), screen_half_.row(0), block.weights, square,
+                                        block.screened.data(), block.best.data(), K);
         }
-        block.find_best(K);
-        if (norm > HUGE_SQUARE) return INF;
+        if (!(norm < HUGE_SQUARE)) return INF;
         return rounding() * norm + 1e-6 * (1.0 + std::abs(log_normalizer_) + std::abs(log_empty_));
     }
 
-    void follow_opening(Block& block, Index m, Index c) const {
-        if (one_by_one(block)) return;
-        // Beyond single precision an empty table is never screened out.
-        const double* prior = with_empty_table(block);
-        for (Index later = m + 1; later < block.size; ++later) {
-            block.opened[static_cast<std::size_t>(later * block.size + c - block.n_tables)] =
-                std::abs(prior[later]) < HUGE_SQUARE ? static_cast<float>(prior[later]) : 0.0F;
+    void follow_opening(Block&, Index, Index c) { moved_[c] = INF32; }
+
+    void follow(Block& block, Index, Index c, double, double) {
+        const bool alone = one_by_one(block) || block.is_touched[static_cast<std::size_t>(c)] != 0;
+        const double moved = moved_[c], norm = center_square_[c];
+        if (alone || moved * far_ > loss_) {
+            if (!alone) block.touch(c);
+            settle(c);
+            return;
         }
+        block.moved.push_back(c);
+        if (!(norm < HUGE_SQUARE)) return;
+        // About `far` away lies the mean of most rows of a table; there this ε loses the least, moved · far nats.
+        const Derived& at = derived_[c];
+        const double share = std::max(moved / far_, 1e-9), half = at.half * (1.0 - share);
+        screen_constant_[c] = static_cast<float>(at.constant - half * norm + rounding() * norm +
+                                                 at.half * (1.0 / share - 1.0) * moved * moved);
+        screen_half_[c] = static_cast<float>(half);
     }
 
-    void follow(Block& block, Index m, Index c, double r, double keep) const {
-        if (one_by_one(block)) return;
-        const double q = p_ + moments_.row(c)[0], pull = (1.0 - keep) * p_ / q;
-        const float move = static_cast<float>(r / q), rest = 1.0F - move - static_cast<float>(pull);
-        const float* gram = block.gram.data() + m * block.size;
-        const bool old = c < block.n_tables;
-        float* product = old ? block.products.data() + c : block.opened.data() + c - block.n_tables;
-        const Index step = old ? block.n_tables : block.size;
-        for (Index later = m + 1; later < block.size; ++later) {
-            product[later * step] = rest * product[later * step] + move * gram[later];
+    void finish(Block& block, Index n_rows, Index n_in_vain, Index K) {
+        for (const Index c : block.moved) {
+            if (moved_[c] > 0.0F) settle(c);
         }
-        if (pull == 0.0) return;
-        const double* prior = with_empty_table(block);
-        for (Index later = m + 1; later < block.size; ++later) {
-            const double pulled = pull * prior[later];
-            if (std::abs(pulled) < HUGE_SQUARE) product[later * step] += static_cast<float>(pulled);
+        block.moved.clear();
+        // Bounds that let too much through are tightened: first by moving tables earlier, then by more coordinates.
+        if (2 * n_in_vain > n_rows) loss_ = std::max(LEAST_LOSS, 0.5 * loss_);
+        if (16 * n_in_vain < n_rows && n_rows > 1) loss_ = std::min(MOST_LOSS, 2.0 * loss_);
+        if (n_head_ == D_) return;
+        rows_ += n_rows;
+        in_vain_ += n_in_vain;
+        if (rows_ < PATIENCE) return;
+        // A score in vain costs as much as so many coordinates of as many products.
+        const Index wasted = 16 * in_vain_ * (D_ + 64), spent = rows_ * K * n_head_;
+        if (wasted > spent) {
+            focus(K, 2 * n_head_);
+        } else if (K > 4 * focused_at_) {
+            focus(K, n_head_);
         }
+        rows_ = in_vain_ = 0;
     }
 
     bool recentre(Index K, const Row* row) {
-        std::copy_n(row != nullptr ? row->y : mean_.row(0), D_, reference_.begin());
-        for (Index c = 0; c < K; ++c) refresh(c);
+        const Sums first = table(0);
+        for (Index d = 0; d < D_; ++d) {
+            reference_[static_cast<std::size_t>(d)] = row != nullptr ? row->y[d] : K > 0 ? first.mean(d) : 0.0;
+        }
+        focus(K, FIRST_HEAD);
         return true;
     }
 
     void set_variational(bool variational, Index K) {
         variational_ = variational;
-        for (Index c = 0; c < K; ++c) refresh(c);
+        for (Index c = 0; c < K; ++c) {
+            derive(c);
+            settle(c);
+        }
     }
 
     Index stats_width() const { return moments_.stats_width(); }
@@ -186,57 +201,98 @@ class Gaussian {
     void write(Index c, double* stats, double* squares) const { moments_.write(c, stats, squares); }
     void read(Index c, const double* stats, const double* squares) {
         moments_.read(c, stats, squares);
-        refresh(c);
+        derive(c);
+        settle(c);
     }
 
   private:
-    template <int N>
-    static float short_dot(const float* left, const float* right) {
-        float total = 0.0F;
-        for (int d = 0; d < N; ++d) total += left[d] * right[d];
-        return total;
-    }
+    // Nats that screening may lose by a table that moves within a block.
+    static constexpr double LEAST_LOSS = 2.0, MOST_LOSS = 4096.0;
+    static constexpr Index FIRST_HEAD = 15;  // coordinates to begin with; with the length of the rest, a whole vector
+    static constexpr Index PATIENCE = 1024;  // rows before more are taken
 
-    /// The inner products of the block's rows with an empty table, whose mean is 0, seen from the reference point.
-    const double* with_empty_table(Block& block) const {
-        for (Index m = static_cast<Index>(block.prior.size()); m < block.size; ++m) {
-            const float* row = block.coordinates.data() + m * D_;
-            block.prior.push_back(
-                -sum_of<double>(D_, [&](Index d) { return row[d] * reference_[static_cast<std::size_t>(d)]; }));
-        }
-        return block.prior.data();
+    /// What is derived from the count of a table: the score is constant − half |y − μ|², and μ = scale · s/σ.
+    struct Derived {
+        double constant, half, scale;
+    };
+
+    void check_finite(const Row& row) const {
+        if (sum_of<double>(D_, [&](Index d) { return 0.0 * row.y[d]; }) == 0.0) return;
+        throw std::invalid_argument("rows must hold finite numbers, as family.check returns them");
     }
 
     /// Whether inner products are cheaper one by one than as a matrix product with its corrections.
-    bool one_by_one(const Block& block) const { return block.size == 1 || D_ <= 4; }
+    bool one_by_one(const Block& block) const { return block.size == 1 || D_ <= FEW; }
 
-    double rounding() const { return static_cast<double>(D_ + LARGEST_BLOCK + 8) * UNIT; }
+    double rounding() const { return static_cast<double>(D_ + 16) * UNIT; }
 
-    /// Compute what is derived from the statistics of table c.
-    void refresh(Index c) {
-        const double *stats = moments_.row(c), *inverse = inverse_scale_.data(), *reference = reference_.data();
-        double* mean = mean_.row(c);
-        float* center = center_.row(c);
-        const double q = p_ + stats[0], scale = 1.0 / q, D = static_cast<double>(D_);
-        const bool plain = inverse_scale_.empty();
-        const double norm = sum_of<double>(D_, [=](Index d) {
-            mean[d] = plain ? scale * stats[1 + d] : scale * (inverse[d] * stats[1 + d]);
-            const double gap = mean[d] - reference[d];
-            center[d] = static_cast<float>(gap);
-            return gap * gap;
-        });
-        const double half = variational_ ? 0.5 : 0.5 * q / (q + 1.0);
-        const double constant = log_normalizer_ - 0.5 * D * (variational_ ? 1.0 / q : std::log1p(1.0 / q));
-        constant_[c] = constant;
-        half_[c] = half;
-        if (norm > HUGE_SQUARE) {
-            screen_constant_[c] = INF32;
-            screen_half_[c] = 0.0F;
-            std::fill_n(center, D_, 0.0F);
-        } else {
-            screen_constant_[c] = static_cast<float>(constant - half * norm + rounding() * norm);
-            screen_half_[c] = static_cast<float>(half);
+    const double* units() const { return inverse_scale_.empty() ? nullptr : inverse_scale_.data(); }
+    Sums table(Index c) const { return {moments_.row(c) + 1, units(), derived_[c].scale}; }
+
+    void derive(Index c) {
+        const double scale = 1.0 / (p_ + moments_.row(c)[0]), D = static_cast<double>(D_);
+        derived_[c] = {log_normalizer_ - 0.5 * D * (variational_ ? scale : std::log(1.0 + scale)),
+                       variational_ ? 0.5 : 0.5 / (1.0 + scale), scale};
+    }
+
+    /// Screen by the first n_head coordinates of those in which the means of K tables differ most.
+    void focus(Index K, Index n_head) {
+        n_head_ = n_head + 8 < D_ ? n_head : D_;
+        center_.reshape(D_ <= FEW ? 0 : screen_width());
+        focused_at_ = K;
+        if (n_head_ < D_) {
+            const auto D = static_cast<std::size_t>(D_);
+            std::vector<double> sum(D), square(D);
+            for (Index c = 0; c < K; ++c) {
+                const Sums sums = table(c);
+                for (std::size_t d = 0; d < D; ++d) {
+                    const double gap = sums.mean(static_cast<Index>(d)) - reference_[d];
+                    sum[d] += gap;
+                    square[d] += gap * gap;
+                }
+            }
+            for (std::size_t d = 0; d < D; ++d)
+                square[d] -= sum[d] * sum[d] / static_cast<double>(std::max<Index>(K, 1));
+            order_.resize(D);
+            for (std::size_t d = 0; d < D; ++d) order_[d] = static_cast<Index>(d);
+            const auto differ_more = [&](Index a, Index b) {
+                return square[static_cast<std::size_t>(a)] > square[static_cast<std::size_t>(b)];
+            };
+            std::stable_sort(order_.begin(), order_.end(), differ_more);
         }
+        for (Index c = 0; c < K; ++c) settle(c);
+    }
+
+    /// out = the leading coordinates of gap (D,), whose square is norm, and the length of the rest.
+    template <class Gap>
+    void shorten(Gap gap, double norm, float* out) const {
+        double head = 0.0;
+        for (Index j = 0; j < n_head_; ++j) {
+            const double value = gap(order_[static_cast<std::size_t>(j)]);
+            out[j] = static_cast<float>(value);
+            head += value * value;
+        }
+        out[n_head_] = static_cast<float>(std::sqrt(std::max(norm - head, 0.0)));
+    }
+
+    /// Let table c be screened where it is.
+    void settle(Index c) {
+        const Sums sums = table(c);
+        const double* reference = reference_.data();
+        float few[FEW], *out = D_ <= FEW ? few : center_.row(c);
+        const double norm = square_table(sums, reference, n_head_ < D_ ? nullptr : out, D_);
+        const bool fits = norm < HUGE_SQUARE;
+        if (!fits) {
+            std::fill_n(out, screen_width(), 0.0F);
+        } else if (n_head_ < D_) {
+            shorten([&](Index d) { return sums.mean(d) - reference[d]; }, norm, out);
+        }
+        for (std::size_t d = 0; d < along_.size(); ++d) along_[d][c] = out[d];
+        const Derived& at = derived_[c];
+        moved_[c] = 0.0F;
+        center_square_[c] = norm;
+        screen_constant_[c] = fits ? static_cast<float>(at.constant - at.half * norm + rounding() * norm) : INF32;
+        screen_half_[c] = fits ? static_cast<float>(at.half) : 0.0F;
     }
 
     Index D_;
@@ -245,11 +301,20 @@ class Gaussian {
     bool variational_;
     std::vector<double> inverse_scale_;
     Moments moments_;
-    PerTable<double> mean_;             // μ
-    PerTable<double> constant_, half_;  // the score is constant − half |y − μ|²
-    PerTable<float> center_;            // μ − reference
-    PerTable<float> screen_constant_, screen_half_;
+    PerTable<Derived> derived_;
+
+    // Of screening.
     std::vector<double> reference_;
+    Index n_head_ = 0;                    // coordinates that are looked at; D if all are
+    std::vector<Index> order_;            // (D,) those in which tables differ most come first, unless all are
+    PerTable<float> center_;              // μ − reference in these coordinates, as it was when the table settled,
+    std::vector<PerTable<float>> along_;  // or each coordinate by itself, if they are few
+    PerTable<double> center_square_;      // |μ − reference|² then,
+    PerTable<float> moved_;               // and how far μ has gone since, at most
+    PerTable<float> screen_constant_, screen_half_;
+    double far_ = 0.0;    // how far from its mean a row of a table is, about
+    double loss_ = 32.0;  // see LEAST_LOSS
+    Index focused_at_ = 0, rows_ = 0, in_vain_ = 0;
 };
 
 }  // namespace dyncrp

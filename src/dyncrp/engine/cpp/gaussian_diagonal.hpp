@@ -78,7 +78,8 @@ class GaussianDiagonal {
     void prepare(Block& block) const {
         const double* reference = reference_.data();
         for (Index m = 0; m < block.size; ++m) {
-            const double* y = block.rows[static_cast<std::size_t>(m)].y;
+            Row& row = block.rows[static_cast<std::size_t>(m)];
+            const double* y = row.y;
             float *linear = block.coordinates.data() + 2 * m * D_, *quadratic = linear + D_;
             for (Index d = 0; d < D_; ++d) {
                 const double gap = y[d] - reference[d];
@@ -90,11 +91,12 @@ class GaussianDiagonal {
                 return gap * gap;
             });
             block.norm[static_cast<std::size_t>(m)] = norm;
+            row.square = sum_of<double>(D_, [=](Index d) { return y[d] * y[d]; });
             if (norm > HUGE_SQUARE) std::fill_n(linear, 2 * D_, 0.0F);
         }
         if (block.n_tables > 0 && block.size > 1) {
             multiply(block.coordinates.data(), block.size, weights_.row(0), block.n_tables, 2 * D_, 2 * D_,
-                     block.products.data());
+                     block.products.data(), block.stride());
         }
     }
 

@@ -17,11 +17,13 @@ namespace dyncrp {
 
 /// A table that may hold some of the observation.
 struct Candidate {
-    double log_weight;
+    double weight;
+    double
+        about;  // log weight, to 0.07 nats from above: by it, and not by what screening knows, is decided who matters
     Scored scored;
     double responsibility;
 
-    double score() const { return log_weight + scored.log_likelihood; }
+    double score() const { return about + scored.log_likelihood; }
 };
 
 /// What an observation did, or would do.
@@ -38,12 +40,12 @@ struct Workspace {
     Block block;
     Frame frame;
     Coordinates::Scratch rows;
-    std::vector<double> occupancy;      // (capacity,)
-    std::vector<Index> barred;          // places of the tables that the row cannot join, counting up
-    std::vector<Index> places;          // (n_kept,) of the candidates, counting up,
-    std::vector<Candidate> candidates;  // (n_kept,) and what is known of them
-    std::vector<double> shares;         // (n_kept,) the responsibilities as kept
-    std::vector<Index> closing;         // places of the tables to close
+    std::vector<double> occupancy;  // (capacity,)
+    std::vector<Index> barred;      // places of the tables that the row cannot join, counting up
+    List<Index> places;             // (n_kept,) of the candidates, counting up,
+    List<Candidate> candidates;     // (n_kept,) and what is known of them
+    List<double> shares;            // (n_kept,) the responsibilities as kept
+    std::vector<Index> closing;     // places of the tables to close
 };
 
 /// One pass over rows. With Learns, every row changes the state; otherwise each is judged by itself.
@@ -58,6 +60,8 @@ class Pass {
 
     /// How many rows in a row were screened with too much slack.
     Index blunt = 0;
+    /// How many tables were scored for nothing in this block.
+    Index in_vain = 0;
     /// Before this time no table can fall below prune_below, unless one opens.
     double quiet_until = -INF;
     /// The place of the table that the next row is told to be at; that of a new one, or −1 if nobody knows.
@@ -85,8 +89,8 @@ class Pass {
             if (told >= 0) {
                 outcome.place = told;
                 outcome.opened = told == seats_.n_tables;
-                work_.places.assign(1, told);
-                work_.shares.assign(1, 1.0);
+                work_.places.be_only(told);
+                work_.shares.be_only(1.0);
             }
             update(row, m, outcome);
             close(outcome);
@@ -119,19 +123,32 @@ class Pass {
         } else {
             total = seats_.total_occupancy(work_.frame);
         }
-        log_total_ = std::log(total + rules_.alpha);
-        fresh_ = family_.score_empty(row) + log_alpha_;
-        if (rules_.posterior) fresh_ += log_or_minus_infinity(seats_.posterior(seats_.n_tables));
+        total_ = total + rules_.alpha;
+        if (rules_.posterior) log_total_ = about(total_);
+        fresh_weight_ = rules_.alpha;
+        fresh_likelihood_ = family_.score_empty(row);
+        fresh_ = fresh_likelihood_ + log_alpha_;
+        if (rules_.posterior) {
+            fresh_weight_ *= seats_.posterior(seats_.n_tables);
+            fresh_ = fresh_likelihood_ + about(fresh_weight_);
+        }
     }
 
     bool barred(Index c) const { return bars && std::binary_search(work_.barred.begin(), work_.barred.end(), c); }
 
-    /// log(occupancy + alpha q(C = c)) of table c.
-    double log_weight(Index c) const {
-        if (barred(c)) return -INF;
+    static double about(double weight) { return static_cast<double>(log_from_above(weight)); }
+
+    /// occupancy + alpha q(C = c) of table c.
+    double weight_of(Index c) const {
+        if (barred(c)) return 0.0;
         double weight = rules_.clip ? work_.occupancy[static_cast<std::size_t>(c)] : seats_.occupancy(c, work_.frame);
         if (rules_.posterior) weight += rules_.alpha * seats_.posterior(c);
-        return log_or_minus_infinity(weight);
+        return weight;
+    }
+
+    Candidate candidate(Index c, const Row& row) const {
+        const double weight = weight_of(c);
+        return {weight, about(weight), family_.score(c, row), 0.0};
     }
 
     /// 3. Screen all tables, and score those that matter.
@@ -141,42 +158,48 @@ class Pass {
         work_.candidates.clear();
         slack_ = 0.0;
         if (K == 0) return;
+        // Bounds of the weights hold from one moment on, whenever that was; log_decay takes them to the present.
+        const bool weighed = !rules_.posterior;
+        if (weighed) {
+            work_.block.weights = seats_.log_bounds();
+        } else {
+            work_.block.weigh_all_alike(K);
+        }
         slack_ = family_.screen(work_.block, m, K);
         if constexpr (Learns) blunt += slack_ > BLUNT ? 1 : 0;
-        const float *screened = work_.block.screened.data(), *best_of_chunk = work_.block.best.data();
-        const Index n_chunks = (K + CHUNK - 1) / CHUNK;
-        const Index where = std::max_element(best_of_chunk, best_of_chunk + n_chunks) - best_of_chunk;
-        const double top = static_cast<double>(best_of_chunk[where]), reach = log_total_ + slack_ + MARGIN;
-        if (fresh_ > top + reach) return;
+        const float *screened = work_.block.screened.data(), *best_of_span = work_.block.best.data();
+        const float top = work_.block.top;
+        const double lift = (weighed ? work_.frame.log_decay : log_total_) + slack_, reach = lift + MARGIN;
+        if (fresh_ > static_cast<double>(top) + reach) return;
 
-        // The best of them sets the bar; if time has all but forgotten it, the latest table may.
-        const Index first = next_at_least(screened, where * CHUNK, K - 1, best_of_chunk[where]);
-        const double first_weight = log_weight(first);
-        const Scored first_scored = family_.score(first, row);
-        double best = first_weight + first_scored.log_likelihood;
-        const Index latest = seats_.latest;
-        const bool forgotten = first_weight < log_total_ - FORGOTTEN;
-        if (forgotten && 0 <= latest && latest < K && latest != first) {
-            best = std::max(best, log_weight(latest) + family_.score(latest, row).log_likelihood);
-        }
+        // The table with the best bound sets the bar. By how much its bound misleads is guessed from the row before.
+        std::int32_t* found = work_.block.found.data();
+        const bool sharp = slack_ < INF && top < INF32;
+        const float bar = sharp ? rounded_down(static_cast<double>(top) - MARGIN - 2.0 * slack_ - loose_) : -INF32;
+        Index n = find_those_above(screened, best_of_span, bar, found, K);
+        if (n == 0) return;
+        Index first = found[0];
+        for (Index j = 1; j < n && screened[first] < top; ++j) first = found[j];
+        const Candidate of_first = candidate(first, row);
+        double best = of_first.score();
+        if (sharp && best > -INF) loose_ = 1.0 + 1.25 * std::max(static_cast<double>(top) + lift - best, 0.0);
         float cutoff = rounded_down(best - reach);
-        for (Index j = 0; j < n_chunks; ++j) {
-            if (best_of_chunk[j] < cutoff) continue;
-            const Index end = std::min(K, (j + 1) * CHUNK);
-            for (Index c = next_at_least(screened, j * CHUNK, end, cutoff); c < end;
-                 c = next_at_least(screened, c + 1, end, cutoff)) {
-                const double weight = c == first ? first_weight : log_weight(c);
-                if (weight == -INF) continue;
-                const Scored scored = c == first ? first_scored : family_.score(c, row);
-                const double score = weight + scored.log_likelihood;
-                if (score < best - MARGIN) continue;
-                if (score > best) {
-                    best = score;
-                    cutoff = rounded_down(best - reach);
-                }
-                work_.places.push_back(c);
-                work_.candidates.push_back({weight, scored, 0.0});
+        if (cutoff < bar) n = find_those_above(screened, best_of_span, cutoff, found, K);
+        for (Index j = 0; j < n; ++j) {
+            const Index c = found[j];
+            if (!(screened[c] >= cutoff)) continue;
+            const Candidate now = c == first ? of_first : candidate(c, row);
+            const double score = now.score();
+            if (!(score >= best - MARGIN)) {
+                if constexpr (Learns) ++in_vain;
+                continue;
             }
+            if (score > best) {
+                best = score;
+                cutoff = rounded_down(best - reach);
+            }
+            work_.places.push_back(c);
+            work_.candidates.push_back(now);
         }
         keep_those_above(best < fresh_ - MARGIN ? INF : best - MARGIN);
     }
@@ -190,25 +213,33 @@ class Pass {
             work_.candidates[kept] = work_.candidates[j];
             ++kept;
         }
-        work_.places.resize(kept);
-        work_.candidates.resize(kept);
+        work_.places.shorten(kept);
+        work_.candidates.shorten(kept);
     }
 
     /// 4. Responsibilities, r = softmax(scores); whether a new table opens; the label.
     void assign(const Row& row, Outcome& outcome) {
         const Index K = seats_.n_tables;
         // Of a new table's share, this little changes no bit of a sum that is at least 1.
-        constexpr double NOTHING = -40.0;
+        constexpr double NOTHING = -40.1, NO_ROOM = 1e18;
         const bool alone = work_.candidates.size() == 1 && !rules_.variational;
         if (alone && fresh_ - work_.candidates[0].score() < NOTHING) {
-            outcome.log_evidence = work_.candidates[0].score() - log_total_ + row.offset;
+            const Candidate& only = work_.candidates[0];
+            outcome.log_evidence = only.scored.log_likelihood + log_ratio(only.weight, total_) + row.offset;
             outcome.place = work_.places[0];
-            work_.shares.assign(1, 1.0);
+            work_.shares.be_only(1.0);
             return;
         }
-        double top = 0.0, seated = 0.0, norm = 1.0, fresh = 0.0;
+        // Beyond this a log likelihood plus a log weight is the log likelihood, in the law too.
+        if (std::abs(fresh_likelihood_) > NO_ROOM) {
+            fresh_weight_ = 1.0;
+            for (Candidate& candidate : work_.candidates) candidate.weight = candidate.weight > 0.0 ? 1.0 : 0.0;
+        }
+        double base = 0.0, seated = 0.0, norm = 1.0, fresh = 0.0;
         for (Index iteration = 0; iteration < (rules_.variational ? rules_.n_iter : 1); ++iteration) {
-            top = fresh_;
+            // r ∝ weight · exp(log likelihood − base), base being that of the best.
+            double best = -INF;
+            base = fresh_likelihood_;
             for (std::size_t j = 0; j < work_.candidates.size(); ++j) {
                 Candidate& candidate = work_.candidates[j];
                 if (iteration > 0) {
@@ -216,37 +247,39 @@ class Pass {
                     candidate.scored.log_likelihood =
                         family_.rescore(work_.places[j], row, r, rules_.keep(r), candidate.scored);
                 }
-                top = std::max(top, candidate.score());
+                if (candidate.score() > best) {
+                    best = candidate.score();
+                    base = candidate.scored.log_likelihood;
+                }
             }
-            fresh = fresh_ - top < NOTHING ? 0.0 : std::exp(fresh_ - top);
-            seated = exponentials(top);
+            fresh = fresh_ - best < NOTHING ? 0.0 : times_exp(fresh_weight_, fresh_likelihood_ - base);
+            seated = 0.0;
+            for (Candidate& candidate : work_.candidates) {
+                candidate.responsibility = times_exp(candidate.weight, candidate.scored.log_likelihood - base);
+                seated += candidate.responsibility;
+            }
             norm = fresh + seated;
         }
-        outcome.log_evidence = top + std::log(norm) - log_total_ + row.offset;
+        outcome.log_evidence = base + log_ratio(norm, total_) + row.offset;
         const bool passes = K == 0 || fresh / norm >= rules_.new_table_threshold * (1.0 - TIE);
         outcome.opened = passes;
-        if (Learns && !passes) {
-            // renormalised among the open tables, whose best may lie far below the new one
-            double best = -INF;
-            for (const Candidate& candidate : work_.candidates) best = std::max(best, candidate.score());
-            norm = best == top ? seated : exponentials(best);
-        }
+        if (Learns && !passes) norm = seated;  // renormalised among the open tables
         if (passes || !Learns) {
             work_.places.push_back(K);
-            work_.candidates.push_back({0.0, {}, fresh});
+            work_.candidates.push_back({0.0, 0.0, {}, fresh});
         }
         divide_and_drop(norm, passes, outcome);
     }
 
-    /// Let each candidate have exp(score − top), and return their sum.
-    double exponentials(double top) {
-        double total = 0.0;
-        for (Candidate& candidate : work_.candidates) {
-            const double below = candidate.score() - top;
-            candidate.responsibility = below == 0.0 ? 1.0 : std::exp(below);
-            total += candidate.responsibility;
-        }
-        return total;
+    /// weight · exp(x), also where exp(x) is too large for a float.
+    static double times_exp(double weight, double x) {
+        if (x == 0.0) return weight;
+        return x < 600.0 ? weight * std::exp(x) : std::exp(x + std::log(weight));
+    }
+
+    /// log(a/b), also where a/b is too small for a float.
+    static double log_ratio(double a, double b) {
+        return a > 1e-200 && b < 1e100 ? std::log(a / b) : std::log(a) - std::log(b);
     }
 
     /// Divide by the norm, find the label, and leave out shares that are nothing.
@@ -268,7 +301,7 @@ class Pass {
             work_.places[kept++] = work_.places[j];
             work_.shares.push_back(r);
         }
-        work_.places.resize(kept);
+        work_.places.shorten(kept);
         // Of numbers that are not finite no share is the largest, and nothing has been changed yet.
         if (outcome.place < 0)
             throw std::invalid_argument("a row must hold finite numbers, as family.check returns it");
@@ -296,10 +329,9 @@ class Pass {
             seated += r;
         }
         seats_.seat_in_all(seated, work_.frame);
-        if (rules_.posterior) seats_.update_posterior(work_.places, work_.shares.data());
+        if (rules_.posterior) seats_.update_posterior(work_.places, work_.shares.begin());
         seats_.time = work_.frame.time;
         seats_.log_evidence += outcome.log_evidence;
-        seats_.latest = outcome.place;
         outcome.absence = seats_.see(outcome.place, work_.frame.time);
         ++seats_.n_observations;
         // A row or table that cannot be screened cannot correct the screening of the rows after it.
@@ -312,28 +344,30 @@ class Pass {
     {
         work_.closing.clear();
         const bool prunes = rules_.prune_below > 0.0 && (outcome.opened || work_.frame.time >= quiet_until);
-        const bool too_many = rules_.max_tables > 0 && seats_.n_tables > rules_.max_tables;
+        const bool too_many = rules_.max_tables > 0 && seats_.n_open() > rules_.max_tables;
         if (!prunes && !too_many) return;
         const Index stays = outcome.opened ? seats_.n_tables - 1 : outcome.place;
         const double quiet = seats_.find_closing(stays, rules_, work_.frame, work_.occupancy.data(), work_.closing);
         if (work_.closing.empty()) {
             quiet_until = quiet;
         } else {
-            quiet_until = -INF;         // the table that has just opened may be the next to close
-            outcome.ends_block = true;  // and the caller closes them, once it has written down their ids
+            quiet_until = -INF;  // the table that has just opened may be the next to close
+            // The caller closes them, once it has written down their ids. q(C) counts places.
+            outcome.ends_block = outcome.ends_block || rules_.posterior;
         }
     }
-
-    static double log_or_minus_infinity(double value) { return value > 0.0 ? std::log(value) : -INF; }
 
     Changed<F>& family_;
     Changed<Seats>& seats_;
     const Rules& rules_;
     Workspace& work_;
     double log_alpha_;
-    double log_total_ = 0.0;  // log of the total weight, alpha included
-    double fresh_ = 0.0;      // score of a new table
-    double slack_ = 0.0;      // of the screening
+    double total_ = 0.0;      // weight, alpha included
+    double log_total_ = 0.0;  // its log, to 0.07 nats from above
+    double fresh_ = 0.0;      // score of a new table,
+    double fresh_weight_ = 0.0, fresh_likelihood_ = 0.0;
+    double slack_ = 0.0;  // of the screening,
+    double loose_ = 1.0;  // and how far beyond it the best bound was from the truth, in the row before
 };
 
 }  // namespace dyncrp

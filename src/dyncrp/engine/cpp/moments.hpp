@@ -20,13 +20,21 @@ class Moments {
 
     void open(Index c) { std::fill_n(sums_.row(c), sums_.width(), 0.0); }
 
+    double* sums(Index c) { return sums_.row(c) + 1; }
+
+    void count(Index c, double r, double keep) { *sums_.row(c) = keep * *sums_.row(c) + r; }
+
     void absorb(Index c, const Row& row, double r, double keep) {
-        double *sums = sums_.row(c), *squares = sums + stats_width();
+        count(c, r, keep);
+        for (Index d = 0; d < D_; ++d) sums(c)[d] = keep * sums(c)[d] + r * row.z[d];
+        absorb_squares(c, row, r, keep);
+    }
+
+    void absorb_squares(Index c, const Row& row, double r, double keep) {
+        double* squares = sums_.row(c) + stats_width();
         const double* y = row.y;
-        sums[0] = keep * sums[0] + r;
-        for (Index d = 0; d < D_; ++d) sums[1 + d] = keep * sums[1 + d] + r * row.z[d];
         if (D_ > MOST_PRODUCTS) {
-            *squares = keep * *squares + r * sum_of<double>(D_, [=](Index d) { return y[d] * y[d]; });
+            *squares = keep * *squares + r * row.square;
             return;
         }
         for (Index i = 0; i < D_; ++i) {

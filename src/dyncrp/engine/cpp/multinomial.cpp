@@ -552,6 +552,7 @@ void Multinomial::close() {
     }
     remove_places(slot_.data(), 1, work_.closing, seats_.n_tables);
     seats_.close(work_.closing);
+    seats_.remove_closed();
     slot_.resize(at(seats_.n_tables));
     for (Index c = 0; c < seats_.n_tables; ++c) place_[slot_[at(c)]] = static_cast<std::int32_t>(c);
     if (static_cast<Index>(n_.size()) > 2 * seats_.n_tables + CHUNK) move_up();

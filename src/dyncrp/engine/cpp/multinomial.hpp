@@ -16,6 +16,8 @@
 
 namespace dyncrp {
 
+inline constexpr Index CHUNK = 64;  // tables of which the largest weight is kept together
+
 class Multinomial final : public Stream {
   public:
     struct Settings {

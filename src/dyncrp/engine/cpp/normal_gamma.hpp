@@ -164,13 +164,14 @@ class NormalGamma {
             groups_ > 1 && !variational_ && static_cast<double>(n_small) > FEW * static_cast<double>(K);
         block.by_groups = by_groups;
         if (!by_groups) {
-            multiply(block.coordinates.data(), b, weights_.row(0), K, width, width, block.products.data());
+            multiply(block.coordinates.data(), b, weights_.row(0), K, width, width, block.products.data(),
+                     block.stride());
             return;
         }
         Block::grow(block.part, static_cast<std::size_t>(b * K));
         for_each_group([&](Index first, Index size, Index column) {
             multiply(block.coordinates.data() + column, b, weights_.row(0) + column, K, 1 + 2 * size, width,
-                     block.part.data());
+                     block.part.data(), K);
             for (Index m = 0; m < b; ++m) {
                 const float* part = block.part.data() + m * K;
                 float* product = block.row_products(m);

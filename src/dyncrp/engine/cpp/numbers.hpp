@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -22,12 +23,10 @@ inline constexpr double NEGLIGIBLE = 1e-300;
 inline constexpr double DROPPED = 1e-12;
 
 // Of screening.
-inline constexpr double MARGIN = 32.0;    // nats: exp(-32) is about 1e-14
-inline constexpr double FORGOTTEN = 8.0;  // nats by which a table's weight lies below the total if time has left it
-inline constexpr double BLUNT = 4.0;      // nats of slack at which screening begins to let too many tables through
-inline constexpr double UNIT = 6.0e-8;    // unit roundoff of single precision
-inline constexpr Index LARGEST_BLOCK = 128;
-inline constexpr Index CHUNK = 64;  // tables whose best screened value is kept, so that most are never looked at again
+inline constexpr double MARGIN = 32.0;  // nats: exp(-32) is about 1e-14
+inline constexpr double BLUNT = 4.0;    // nats of slack at which screening begins to let too many tables through
+inline constexpr double UNIT = 6.0e-8;  // unit roundoff of single precision
+inline constexpr Index LARGEST_BLOCK = 256;
 
 /// Return term(0) + … + term(n − 1), always in the same order. Some partial sums go on side by side, which the
 /// compiler turns into vector instructions; it may not do so with one, since that would change the rounding.
@@ -68,16 +67,15 @@ inline float largest(const float* values, Index n) {
     return best;
 }
 
-/// Return the first index from `begin` on whose value is at least `bar`, or `end`; eight at a time.
-inline Index next_at_least(const float* values, Index begin, Index end, float bar) {
-    while (begin + 16 <= end) {  // fewer are as quickly looked at one by one
-        float most = values[begin];
-        for (Index j = 1; j < 8; ++j) most = values[begin + j] > most ? values[begin + j] : most;
-        if (most >= bar) break;
-        begin += 8;
-    }
-    while (begin < end && !(values[begin] >= bar)) ++begin;
-    return begin;
+/// A float that is not below log x, and less than 0.07 above; −inf of 0.
+///
+/// Read as an integer, the bits of a number are its exponent and its mantissa: log₂ x, but for straight lines between
+/// powers of 2, which lie at most 0.0861 below it.
+inline float log_from_above(double x) {
+    if (!(x > 0.0)) return -INF32;
+    constexpr double LOG_2 = 0.693147180559945309, STEP = LOG_2 / 4503599627370496.0;
+    const auto bits = static_cast<double>(std::bit_cast<std::int64_t>(x));
+    return static_cast<float>(bits * STEP + (0.0861 - 1023.0) * LOG_2) + 1e-4F;
 }
 
 /// A float that is not above x, and hardly below.
@@ -113,6 +111,33 @@ inline void remove_places(T* data, Index width, std::span<const Index> places, I
     }
 }
 
+/// A list that never gives its room back, so that to append costs one comparison.
+template <class T>
+class List {
+  public:
+    void push_back(const T& value) {
+        if (size_ == room_.size()) room_.resize(2 * size_ + 16);
+        room_[size_++] = value;
+    }
+    void be_only(const T& value) {
+        clear();
+        push_back(value);
+    }
+    void clear() { size_ = 0; }
+    void shorten(std::size_t size) { size_ = size; }
+    std::size_t size() const { return size_; }
+    T& operator[](std::size_t j) { return room_[j]; }
+    const T& operator[](std::size_t j) const { return room_[j]; }
+    T* begin() { return room_.data(); }
+    T* end() { return room_.data() + size_; }
+    const T* begin() const { return room_.data(); }
+    const T* end() const { return room_.data() + size_; }
+
+  private:
+    std::vector<T> room_;
+    std::size_t size_ = 0;
+};
+
 /// One row of `width` numbers for each table. A column of single numbers has width 1.
 template <class T>
 class PerTable {
@@ -123,19 +148,30 @@ class PerTable {
     const T* row(Index c) const { return data_.data() + c * width_; }
     T& operator[](Index c) { return data_[static_cast<std::size_t>(c)]; }
     const T& operator[](Index c) const { return data_[static_cast<std::size_t>(c)]; }
+    T* end() { return row(capacity_); }
     Index width() const { return width_; }
 
     void scale(Index c, T factor) {
         for (Index j = 0; j < width_; ++j) row(c)[j] *= factor;
     }
 
-    void reserve(Index capacity) { data_.resize(static_cast<std::size_t>(capacity * width_)); }
+    void reserve(Index capacity) {
+        capacity_ = capacity;
+        data_.resize(static_cast<std::size_t>(capacity * width_));
+    }
+
+    /// Let rows be as wide as this; what they held is lost.
+    void reshape(Index width) {
+        width_ = width;
+        reserve(capacity_);
+    }
 
     /// Take out the rows at `places`, which count up; those of the first n that come after them move up.
     void remove(std::span<const Index> places, Index n) { remove_places(data_.data(), width_, places, n); }
 
   private:
     Index width_;
+    Index capacity_ = 0;
     std::vector<T> data_;
 };
 

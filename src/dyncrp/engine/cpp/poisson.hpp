@@ -108,7 +108,7 @@ class Poisson {
         }
         if (block.n_tables > 0 && block.size > 1) {
             multiply(block.coordinates.data(), block.size, weights_.row(0), block.n_tables, 3 * D_, 3 * D_,
-                     block.products.data());
+                     block.products.data(), block.stride());
         }
     }
 

@@ -27,7 +27,7 @@ struct Rules {
     double memory = INF;       // how many of its members a table remembers
 
     /// What is left of a table's statistics when it takes in r of an observation.
-    double keep(double r) const { return 1.0 - r / memory; }
+    double keep(double r) const { return memory == INF ? 1.0 : 1.0 - r / memory; }
 };
 
 /// What the present time makes of mode states: their readout, and what a customer who comes now adds to them.
@@ -38,6 +38,7 @@ struct Frame {
     };
     double time = std::numeric_limits<double>::quiet_NaN();  // of the factors
     double origin = 0.0;
+    double log_decay = 0.0;  // of the slowest mode: no kernel falls less
     std::vector<Factor> factors;
 };
 
@@ -49,12 +50,18 @@ struct Seen {
 
 /// The state of the process. Mode states are stored as they would be at `origin`, so that time costs nothing and only
 /// the tables that an observation touches are written.
+///
+/// Tables have places, in order of opening. A table that closes keeps its place, without weight, until `remove_closed`:
+/// so many that close are moved up at once.
 class Seats {
   public:
     explicit Seats(std::vector<Mode> modes)
         : modes_(std::move(modes)), states_(2 * n_modes()), total_(static_cast<std::size_t>(2 * n_modes())),
           posterior_{1.0} {
-        for (const Mode& mode : modes_) fastest_ = std::max(fastest_, mode.rate_real);
+        for (const Mode& mode : modes_) {
+            fastest_ = std::max(fastest_, mode.rate_real);
+            slowest_ = std::min(slowest_, mode.rate_real);
+        }
     }
 
     Index n_tables = 0;
@@ -62,28 +69,40 @@ class Seats {
     Index n_observations = 0;
     double time = -INF;         // of the latest observation
     double log_evidence = 0.0;  // added up in order of arrival
-    Index latest = -1;          // place of the latest observation's table: where to look first, and no more
     PerTable<std::int64_t> ids;
     PerTable<Seen> seen;
     std::int64_t mark = UNKNOWN;      // of the latest row,
     std::vector<std::int64_t> taken;  // and the ids that it and the rows before it with the same mark got
 
     Index n_modes() const { return static_cast<Index>(modes_.size()); }
+    Index n_open() const { return n_tables - static_cast<Index>(closed_.size()); }
+    std::span<const Index> closed() const { return closed_; }  // their places, counting up
     double origin() const { return origin_; }
     const double* states(Index c) const { return states_.row(c); }  // (2M,): real and imaginary parts in turn
     const std::vector<double>& total() const { return total_; }
+    /// Of each table, at least log N_c − frame.log_decay at any time from now on; −inf beyond the tables.
+    const float* log_bounds() const { return log_bounds_.row(0); }
     double posterior(Index k) const { return posterior_[static_cast<std::size_t>(k)]; }
 
     void reserve(Index capacity) {
         states_.reserve(capacity);
+        log_bounds_.reserve(capacity);
+        std::fill(log_bounds_.row(n_tables), log_bounds_.row(capacity), -INF32);
         ids.reserve(capacity);
         seen.reserve(capacity);
+        is_closed_.reserve(capacity);
         posterior_.resize(static_cast<std::size_t>(capacity + 1));
     }
 
-    void restore(Index c, const double* states) { std::copy(states, states + 2 * n_modes(), states_.row(c)); }
+    void restore(Index c, const double* states) {
+        std::copy(states, states + 2 * n_modes(), states_.row(c));
+        is_closed_[c] = 0;
+    }
     void restore_posterior(const double* values) { std::copy(values, values + n_tables + 1, posterior_.begin()); }
-    void restore_origin(double origin) { origin_ = origin; }
+    void restore_origin(double origin) {
+        origin_ = origin;
+        bound_all();
+    }
     void restore_total(const double* total) { std::copy(total, total + 2 * n_modes(), total_.begin()); }
     void sum_total() {
         std::fill(total_.begin(), total_.end(), 0.0);
@@ -115,6 +134,7 @@ class Seats {
                 turn(total_.data() + 2 * m);
             }
         }
+        bound_all();
     }
 
     /// Begin at t, with no tables yet.
@@ -128,6 +148,7 @@ class Seats {
         frame.origin = origin_;
         frame.factors.resize(modes_.size());
         const double delta = t - origin_;
+        frame.log_decay = -slowest_ * delta;
         for (std::size_t m = 0; m < modes_.size(); ++m) {
             const Mode& mode = modes_[m];
             Frame::Factor& factor = frame.factors[m];
@@ -162,12 +183,16 @@ class Seats {
         posterior_[static_cast<std::size_t>(n_tables + 1)] = 0.0;
         ids[n_tables] = n_opened;
         seen[n_tables] = {0, t, t};
+        is_closed_[n_tables] = 0;
         ++n_opened;
         ++n_tables;
     }
 
     /// Seat a customer, r of it at table c; and in all.
-    void seat(Index c, double r, const Frame& frame) { add(states_.row(c), r, frame); }
+    void seat(Index c, double r, const Frame& frame) {
+        add(states_.row(c), r, frame);
+        bound(c, frame);
+    }
     void seat_in_all(double r, const Frame& frame) { add(total_.data(), r, frame); }
 
     /// Give a row at time t the label of table c; return how long it had none, 0 if it never had one.
@@ -184,7 +209,7 @@ class Seats {
     Index place_of(std::int64_t id) const {
         const std::int64_t *begin = ids.row(0), *end = begin + n_tables;
         const std::int64_t* found = std::lower_bound(begin, end, id);
-        return found != end && *found == id ? found - begin : -1;
+        return found != end && *found == id && is_closed_[found - begin] == 0 ? found - begin : -1;
     }
 
     /// Fill `barred` with the places of the tables that a row with this mark cannot join, counting up.
@@ -220,27 +245,31 @@ class Seats {
         }
     }
 
-    /// Fill `closing` with the places of the tables that must close, see ``law.closing``; `latest` stays. Returns
+    /// Fill `closing` with the places of the tables that must close, see ``law.closing``; one of them stays. Returns
     /// the time before which none can fall below prune_below. `value` is scratch, (K,).
     double find_closing(Index stays, const Rules& rules, const Frame& frame, double* value,
                         std::vector<Index>& closing) const {
         closing.clear();
+        constexpr double GONE = -1.0;
         double least = INF, most = 0.0;
         for (Index c = 0; c < n_tables; ++c) {
+            if (is_closed_[c] != 0) {
+                value[c] = GONE;
+                continue;
+            }
             value[c] = occupancy(c, frame);
             least = std::min(least, value[c]);
             most = std::max(most, value[c]);
         }
         const double slack = rules.clip ? TIE * most : 0.0;
-        constexpr double GONE = -1.0;
         value[stays] = INF;
         for (Index c = 0; c < n_tables; ++c) {
-            if (value[c] < rules.prune_below * (1.0 - TIE)) {
+            if (value[c] >= 0.0 && value[c] < rules.prune_below * (1.0 - TIE)) {
                 closing.push_back(c);
                 value[c] = GONE;
             }
         }
-        while (rules.max_tables > 0 && n_tables - static_cast<Index>(closing.size()) > rules.max_tables) {
+        while (rules.max_tables > 0 && n_open() - static_cast<Index>(closing.size()) > rules.max_tables) {
             double lowest = INF;
             for (Index c = 0; c < n_tables; ++c) {
                 if (value[c] >= 0.0) lowest = std::min(lowest, value[c]);
@@ -257,17 +286,48 @@ class Seats {
         return rules.prune_below > 0.0 ? quiet_until(frame.time, least, rules.prune_below) : INF;
     }
 
-    /// Close the tables at `places`, which count up.
+    /// Close the tables at `places`.
     void close(std::span<const Index> places) {
-        states_.remove(places, n_tables);
-        ids.remove(places, n_tables);
-        seen.remove(places, n_tables);
-        n_tables -= static_cast<Index>(places.size());
-        latest -= std::lower_bound(places.begin(), places.end(), latest) - places.begin();
+        for (const Index c : places) {
+            std::fill_n(states_.row(c), 2 * n_modes(), 0.0);
+            log_bounds_[c] = -INF32;
+            is_closed_[c] = 1;
+            closed_.insert(std::upper_bound(closed_.begin(), closed_.end(), c), c);
+        }
         sum_total();  // anew, so that what the closed ones held leaves no rounding behind
     }
 
+    /// Let the tables after those that are closed move up.
+    void remove_closed() {
+        const auto remove = [&](auto& array) { array.remove(closed_, n_tables); };
+        remove(states_), remove(log_bounds_), remove(ids), remove(seen), remove(is_closed_);
+        n_tables = n_open();
+        std::fill_n(log_bounds_.row(n_tables), closed_.size(), -INF32);
+        closed_.clear();
+    }
+
   private:
+    /// |Re Σ_m a_m s_m exp(−rate_m Δ)| ≤ exp(−slowest Δ) Σ_m |a_m| |s_m|, Δ being the time since the origin. From a
+    /// later time on, the faster modes have fallen further.
+    void bound(Index c, const Frame& frame) {
+        const double* state = states_.row(c);
+        double value = 0.0;
+        for (std::size_t m = 0; m < modes_.size(); ++m) {
+            const Frame::Factor& factor = frame.factors[m];
+            value += (std::abs(factor.readout_real) + std::abs(factor.readout_imag)) *
+                     (std::abs(state[2 * m]) + std::abs(state[2 * m + 1]));
+        }
+        log_bounds_[c] = log_from_above(value) - static_cast<float>(frame.log_decay) + 1e-4F;
+    }
+
+    /// The same for all tables, from the origin on.
+    void bound_all() {
+        Frame frame;
+        look(origin_, frame);
+        for (Index c = 0; c < n_tables; ++c) bound(c, frame);
+        std::fill(log_bounds_.row(n_tables), log_bounds_.end(), -INF32);
+    }
+
     double readout(const double* state, const Frame& frame) const {
         double value = 0.0;
         for (std::size_t m = 0; m < modes_.size(); ++m) {
@@ -295,10 +355,13 @@ class Seats {
 
     std::vector<Mode> modes_;
     PerTable<double> states_;
+    PerTable<float> log_bounds_;
+    PerTable<char> is_closed_;
+    std::vector<Index> closed_;
     std::vector<double> total_;
     std::vector<double> posterior_;  // q(C = k)
     double origin_ = 0.0;
-    double fastest_ = 0.0;
+    double fastest_ = 0.0, slowest_ = INF;
 };
 
 }  // namespace dyncrp

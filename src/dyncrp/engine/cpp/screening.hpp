@@ -1,10 +1,37 @@
-// The loops over tables by which cells are screened. They decide nothing but whom to look at, so that it does no harm
-// that they are compiled for the widest vectors of the processor at hand.
+// The loops over tables by which rows are screened. They decide nothing but whom to look at, and are compiled for the
+// widest vectors of the processor at hand.
 #pragma once
 
-#include "numbers.hpp"
+#include "lanes.hpp"
 
 namespace dyncrp {
+
+inline constexpr Index SPAN = 128;  // tables whose best bound is kept, so that most are never looked at again
+inline constexpr Index FEW = 8;     // dimensions in which inner products are not left to BLAS
+
+/// K tables, as many as whole vectors hold.
+inline Index whole_vectors(Index K) { return (K + LANES - 1) / LANES * LANES; }
+
+// Each of the next three fills `screened`, a bound of the log weight plus log likelihood of each of K tables; `best`,
+// the best of every SPAN of them; and returns the best of all. Arrays go on to whole vectors, beyond K with weights of
+// −inf.
+
+/// screened += weights.
+float screen_likelihoods(const float* weights, float* screened, float* best, Index K);
+/// screened = weights + constant + half (2 products − square).
+float screen_products(const float* products, const float* constant, const float* half, const float* weights,
+                      float square, float* screened, float* best, Index K);
+/// The same in D ≤ FEW dimensions; the products are of row (D,) with the tables, given along each dimension.
+float screen_along(const float* row, const float* const* along, Index D, const float* constant, const float* half,
+                   const float* weights, float square, float* screened, float* best, Index K);
+
+/// Upper bounds of log F(b) − log F(a), see von_mises_fisher.hpp, plus a constant. The tables have the lengths a, and
+/// inner products with the row of at most products + moved.
+void screen_directions(const float* products, const float* moved, const float* length, float kappa, float low,
+                       float constant, float* screened, Index K);
+
+/// Write down which of K bounds are at least `bar`, counting up, and return how many.
+Index find_those_above(const float* screened, const float* best, float bar, std::int32_t* found, Index K);
 
 /// totals += values, for n tables.
 void add_values(const float* values, float* totals, Index n);

@@ -117,7 +117,6 @@ struct Snapshot {
     /// The seats have room.
     void give(Seats& seats) const {
         seats.n_tables = n_tables;
-        seats.latest = -1;
         for (Index c = 0; c < n_tables; ++c) {
             const auto at = static_cast<std::size_t>(c);
             seats.restore(c, mode_states.data() + 2 * seats.n_modes() * c);
@@ -209,8 +208,9 @@ class StreamOf final : public Stream {
         auto last_pause = std::chrono::steady_clock::now();
         record.reserve(rows.n);
         Index i = 0;
+        const MovesUp moves_up{*this};  // however this ends
         while (i < rows.n) {
-            // Where tables close, blocks end early, and what was screened beyond that was screened in vain.
+            // Where a block ends early, what was screened beyond that was screened in vain.
             const Index size = std::min({block_size(seats_.n_tables, capacity_), usual_ * 2, rows.n - i});
             const Index learnt = learn_block(pass, rows, i, size, &record);
             if (learnt == 0) break;
@@ -227,6 +227,7 @@ class StreamOf final : public Stream {
 
     std::pair<std::int64_t, double> learn_one(const Rows& row) override {
         Pass<F, true> pass(family_, seats_, rules_, work_);
+        const MovesUp moves_up{*this};
         learn_block(pass, row, 0, 1, nullptr);
         return {label_, outcome_.log_evidence};
     }
@@ -307,6 +308,7 @@ class StreamOf final : public Stream {
         const Index K = seats_.n_tables;
         take_block(rows, 0, rows.n, K, work);
         work.block.n_tables = K;
+        work.block.weigh_all_alike(K);
         work.block.touch(0);  // as if the block had touched it
         family_.prepare(work.block);
         for (Index m = 0; m < rows.n; ++m) {
@@ -322,11 +324,12 @@ class StreamOf final : public Stream {
     /// How many rows to screen at once: more tables pay for more rows.
     Index block_size(Index K, Index capacity) const {
         if (tuning_.block > 0) return tuning_.block;
-        const Index wanted = std::min(F::MOST_ROWS, K <= 200 ? Index{32} : K <= 512 ? Index{64} : LARGEST_BLOCK);
+        const Index wanted = std::min(F::MOST_ROWS, K <= 32 ? Index{32} : K < 512 ? Index{128} : LARGEST_BLOCK);
         return std::min(wanted, std::max<Index>(4, SCRATCH / capacity));
     }
 
     void reserve(Index capacity) {
+        capacity = whole_vectors(capacity);
         family_.for_each([=](auto& array) { array.reserve(capacity); });
         seats_.reserve(capacity);
         capacity_ = capacity;
@@ -346,8 +349,10 @@ class StreamOf final : public Stream {
         }
         // Whoever calls has checked the rows; but another thread may change them, and what is not finite would spoil
         // all.
-        if (sum_of<double>(size * coordinates_.n_features(), [=](Index d) { return 0.0 * x[d]; }) != 0.0) {
-            throw std::invalid_argument("rows must hold finite numbers, as family.check returns them");
+        if constexpr (!requires { F::CHECKS_ROWS; }) {
+            if (sum_of<double>(size * coordinates_.n_features(), [=](Index d) { return 0.0 * x[d]; }) != 0.0) {
+                throw std::invalid_argument("rows must hold finite numbers, as family.check returns them");
+            }
         }
         coordinates_.take(x, size, work.rows);
         for (Index m = 0; m < size; ++m) {
@@ -377,12 +382,11 @@ class StreamOf final : public Stream {
             if (record != nullptr) {
                 record->write(i + m, outcome_, work_.places, work_.shares, work_.closing, seats_);
             }
-            if (!work_.closing.empty()) {
-                family_.for_each([&](auto& array) { array.remove(work_.closing, seats_.n_tables); });
-                seats_.close(work_.closing);
-            }
+            if (!work_.closing.empty()) seats_.close(work_.closing);
             ++m;
         } while (m < size && !outcome_.ends_block);
+        finish(pass, m);
+        if (8 * seats_.n_open() < 7 * seats_.n_tables || rules_.posterior) remove_closed();
         quiet_until_ = pass.quiet_until;
         blunt_ += pass.blunt;
         pass.blunt = 0;
@@ -391,6 +395,24 @@ class StreamOf final : public Stream {
             family_.recentre(seats_.n_tables, &work_.block.rows[static_cast<std::size_t>(m - 1)]);
         }
         return m;
+    }
+
+    void remove_closed() {
+        if (seats_.closed().empty()) return;
+        family_.for_each([&](auto& array) { array.remove(seats_.closed(), seats_.n_tables); });
+        seats_.remove_closed();
+    }
+
+    /// Between calls there are no closed tables.
+    struct MovesUp {
+        StreamOf& stream;
+        ~MovesUp() { stream.remove_closed(); }
+    };
+
+    /// Let the family know that the block is over.
+    void finish(Pass<F, true>& pass, Index n_rows) {
+        if constexpr (Finishes<F>) family_.finish(work_.block, n_rows, pass.in_vain, seats_.n_tables);
+        pass.in_vain = 0;
     }
 
     /// Tell the pass what is known of row i; false if it is to be at a table that is not open.

@@ -34,7 +34,7 @@ class VonMisesFisher {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(norm_), each(excess_), each(pull_), each(natural_), each(length_);
+        each(stats_), each(norm_), each(excess_), each(pull_), each(natural_), each(length_), each(moved_);
     }
 
     void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
@@ -78,57 +78,58 @@ class VonMisesFisher {
             float* row = block.coordinates.data() + m * D_;
             for (Index d = 0; d < D_; ++d) row[d] = static_cast<float>(x[d]);
         }
-        if (block.size == 1) return;
-        const float* rows = block.coordinates.data();
-        if (block.n_tables > 0) {
-            multiply(rows, block.size, natural_.row(0), block.n_tables, D_, D_, block.products.data());
-        }
-        if (block.learns) multiply(rows, block.size, rows, block.size, D_, D_, block.gram.data());
+        if (block.size == 1 || block.n_tables == 0) return;
+        multiply(block.coordinates.data(), block.size, natural_.row(0), block.n_tables, D_, D_, block.products.data(),
+                 block.stride());
     }
 
     double screen(Block& block, Index m, Index K) const {
-        float* screened = block.screened.data();
-        const float constant = static_cast<float>(log_normalizer_);
-        const auto bound_all = [&](Index first, Index last, const float* product) {
-            if (variational_) {
-                for (Index c = first; c < last; ++c) {
-                    screened[c] = constant + static_cast<float>(pull_[c]) * product[c - first];
-                }
-            } else {
-                for (Index c = first; c < last; ++c) screened[c] = constant + bound(c, product[c - first]);
-            }
-        };
+        const float *row = block.coordinates.data() + m * D_, constant = static_cast<float>(log_normalizer_);
+        float *products = block.row_products(m), *screened = block.screened.data();
         if (block.size == 1) {
+            for (Index c = 0; c < K; ++c) products[c] = dot(row, natural_.row(c), D_);
+        } else {
+            for (const Index c : block.touched) products[c] = dot(row, natural_.row(c), D_);
+        }
+        if (variational_) {
             for (Index c = 0; c < K; ++c) {
-                const float product = dot(block.coordinates.data(), natural_.row(c), D_);
-                bound_all(c, c + 1, &product);
+                screened[c] = constant + static_cast<float>(pull_[c]) * (products[c] + moved_[c]);
             }
         } else {
-            bound_all(0, block.n_tables, block.row_products(m));
-            bound_all(block.n_tables, K, block.opened.data() + m * block.size);
+            screen_directions(products, moved_.row(0), length_.row(0), static_cast<float>(kappa_),
+                              static_cast<float>(bessel_.order() + 0.5), constant, screened, K);
         }
         block.find_best(K);
         const double D = static_cast<double>(D_), worst = std::max(2.0, 2.0 * kappa_ / D);
-        return (D + static_cast<double>(LARGEST_BLOCK + 16)) * UNIT * kappa_ * worst +
-               1e-6 * (1.0 + std::abs(log_normalizer_));
+        return (D + 16.0) * UNIT * kappa_ * worst + 1e-6 * (1.0 + std::abs(log_normalizer_));
     }
 
-    void follow_opening(Block& block, Index m, Index c) const {
-        for (Index later = m + 1; later < block.size; ++later) {
-            block.opened[static_cast<std::size_t>(later * block.size + c - block.n_tables)] = 0.0F;
+    void follow_opening(Block& block, Index, Index c) {
+        moved_[c] = 0.0F;
+        block.touch(c);
+    }
+
+    /// Table c has moved. Its inner products with the later rows are those of the natural parameter that it had when
+    /// the block began, and at most as much larger as that has moved: rows have length 1.
+    void follow(Block& block, Index, Index c, double r, double keep) {
+        if (block.size == 1 || block.is_touched[static_cast<std::size_t>(c)] != 0) return;
+        const double length = static_cast<double>(length_[c]);
+        const double step = r * kappa_, shrunk = (1.0 - keep) / keep * (length + step);
+        const double moved = static_cast<double>(moved_[c]) + 1.0001 * (step + shrunk);
+        if (keep <= 0.0 || moved * kappa_ > loss_ * std::max(length, kappa_)) {
+            moved_[c] = 0.0F;
+            block.touch(c);
+        } else {
+            if (moved_[c] == 0.0F) block.moved.push_back(c);
+            moved_[c] = static_cast<float>(moved);
         }
     }
 
-    void follow(Block& block, Index m, Index c, double r, double keep) const {
-        if (block.size == 1) return;
-        const float move = static_cast<float>(r * kappa_), rest = static_cast<float>(keep);
-        const float* gram = block.gram.data() + m * block.size;
-        const bool old = c < block.n_tables;
-        float* product = old ? block.products.data() + c : block.opened.data() + c - block.n_tables;
-        const Index step = old ? block.n_tables : block.size;
-        for (Index later = m + 1; later < block.size; ++later) {
-            product[later * step] = rest * product[later * step] + move * gram[later];
-        }
+    void finish(Block& block, Index n_rows, Index n_in_vain, Index) {
+        for (const Index c : block.moved) moved_[c] = 0.0F;
+        block.moved.clear();
+        if (2 * n_in_vain > n_rows) loss_ = std::max(LEAST_LOSS, 0.5 * loss_);
+        if (16 * n_in_vain < n_rows) loss_ = std::min(MOST_LOSS, 2.0 * loss_);
     }
 
     bool recentre(Index, const Row*) { return false; }
@@ -148,17 +149,7 @@ class VonMisesFisher {
     }
 
   private:
-    /// An upper bound of log F(b) − log F(a), given h·x.
-    float bound(Index c, float product) const {
-        const float kappa = static_cast<float>(kappa_), low = static_cast<float>(bessel_.order() + 0.5);
-        const float a = length_[c];
-        const float rise = kappa * (2.0F * product + kappa);  // b² − a²
-        const float square = a * a + rise;
-        const float b = std::sqrt(square > 0.0F ? square : 0.0F);
-        const float step = rise / (a + b + 1e-30F);
-        const float edge = step >= 0.0F ? low : low + 1.0F;
-        return step * b / (low + std::sqrt(b * b + edge * edge));
-    }
+    static constexpr double LEAST_LOSS = 0.5, MOST_LOSS = 64.0;
 
     /// A(a)/a, which is 1/D at a = 0.
     double ratio_over(double length) const {
@@ -190,6 +181,8 @@ class VonMisesFisher {
     PerTable<double> pull_;    // κ A(a)/a
     PerTable<float> natural_;  // h
     PerTable<float> length_;   // a
+    PerTable<float> moved_;    // how far h has gone since the block began, at most
+    double loss_ = 8.0;        // nats that screening may lose by that
 };
 
 }  // namespace dyncrp

@@ -1,0 +1,100 @@
+// Loops over the coordinates of a row or a table, for the widest vectors of the processor at hand. Short rows are done
+// in line.
+#pragma once
+
+#include "numbers.hpp"
+
+namespace dyncrp {
+
+/// The squares of a row seen from the reference point, and from the origin.
+struct Squares {
+    double from_reference = 0.0, from_origin = 0.0;
+};
+
+/// Of a table: its sums s (D,), their units (D,) or null if all are 1, and the scale by which they become its mean,
+/// scale · unit · s.
+struct Sums {
+    const double* s;
+    const double* unit;
+    double scale;
+
+    double mean(Index d) const { return unit == nullptr ? scale * s[d] : scale * (unit[d] * s[d]); }
+};
+
+/// What the four functions below do from coordinate d on, one coordinate after the other.
+namespace one_by_one {
+
+inline double squared_distance(const double* y, const Sums& table, Index d, Index D, double total) {
+    for (; d < D; ++d) {
+        const double gap = y[d] - table.mean(d);
+        total += gap * gap;
+    }
+    return total;
+}
+
+inline Squares square_row(const double* y, const double* reference, float* out, Index d, Index D, Squares total) {
+    for (; d < D; ++d) {
+        const double gap = y[d] - reference[d];
+        if (out != nullptr) out[d] = static_cast<float>(gap);
+        total.from_reference += gap * gap;
+        total.from_origin += y[d] * y[d];
+    }
+    return total;
+}
+
+inline double square_table(const Sums& table, const double* reference, float* out, Index d, Index D, double total) {
+    for (; d < D; ++d) {
+        const double gap = table.mean(d) - reference[d];
+        if (out != nullptr) out[d] = static_cast<float>(gap);
+        total += gap * gap;
+    }
+    return total;
+}
+
+inline double add_row(double* s, const double* z, const double* unit, double r, double keep, double before,
+                      double scale, Index d, Index D, double total) {
+    for (; d < D; ++d) {
+        const double old = s[d];
+        s[d] = keep * old + r * z[d];
+        const double step = (unit == nullptr ? 1.0 : unit[d]) * (scale * s[d] - before * old);
+        total += step * step;
+    }
+    return total;
+}
+
+}  // namespace one_by_one
+
+namespace wide {
+
+double squared_distance(const double* y, const Sums& table, Index D);
+Squares square_row(const double* y, const double* reference, float* out, Index D);
+double square_table(const Sums& table, const double* reference, float* out, Index D);
+double add_row(double* s, const double* z, const double* unit, double r, double keep, double before, double scale,
+               Index D);
+
+}  // namespace wide
+
+inline constexpr Index SHORT = 8;  // fewer coordinates are not worth a call
+
+/// |y − mean|².
+inline double squared_distance(const double* y, const Sums& table, Index D) {
+    return D < SHORT ? one_by_one::squared_distance(y, table, 0, D, 0.0) : wide::squared_distance(y, table, D);
+}
+/// The squares of row y (D,); and its gaps y − reference, in single precision, unless `out` is null.
+inline Squares square_row(const double* y, const double* reference, float* out, Index D) {
+    return D < SHORT ? one_by_one::square_row(y, reference, out, 0, D, {}) : wide::square_row(y, reference, out, D);
+}
+/// |mean − reference|²; and the gaps, in single precision, unless `out` is null.
+inline double square_table(const Sums& table, const double* reference, float* out, Index D) {
+    return D < SHORT ? one_by_one::square_table(table, reference, out, 0, D, 0.0)
+                     : wide::square_table(table, reference, out, D);
+}
+/// s = keep s + r z. Returns |scale · unit · s − before · unit · s'|², s' what s was: the square of how far the mean
+/// has moved.
+inline double add_row(double* s, const double* z, const double* unit, double r, double keep, double before,
+                      double scale, Index D) {
+    return D < SHORT ? one_by_one::add_row(s, z, unit, r, keep, before, scale, 0, D, 0.0)
+                     : wide::add_row(s, z, unit, r, keep, before, scale, D);
+}
+
+}  // namespace dyncrp
