@@ -5,6 +5,7 @@
 
 #include "blas.hpp"
 #include "coordinates.hpp"
+#include "index.hpp"
 #include "screening.hpp"
 
 namespace dyncrp {
@@ -38,6 +39,7 @@ struct Block {
     std::vector<std::int32_t> found;  // (capacity,) tables that can matter
     std::vector<float> no_weights;    // (capacity,) in place of weights, where they are not known
     std::vector<Index> moved;         // tables that a Gaussian screens where they were when the block began
+    TableIndex::Search search;        // of one row, where tables have an index
     std::vector<Index> touched;       // tables that the block has touched, in order
     std::vector<char> is_touched;     // (capacity,)
 
@@ -149,5 +151,21 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
 /// many tables there are.
 template <class F>
 concept Finishes = requires(F family, Block& block, Index n) { family.finish(block, n, n, n); };
+
+/// A family may have an index of its tables, which finds those that matter without a look at the others. The bounds
+/// of log weights that it is given hold for all times from now on, but for a decay that all tables share.
+template <class F>
+concept Searches = requires(F family, const F judge, Index n, const float* bounds, float bound, Block& block) {
+    { judge.is_indexed() } -> std::same_as<bool>;
+    /// Index K tables; do without an index.
+    family.build_index(n, bounds);
+    family.drop_index(n);
+    /// What the searches of late have cost, where a scan of all tables is 1.
+    { judge.index_cost(block) } -> std::same_as<double>;
+    /// Table c has moved, or opened; closed; is at another place.
+    family.index(n, bound);
+    family.close_in_index(n);
+    family.rename_in_index(n, n);
+};
 
 }  // namespace dyncrp

@@ -14,6 +14,8 @@
 // |y − μ|² ≥ (1 − ε) |y − μ'|² − (1/ε − 1) |μ − μ'|² for 0 < ε < 1. Once it has gone far it is screened by itself.
 #pragma once
 
+#include <optional>
+
 #include "family.hpp"
 #include "moments.hpp"
 #include "vectors.hpp"
@@ -107,7 +109,7 @@ class Gaussian {
                 shorten([&](Index d) { return row.y[d] - reference[d]; }, norm, out);
             }
         }
-        if (one_by_one(block) || block.n_tables == 0) return;
+        if (one_by_one(block) || is_indexed() || block.n_tables == 0) return;
         multiply(block.coordinates.data(), block.size, center_.row(0), block.n_tables, width, width,
                  block.products.data(), block.stride());
     }
@@ -124,7 +126,7 @@ class Gaussian {
                                      square, block.screened.data(), block.best.data(), K);
         } else {
             float* products = block.row_products(m);
-            if (block.size == 1) {
+            if (block.size == 1 || is_indexed()) {
                 for (Index c = 0; c < K; ++c) products[c] = dot(row, center_.row(c), width);
             } else {
                 for (const Index c : block.touched) products[c] = dot(row, center_.row(c), width);
@@ -139,7 +141,7 @@ class Gaussian {
     void follow_opening(Block&, Index, Index c) { moved_[c] = INF32; }
 
     void follow(Block& block, Index, Index c, double, double) {
-        const bool alone = one_by_one(block) || block.is_touched[static_cast<std::size_t>(c)] != 0;
+        const bool alone = one_by_one(block) || is_indexed() || block.is_touched[static_cast<std::size_t>(c)] != 0;
         const double moved = moved_[c], norm = center_square_[c];
         if (alone || moved * far_ > loss_) {
             if (!alone) block.touch(c);
@@ -164,7 +166,7 @@ class Gaussian {
         // Bounds that let too much through are tightened: first by moving tables earlier, then by more coordinates.
         if (2 * n_in_vain > n_rows) loss_ = std::max(LEAST_LOSS, 0.5 * loss_);
         if (16 * n_in_vain < n_rows && n_rows > 1) loss_ = std::min(MOST_LOSS, 2.0 * loss_);
-        if (n_head_ == D_) return;
+        if (n_head_ == D_ || is_indexed()) return;
         rows_ += n_rows;
         in_vain_ += n_in_vain;
         if (rows_ < PATIENCE) return;
@@ -183,12 +185,62 @@ class Gaussian {
         for (Index d = 0; d < D_; ++d) {
             reference_[static_cast<std::size_t>(d)] = row != nullptr ? row->y[d] : K > 0 ? first.mean(d) : 0.0;
         }
-        focus(K, FIRST_HEAD);
+        drop_index(K);
         return true;
     }
 
+    bool is_indexed() const { return index_.has_value(); }
+
+    /// Let tables be found by an index, unless one of them is too far away for single precision.
+    void build_index(Index K, const float* log_weights) {
+        focus(K, D_);
+        const auto n = static_cast<std::size_t>(K);
+        std::vector<float> centers(n * static_cast<std::size_t>(D_)), a(n), h(n);
+        for (Index c = 0; c < K; ++c) {
+            if (!(center_square_[c] < HUGE_SQUARE)) return;
+            copy_center(c, centers.data() + c * D_);
+            a[static_cast<std::size_t>(c)] = height(c, log_weights[c]);
+            h[static_cast<std::size_t>(c)] = static_cast<float>(derived_[c].half);
+        }
+        index_.emplace(D_);
+        index_->build(K, centers.data(), a.data(), h.data());
+    }
+
+    void drop_index(Index K) {
+        index_.reset();
+        focus(K, FIRST_HEAD);
+    }
+
+    double index_cost(Block& block) const { return index_->cost(block.search); }
+
+    /// Find the tables that matter for row m; false if that is not worth it.
+    template <class Score>
+    bool search(Block& block, Index m, double fresh, Score score) const {
+        const double norm = block.norm[static_cast<std::size_t>(m)];
+        const float* row = block.coordinates.data() + m * D_;
+        return norm < HUGE_SQUARE && index_->search(row, norm, fresh, score, block.search);
+    }
+
+    void index(Index c, float log_weight) {
+        if (!(center_square_[c] < HUGE_SQUARE)) {
+            index_.reset();
+            return;
+        }
+        float few[FEW];
+        const float* center = D_ <= FEW ? copy_center(c, few) : center_.row(c);
+        const float a = height(c, log_weight), h = static_cast<float>(derived_[c].half);
+        if (index_->has(c)) {
+            index_->update(c, center, a, h);
+        } else {
+            index_->open(c, center, a, h);
+        }
+    }
+    void close_in_index(Index c) { index_->close(c); }
+    void rename_in_index(Index from, Index to) { index_->rename(from, to); }
+
     void set_variational(bool variational, Index K) {
         variational_ = variational;
+        index_.reset();
         for (Index c = 0; c < K; ++c) {
             derive(c);
             settle(c);
@@ -225,6 +277,18 @@ class Gaussian {
     bool one_by_one(const Block& block) const { return block.size == 1 || D_ <= FEW; }
 
     double rounding() const { return static_cast<double>(D_ + 16) * UNIT; }
+
+    /// The most that a table can score, where its mean is.
+    float height(Index c, float log_weight) const {
+        constexpr float LEAST = -1e30F;
+        return std::max(static_cast<float>(derived_[c].constant + static_cast<double>(log_weight)), LEAST);
+    }
+
+    float* copy_center(Index c, float* out) const {
+        if (D_ > FEW) return std::copy_n(center_.row(c), D_, out) - D_;
+        for (std::size_t d = 0; d < along_.size(); ++d) out[d] = along_[d][c];
+        return out;
+    }
 
     const double* units() const { return inverse_scale_.empty() ? nullptr : inverse_scale_.data(); }
     Sums table(Index c) const { return {moments_.row(c) + 1, units(), derived_[c].scale}; }
@@ -312,6 +376,7 @@ class Gaussian {
     PerTable<double> center_square_;      // |μ − reference|² then,
     PerTable<float> moved_;               // and how far μ has gone since, at most
     PerTable<float> screen_constant_, screen_half_;
+    std::optional<TableIndex> index_;
     double far_ = 0.0;    // how far from its mean a row of a table is, about
     double loss_ = 32.0;  // see LEAST_LOSS
     Index focused_at_ = 0, rows_ = 0, in_vain_ = 0;

@@ -158,6 +158,9 @@ class Pass {
         work_.candidates.clear();
         slack_ = 0.0;
         if (K == 0) return;
+        if constexpr (Searches<F>) {
+            if (is_indexed() && search(row, m)) return;
+        }
         // Bounds of the weights hold from one moment on, whenever that was; log_decay takes them to the present.
         const bool weighed = !rules_.posterior;
         if (weighed) {
@@ -202,6 +205,31 @@ class Pass {
             work_.candidates.push_back(now);
         }
         keep_those_above(best < fresh_ - MARGIN ? INF : best - MARGIN);
+    }
+
+    bool is_indexed() const {
+        if constexpr (Searches<F>) {
+            return family_.is_indexed();
+        } else {
+            return false;
+        }
+    }
+
+    /// Score the tables that an index finds; false if it finds that not worth while.
+    bool search(const Row& row, Index m)
+        requires Searches<F>
+    {
+        const double decay = seats_.log_decay(work_.frame.time);
+        const auto score = [&](Index c) { return candidate(c, row).score() - decay; };
+        if (!family_.search(work_.block, m, fresh_ - decay, score)) return false;
+        double best = -INF;
+        for (const Index c : work_.block.search.found) {
+            work_.places.push_back(c);
+            work_.candidates.push_back(candidate(c, row));
+            best = std::max(best, work_.candidates[work_.candidates.size() - 1].score());
+        }
+        keep_those_above(best < fresh_ - MARGIN || best == -INF ? INF : best - MARGIN);
+        return true;
     }
 
     void keep_those_above(double bar) {
@@ -312,6 +340,7 @@ class Pass {
         requires Learns
     {
         const Index K = seats_.n_tables;
+        const bool indexed = is_indexed();
         bool blind = slack_ == INF;
         if (outcome.opened) {
             family_.open(K);
@@ -326,6 +355,9 @@ class Pass {
             family_.absorb(c, row, r, keep);
             family_.follow(work_.block, m, c, r, keep);
             seats_.seat(c, r, work_.frame);
+            if constexpr (Searches<F>) {
+                if (is_indexed()) family_.index(c, seats_.lasting_bound(c));
+            }
             seated += r;
         }
         seats_.seat_in_all(seated, work_.frame);
@@ -335,7 +367,7 @@ class Pass {
         outcome.absence = seats_.see(outcome.place, work_.frame.time);
         ++seats_.n_observations;
         // A row or table that cannot be screened cannot correct the screening of the rows after it.
-        outcome.ends_block = blind;
+        outcome.ends_block = blind || indexed != is_indexed();
     }
 
     /// And close tables: those below prune_below, and the least if there are too many.

@@ -21,6 +21,9 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace dyncrp {
+
+void add_index(nb::module_& module);
+
 namespace {
 
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -208,9 +211,9 @@ class Engine {
         stream_->set_rules(rules);
     }
 
-    void set_tuning(Index block, Index blunt_rows) {
+    void set_tuning(Index block, Index blunt_rows, Index index_from, bool keeps_index) {
         const Change change(*this);
-        stream_->set_tuning({block, blunt_rows});
+        stream_->set_tuning({block, blunt_rows, index_from, keeps_index});
     }
 
     /// Learn rows; fill labels (n,), log_evidence (n,), absences (n,) and indptr (n + 1,). tables and marks are (n,),
@@ -430,6 +433,7 @@ class Engine {
     double time() const { return published_.time; }
     double log_evidence() const { return published_.log_evidence; }
     Index capacity() const { return stream_->capacity(); }
+    bool is_indexed() const { return stream_->is_indexed(); }
 
   private:
     /// A turn to change the stream; its numbers are published when it ends, however it ends.
@@ -545,6 +549,7 @@ NB_MODULE(loop, module) {
     using namespace dyncrp;
     nb::set_leak_warnings(false);  // a model that lives until the interpreter ends is no leak
     find_blas();
+    add_index(module);
 
     nb::class_<Mode>(module, "Mode")
         .def(
@@ -664,7 +669,9 @@ NB_MODULE(loop, module) {
         .def(nb::init<const AnyFamily&, Coordinates::Settings, const std::vector<Mode>&, const Rules&>(), "family"_a,
              "coordinates"_a, "modes"_a, "rules"_a)
         .def("_set_rules", &Engine::set_rules, "rules"_a)
-        .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256)
+        .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256, "index_from"_a = 4096,
+             "keeps_index"_a = false)
+        .def_prop_ro("_is_indexed", &Engine::is_indexed)
         .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a, "marks"_a, "labels"_a.noconvert(),
              "log_evidence"_a.noconvert(), "absences"_a.noconvert(), "indptr"_a.noconvert())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)

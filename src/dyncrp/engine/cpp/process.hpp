@@ -82,6 +82,12 @@ class Seats {
     const std::vector<double>& total() const { return total_; }
     /// Of each table, at least log N_c − frame.log_decay at any time from now on; −inf beyond the tables.
     const float* log_bounds() const { return log_bounds_.row(0); }
+    /// The same for an index, which is not told of a new origin: at least log N_c − log_decay(t) at any time t from now
+    /// on.
+    float lasting_bound(Index c) const { return log_bounds_[c] - static_cast<float>(log_decay(origin_)); }
+    double log_decay(double t) const { return -slowest_ * (t - anchor_); }
+    /// Let log_decay be 0 now.
+    void anchor() { anchor_ = time; }
     double posterior(Index k) const { return posterior_[static_cast<std::size_t>(k)]; }
 
     void reserve(Index capacity) {
@@ -360,7 +366,7 @@ class Seats {
     std::vector<Index> closed_;
     std::vector<double> total_;
     std::vector<double> posterior_;  // q(C = k)
-    double origin_ = 0.0;
+    double origin_ = 0.0, anchor_ = 0.0;
     double fastest_ = 0.0, slowest_ = INF;
 };
 

@@ -141,8 +141,10 @@ struct Snapshot {
 
 /// What may be set to see that no result depends on it.
 struct Tuning {
-    Index block = 0;         // rows to a block; 0: as many as the number of tables pays for
-    Index blunt_rows = 256;  // after so many rows of dull screening, a new reference point is worth its price
+    Index block = 0;           // rows to a block; 0: as many as the number of tables pays for
+    Index blunt_rows = 256;    // after so many rows of dull screening, a new reference point is worth its price
+    Index index_from = 4096;   // tables from which on an index is tried,
+    bool keeps_index = false;  // whatever it costs
 };
 
 class Stream {
@@ -154,6 +156,7 @@ class Stream {
     virtual Index capacity() const = 0;
     virtual Index stats_width() const = 0;
     virtual bool is_sparse() const { return false; }
+    virtual bool is_indexed() const { return false; }
     virtual const char* extra() const = 0;  // the name of the snapshot's extra array, or null
     virtual Index extra_width() const = 0;
     virtual void set_rules(const Rules& rules) = 0;
@@ -194,6 +197,13 @@ class StreamOf final : public Stream {
     const Seats& seats() const override { return seats_; }
     Index n_features() const override { return coordinates_.n_features(); }
     Index capacity() const override { return capacity_; }
+    bool is_indexed() const override {
+        if constexpr (Searches<F>) {
+            return family_.is_indexed();
+        } else {
+            return false;
+        }
+    }
     Index stats_width() const override { return family_.stats_width(); }
     const char* extra() const override { return family_.extra(); }
     Index extra_width() const override { return family_.extra_width(); }
@@ -362,6 +372,7 @@ class StreamOf final : public Stream {
 
     /// Learn at most `size` rows from i on, and return how many: fewer if the rest must be screened anew.
     Index learn_block(Pass<F, true>& pass, const Rows& rows, Index i, Index size, Record* record) {
+        if constexpr (Searches<F>) keep_index();
         while (seats_.n_tables + size > capacity_) reserve(2 * capacity_);
         take_block(rows, i, size, capacity_, work_);
         if (seats_.n_tables == 0) family_.recentre(0, work_.block.rows.data());
@@ -382,10 +393,11 @@ class StreamOf final : public Stream {
             if (record != nullptr) {
                 record->write(i + m, outcome_, work_.places, work_.shares, work_.closing, seats_);
             }
-            if (!work_.closing.empty()) seats_.close(work_.closing);
+            if (!work_.closing.empty()) close();
             ++m;
         } while (m < size && !outcome_.ends_block);
         finish(pass, m);
+        rows_with_index_ += m;
         if (8 * seats_.n_open() < 7 * seats_.n_tables || rules_.posterior) remove_closed();
         quiet_until_ = pass.quiet_until;
         blunt_ += pass.blunt;
@@ -397,10 +409,66 @@ class StreamOf final : public Stream {
         return m;
     }
 
+    void close() {
+        seats_.close(work_.closing);
+        if constexpr (Searches<F>) {
+            if (!family_.is_indexed()) return;
+            for (const Index c : work_.closing) family_.close_in_index(c);
+        }
+    }
+
     void remove_closed() {
         if (seats_.closed().empty()) return;
+        if constexpr (Searches<F>) {
+            if (family_.is_indexed()) rename_in_index();
+        }
         family_.for_each([&](auto& array) { array.remove(seats_.closed(), seats_.n_tables); });
         seats_.remove_closed();
+    }
+
+    /// Let the index know that the tables after closed ones move up.
+    void rename_in_index() {
+        const std::span<const Index> closed = seats_.closed();
+        std::size_t n = 0;
+        for (Index c = closed[0]; c < seats_.n_tables; ++c) {
+            if (n < closed.size() && closed[n] == c) {
+                ++n;
+            } else {
+                family_.rename_in_index(c, c - static_cast<Index>(n));
+            }
+        }
+    }
+
+    /// Have an index where tables are many, as long as it pays. Where it does not, it is tried again later.
+    void keep_index()
+        requires Searches<F>
+    {
+        constexpr Index TRIAL = 256;         // rows after which an index must have paid
+        constexpr double MOST_COST = 0.7;    // of a scan of all tables
+        constexpr double MOST_DECAY = 64.0;  // nats that bounds of weights may fall before they are taken anew
+        const Index K = seats_.n_tables;
+        if (!family_.is_indexed()) {
+            if (K < tuning_.index_from || rules_.posterior || rows_with_index_ < wait_) return;
+        } else if (rows_with_index_ >= TRIAL && !tuning_.keeps_index) {
+            rows_with_index_ = 0;
+            if (family_.index_cost(work_.block) > MOST_COST) {
+                family_.drop_index(K);
+                wait_ = std::max(2 * wait_, 64 * TRIAL);
+                return;
+            }
+            wait_ = 0;
+            if (K < 4 * indexed_at_ && -seats_.log_decay(seats_.time) < MOST_DECAY) return;
+        } else {
+            return;
+        }
+        remove_closed();
+        seats_.anchor();
+        indexed_at_ = seats_.n_tables;
+        bounds_.clear();
+        for (Index c = 0; c < indexed_at_; ++c) bounds_.push_back(seats_.lasting_bound(c));
+        family_.build_index(indexed_at_, bounds_.data());
+        if (!family_.is_indexed()) wait_ = std::max(2 * wait_, 64 * TRIAL);
+        rows_with_index_ = 0;
     }
 
     /// Between calls there are no closed tables.
@@ -447,6 +515,9 @@ class StreamOf final : public Stream {
     Index blunt_ = 0;
     Index usual_ = LARGEST_BLOCK;  // how many rows a block has got to, of late
     double quiet_until_ = -INF;
+    // Of an index: rows since it was built, or since there is none; how many it waits for; tables when it was built.
+    Index rows_with_index_ = 0, wait_ = 0, indexed_at_ = 0;
+    std::vector<float> bounds_;
 };
 
 }  // namespace dyncrp
