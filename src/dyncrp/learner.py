@@ -93,13 +93,13 @@ class Learner:
             return np.arange(begin, begin + n, dtype=np.float64)
         return as_times(given, n=n, last=self.engine.time)
 
-    def run(self, X: Rows, times: Float, feedback: Feedback | None = None) -> Batch:
-        """Learn from rows (n, D), in which cells may be missing, and of which something may be known."""
+    def run(self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False) -> Batch:
+        """Learn from rows (n, D), in which cells may be missing unless they are whole, and which may be told of."""
         if self._saves_sketch:  # alarms are wanted, so p of these rows will be
             self.sketch.read()
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
-        first = len(X) if self.takes_missing else first_missing(X)
+        first = len(X) if whole or self.takes_missing else first_missing(X)
         if feedback is not None and feedback.empty:
             feedback = None
         traces = [self._run(X[:first], times[:first], _part(feedback, slice(0, first)))] if first else []
@@ -112,10 +112,15 @@ class Learner:
             self.examples.forget(trace.closed)
         return Batch(trace, times, first_row, n_opened, sketch)
 
-    @property
-    def takes_single_rows(self) -> bool:
-        """Whether ``run_one`` does all there is to do."""
-        return self.alpha_posterior is None and self.examples is None
+    def time_of_one(self, t: Any) -> float | None:
+        """Return the time t of the next row as a number, where ``run_one`` is all there is to do; None elsewhere."""
+        if self.alpha_posterior is not None or self.examples is not None:
+            return None
+        engine = self.engine
+        if t is None:
+            return engine.n_observations if self.clock is Clock.INDEX else None
+        plain = isinstance(t, float) or type(t) is int
+        return float(t) if plain and self.clock is Clock.NUMBERS and engine.time <= t <= LATEST_TIME else None
 
     def run_one(self, x: Rows, t: float) -> int:
         """Learn from one whole row x (D,), where that is all there is to do, and return its label."""
@@ -188,7 +193,8 @@ class Learner:
         try:
             return engine.run(X, times) if told is None else engine.run(X, times, told)
         finally:
-            self.sketch.add(-engine.latest_evidence[: engine.n_observations - before])
+            if engine.n_observations > before:
+                self.sketch.add_evidence(engine.latest_evidence)
 
     def _ids(self, feedback: Feedback) -> Int:
         """Return the tables of rows by ids as they are now, those that nobody has opened yet by one of nobody's."""
