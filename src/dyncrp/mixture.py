@@ -1090,7 +1090,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         named: whether X is an array whose columns have been put in order by their names.
         """
         learner = self._fitted
-        engine, rows = learner.engine, X
+        engine, rows = learner.engine, cast(Rows, X)
         if not self._accepts(X):
             self._check_documents(X)
             rows, _ = self._encode(X, self.encoding_, learner.family)

@@ -238,7 +238,7 @@ class LazyTrace(Trace):
         return Trace, tuple(getattr(self, name) for name in PARTS)
 
 
-PARTS = tuple(field.name for field in fields(Trace))
+PARTS = {field.name: None for field in fields(Trace)}.keys()  # in order
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
