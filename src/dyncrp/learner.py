@@ -79,6 +79,7 @@ class Learner:
         self.names, self.sketch = Names(), NoveltySketch()
         self.examples = Reservoir(spec.n_examples, sparse=known.family.sparse) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
+        self.wants_p = self._saves_sketch  # whether p of the rows that come will be asked for
 
     @property
     def alpha(self) -> float:
@@ -95,18 +96,21 @@ class Learner:
 
     def run(self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False) -> Batch:
         """Learn from rows (n, D), in which cells may be missing unless they are whole, and which may be told of."""
-        if self._saves_sketch:  # alarms are wanted, so p of these rows will be
-            self.sketch.read()
+        if self.wants_p:
+            self.sketch.read()  # once, and not again by each copy
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
         first = len(X) if whole or self.takes_missing else first_missing(X)
         if feedback is not None and feedback.empty:
             feedback = None
-        traces = [self._run(X[:first], times[:first], _part(feedback, slice(0, first)))] if first else []
-        if first < len(X):
+        if first == len(X):
+            trace = self._run(X, times, feedback)
+        else:
+            before, rest = slice(0, first), slice(first, None)
+            traces = [self._run(X[before], times[before], _part(feedback, before))] if first else []
             self.engine = self.engine_for_missing()
-            traces.append(self._run(X[first:], times[first:], _part(feedback, slice(first, None))))
-        trace = concatenate(traces)
+            traces.append(self._run(X[rest], times[rest], _part(feedback, rest)))
+            trace = concatenate(traces)
         if self.examples is not None:
             self.examples.add(first_row, X, times, trace.labels)
             self.examples.forget(trace.closed)

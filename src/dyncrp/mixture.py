@@ -644,6 +644,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         when a model is loaded.
         """
         self._last_batch("novelty_p_")
+        self._fitted.wants_p = True
         return self._batch.novelty_p
 
     def _last_batch(self, name: str) -> Trace:
