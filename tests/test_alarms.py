@@ -432,3 +432,20 @@ def test_what_was_high_long_ago_is_forgotten():
     assert sketch.p_values(np.array([50.0]))[0] < RATE
     sketch.add(rng.exponential(size=300_000) - 30.0)
     assert sketch.p_values(np.array([0.0]))[0] < RATE
+
+
+def test_a_copy_goes_on_by_itself_from_what_nobody_has_looked_at():
+    scores = np.random.default_rng(0).exponential(size=300)
+    asked = np.linspace(0.0, 8.0, 20)
+    one = NoveltySketch()
+    one.add(scores[:100])
+    other = one.copy()
+    one.add(scores[100:200])
+    other.add(scores[200:])
+    other.add_one(2.0)
+    one.add_one(3.0)
+    for sketch, rest in ((one, [*scores[100:200], 3.0]), (other, [*scores[200:], 2.0])):
+        straight = NoveltySketch()
+        straight.add(np.concatenate([scores[:100], rest]))
+        assert sketch.n == straight.n == 201
+        np.testing.assert_array_equal(sketch.p_values(asked), straight.p_values(asked))

@@ -18,6 +18,7 @@ from benchmarks import (
     dictionaries,
     figures,
     growth,
+    options,
     real,
     real_chart,
     real_data,
@@ -89,6 +90,14 @@ def test_growth_and_variants_at_toy_size():
     assert [row["clusters"] for row in rows] == list(TOY.table_counts)
     (_, rows), *_ = variants.dynamics(TOY)
     assert [row["system"] for row in rows] == ["Exponential", "Hyperbolic"]
+
+
+def test_options_at_toy_size():
+    ((_, rows),) = options.run(TOY, ((4, 2),))
+    assert rows[0]["system"] == "nothing"
+    assert rows[0]["times"] == 1.0
+    assert {"system", "ns", "times"} == rows[0].keys()
+    assert {row["system"] for row in rows} > {"alarm_rate=0.001", "novelty_p_ read", "a DataFrame", "times given"}
 
 
 def test_a_new_cluster_begins_where_it_should():

@@ -32,6 +32,7 @@ the weight above it, and at least a quarter of a row. Some 440 cells are enough,
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 from functools import lru_cache
@@ -57,7 +58,7 @@ GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples are spread evenly between whole
 TAIL = 96.0  # rows, the highest, to which the tail is fitted
 MOST_SHAPE = 0.9  # of ξ; the moments exist below 1
 PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10.0  # towards which ξ is drawn, as if so many more rows said so
-MOST_UNREAD = 4096  # scores that wait to be looked at
+MOST_UNREAD = 16_384  # scores that wait to be looked at
 LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
 SMALLEST_P = 1e-300
 NEGLIGIBLE = 1e-9  # rows: a cell of less is forgotten
@@ -89,16 +90,16 @@ class NoveltySketch:
         self._weights: Float = np.empty(0)
         self._high: list[float] = []  # of this block, in order of arrival
         self._low: list[float] = []
-        # What has come and was not looked at yet: it is quicker to look at many at once.
-        self._unread: list[Float] = []
+        # What has come and was not looked at yet, with its sign changed: it is quicker to look at many at once. Copies
+        # have the same array, to which more is added, and each knows how many of it are its own.
+        self._unread = array("d")
         self._n_unread = 0
-        self._singles: list[float] = []  # that came after those
         self._look()
 
     @property
     def n(self) -> int:
         """Scores taken in."""
-        return self._n + self._n_unread + len(self._singles)
+        return self._n + self._n_unread
 
     def _look(self) -> None:
         """Work out what the rows of a block need from the cells."""
@@ -119,33 +120,37 @@ class NoveltySketch:
 
     def add(self, scores: Float) -> None:
         """Take in the next scores, (n,)."""
-        checked = _checked(scores)
-        if self._singles:
-            self._put(np.array(self._singles))
-            self._singles = []
-        self._put(checked.copy())
+        self.add_evidence((-_checked(scores)).tobytes())
+
+    def add_evidence(self, log_evidence: bytes) -> None:
+        """Take in the next scores as what they are, −log p: float64, one after the other; looked at when asked for."""
+        unread = self._unread
+        if len(unread) != self._n_unread:
+            unread = self._unread = unread[: self._n_unread]
+        unread.frombytes(log_evidence)
+        self._n_unread = len(unread)
+        if self._n_unread >= MOST_UNREAD:
+            self.read()
 
     def add_one(self, score: float) -> None:
         """Take in the next score: the same as ``add`` of one, and faster."""
         if not -LARGEST <= score <= LARGEST:
             self.add(np.array([score]))
             return
-        self._singles.append(score)
-        if len(self._singles) == MOST_UNREAD:
-            self.read()
-
-    def _put(self, scores: Float) -> None:
-        self._unread.append(scores)
-        self._n_unread += len(scores)
+        unread = self._unread
+        if len(unread) != self._n_unread:
+            unread = self._unread = unread[: self._n_unread]
+        unread.append(-score)
+        self._n_unread += 1
         if self._n_unread >= MOST_UNREAD:
             self.read()
 
     def read(self) -> None:
         """Look at all that has come: once, and not again by each copy that is asked for p."""
-        if self._n_unread or self._singles:
-            scores = np.concatenate([*self._unread, np.array(self._singles)])
-            self._unread, self._n_unread, self._singles = [], 0, []
-            self._take(scores, None)
+        if self._n_unread:
+            scores = -np.frombuffer(self._unread[: self._n_unread])
+            self._unread, self._n_unread = array("d"), 0
+            self._take(_checked(scores), None)
 
     def p_values(self, scores: Float) -> Float:
         """Return p, (n,), of these scores if they come next, one after the other; the sketch does not change."""
@@ -169,10 +174,10 @@ class NoveltySketch:
             high = part[at].tolist()
             if p is not None:
                 p[begin : begin + len(part)] = self._p(part, at, high)
-            self._high += high
+            self._high = self._high + high  # a copy may have the same list
             first, last = bisect_left(self._picks, done), bisect_left(self._picks, done + len(part))
             low = part[self._picks[first:last] - done]
-            self._low += low[low < self._border].tolist()
+            self._low = self._low + low[low < self._border].tolist()
             self._n += len(part)
             begin += len(part)
             if self._n == self._end or len(self._high) == MOST_HIGH:
@@ -213,9 +218,7 @@ class NoveltySketch:
     def copy(self) -> NoveltySketch:
         """Return a sketch that goes on from here on its own."""
         other = object.__new__(NoveltySketch)
-        other.__dict__.update(self.__dict__)  # arrays are replaced, never changed
-        other._high, other._low = self._high.copy(), self._low.copy()
-        other._unread, other._singles = self._unread.copy(), self._singles.copy()
+        other.__dict__.update(self.__dict__)  # arrays and lists are replaced, never changed
         return other
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -235,8 +238,8 @@ class NoveltySketch:
         if arrays.keys() != OF_A_FILE.keys():
             raise ValueError(f"its novelty sketch has arrays {sorted(arrays)}, and needs {sorted(OF_A_FILE)}")
         for name, kind in OF_A_FILE.items():
-            array = arrays[name]
-            if array.dtype != kind or array.ndim != 1 or not np.all(np.abs(array) <= LARGEST):
+            found = arrays[name]
+            if found.dtype != kind or found.ndim != 1 or not np.all(np.abs(found) <= LARGEST):
                 raise ValueError(f"its {name} of past novelty must be one row of finite {np.dtype(kind).name}s")
         counts, values, weights = arrays["counts"], arrays["values"], arrays["weights"]
         if len(counts) != 2 or not 0 <= counts[1] <= counts[0]:

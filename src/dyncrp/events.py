@@ -41,7 +41,7 @@ class Event(NamedTuple):
     what: dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Batch:
     """What a stretch of n rows did, and what it takes to say more of it when someone asks.
 

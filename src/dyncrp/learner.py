@@ -79,6 +79,7 @@ class Learner:
         self.names, self.sketch = Names(), NoveltySketch()
         self.examples = Reservoir(spec.n_examples, sparse=known.family.sparse) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
+        self.wants_p = self._saves_sketch  # whether p of the rows that come will be asked for
 
     @property
     def alpha(self) -> float:
@@ -93,29 +94,37 @@ class Learner:
             return np.arange(begin, begin + n, dtype=np.float64)
         return as_times(given, n=n, last=self.engine.time)
 
-    def run(self, X: Rows, times: Float, feedback: Feedback | None = None) -> Batch:
-        """Learn from rows (n, D), in which cells may be missing, and of which something may be known."""
-        if self._saves_sketch:  # alarms are wanted, so p of these rows will be
-            self.sketch.read()
+    def run(self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False) -> Batch:
+        """Learn from rows (n, D), in which cells may be missing unless they are whole, and which may be told of."""
+        if self.wants_p:
+            self.sketch.read()  # once, and not again by each copy
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
-        first = len(X) if self.takes_missing else first_missing(X)
+        first = len(X) if whole or self.takes_missing else first_missing(X)
         if feedback is not None and feedback.empty:
             feedback = None
-        traces = [self._run(X[:first], times[:first], _part(feedback, slice(0, first)))] if first else []
-        if first < len(X):
+        if first == len(X):
+            trace = self._run(X, times, feedback)
+        else:
+            before, rest = slice(0, first), slice(first, None)
+            traces = [self._run(X[before], times[before], _part(feedback, before))] if first else []
             self.engine = self.engine_for_missing()
-            traces.append(self._run(X[first:], times[first:], _part(feedback, slice(first, None))))
-        trace = concatenate(traces)
+            traces.append(self._run(X[rest], times[rest], _part(feedback, rest)))
+            trace = concatenate(traces)
         if self.examples is not None:
             self.examples.add(first_row, X, times, trace.labels)
             self.examples.forget(trace.closed)
         return Batch(trace, times, first_row, n_opened, sketch)
 
-    @property
-    def takes_single_rows(self) -> bool:
-        """Whether ``run_one`` does all there is to do."""
-        return self.alpha_posterior is None and self.examples is None
+    def time_of_one(self, t: Any) -> float | None:
+        """Return the time t of the next row as a number, where ``run_one`` is all there is to do; None elsewhere."""
+        if self.alpha_posterior is not None or self.examples is not None:
+            return None
+        engine = self.engine
+        if t is None:
+            return engine.n_observations if self.clock is Clock.INDEX else None
+        plain = isinstance(t, float) or type(t) is int
+        return float(t) if plain and self.clock is Clock.NUMBERS and engine.time <= t <= LATEST_TIME else None
 
     def run_one(self, x: Rows, t: float) -> int:
         """Learn from one whole row x (D,), where that is all there is to do, and return its label."""
@@ -188,7 +197,8 @@ class Learner:
         try:
             return engine.run(X, times) if told is None else engine.run(X, times, told)
         finally:
-            self.sketch.add(-engine.latest_evidence[: engine.n_observations - before])
+            if engine.n_observations > before:
+                self.sketch.add_evidence(engine.latest_evidence)
 
     def _ids(self, feedback: Feedback) -> Int:
         """Return the tables of rows by ids as they are now, those that nobody has opened yet by one of nobody's."""

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyncrp.beginning import OF_BEGINNINGS, Beginning
-from dyncrp.checks import LATEST_TIME, Clock, as_observations, as_times
+from dyncrp.checks import Clock, as_observations, as_times
 from dyncrp.counts import Counts, as_counts
 from dyncrp.description import as_frame, describe_tables
 from dyncrp.dynamics import Dynamics
@@ -267,39 +266,29 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         >>> [model.learn_one(x) for x in ([0.0, 0.1], [9.0, 9.2], [0.2, 0.0])]
         [0, 1, 0]
         """
-        if type(x) is not np.ndarray and self._reads_words([x], start=not self.__sklearn_is_fitted__()):
-            times = None if t is None else [t]
-            done = self._learn([x], times, start=not self.__sklearn_is_fitted__(), batch=False)
-            return int(done.trace.labels[0])
-        sparse = self._takes_counts
-        if sparse and self.vocabulary_ is not None and self.__sklearn_is_fitted__():
-            raise ValueError(NEEDS_WORDS)
-        row: Rows = _one_document(x) if sparse else np.asarray(x)[None, ...]
-        # Where the square is not finite, or something else is odd, a closer look is needed.
-        if not sparse and (row.dtype != np.float64 or row.ndim != 2 or not math.isfinite(np.vdot(row, row))):
-            row = as_observations(row, missing=True)
-        if t is not None and type(t) is not float and not isinstance(t, (date, np.datetime64)):
-            t = float(as_times([t], n=1)[0])
-        clock = Clock.INDEX if t is None else Clock.NUMBERS if type(t) is float else Clock.DATES
         learner: Learner | None = self.__dict__.get("_learner")
-        quick = learner is not None and learner.clock is clock and learner.takes_single_rows
-        quick = quick and self.on_event is None
-        whole = learner is not None and (learner.takes_missing or first_missing(row))
-        if learner is None or not quick or not whole or clock is Clock.DATES:
-            start = not self.__sklearn_is_fitted__()
-            return int(self._learn(row, None if t is None else [t], start=start, batch=False).trace.labels[0])
-        engine = learner.engine
-        self._check_width(row)
-        row = check_rows(engine.model.family, row)
-        if t is None:
-            t = engine.n_observations
-        elif not engine.time <= t <= LATEST_TIME:
-            as_times([t], n=1, last=engine.time)
-        if not sparse:
-            return learner.run_one(row[0], float(t))
-        label = learner.run_one(row, float(t))
-        self.n_features_in_ = engine.n_features
-        return label
+        time = None if learner is None or self.on_event is not None else learner.time_of_one(t)
+        if learner is not None and time is not None:
+            engine = learner.engine
+            if engine.accepts(x, 1):
+                return learner.run_one(x, time)
+            if not learner.family.sparse:
+                x = np.asarray(x)
+                if engine.accepts(x, 1):
+                    return learner.run_one(x, time)
+                row = as_observations(x[None, ...], missing=True)
+                self._check_width(row)
+                if learner.takes_missing or first_missing(row):
+                    return learner.run_one(check_rows(engine.model.family, row)[0], time)
+            elif self.vocabulary_ is None and not holds_documents([x]):
+                label = learner.run_one(_one_document(x), time)
+                self.n_features_in_ = engine.n_features
+                return label
+        start = not self.__sklearn_is_fitted__()
+        X: Any = [x]
+        if type(x) is np.ndarray or not self._reads_words(X, start=start):
+            X = _one_document(x) if self._takes_counts else np.asarray(x)[None, ...]
+        return int(self._learn(X, None if t is None else [t], start=start, batch=False).trace.labels[0])
 
     def learn_row(self, x: Float, t: float) -> int:
         """Learn from one whole row x (D,) that the family has checked; for adapters, once the model is ``learned_``."""
@@ -655,6 +644,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         when a model is loaded.
         """
         self._last_batch("novelty_p_")
+        self._fitted.wants_p = True
         return self._batch.novelty_p
 
     def _last_batch(self, name: str) -> Trace:
@@ -873,6 +863,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         told: labels and apart. start: whether these are the first rows. whole, batch: as for ``Beginning.learn``.
         """
+        if not start and self._accepts(X):
+            return self._learn_rows(X, times, told, start=False, whole=whole, batch=batch, plain=True)
         if self._reads_words(X, start=start):
             return self._learn_words(X, times, told, start=start, whole=whole, batch=batch)
         if not start and self.vocabulary_ is not None:
@@ -883,16 +875,20 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return done
 
     def _learn_rows(
-        self, X: Any, times: ArrayLike | None, told: tuple[Any, Any], *, start: bool, whole: bool, batch: bool
+        self, X: Any, times: Any, told: tuple[Any, Any], *, start: bool, whole: bool, batch: bool, plain: bool = False
     ) -> Batch:
-        clock = Clock.of(times)
+        """Learn from rows; plain: whether there is nothing to look into, see ``_accepts``."""
         if start:
-            done = self._start(X, times, clock, told, whole=whole, batch=batch)
+            done = self._start(X, times, told, whole=whole, batch=batch)
         else:
-            done = self._continue(X, times, clock, told, batch=batch)
+            done = self._continue(X, times, told, batch=batch, plain=plain)
         if batch:
             self._by_hand = ()
         return done
+
+    def _accepts(self, X: Any) -> bool:
+        """Whether X is a plain array in which there is nothing to look into."""
+        return "feature_names_in_" not in self.__dict__ and self._fitted.engine.accepts(X, 2)
 
     def _reads_words(self, X: Any, *, start: bool) -> bool:
         """Whether the family counts words and X holds documents. start: whether these are the first rows."""
@@ -951,17 +947,17 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         before, least = 0 if start else self.n_observations_, 0 if spec is None or spec.given else spec.warmup
         return [edge for edge in pieces(before, n) if edge in (0, n) or before + edge >= least]
 
-    def _continue(
-        self, X: ArrayLike, times: ArrayLike | None, clock: Clock, told: tuple[Any, Any], *, batch: bool
-    ) -> Batch:
-        learner = self._fitted
-        rows, encoding = self._encode(X, self.encoding_, learner.family)
-        self._check_names(X)
-        self._check_width(rows)
-        learner.clock.check(clock)
+    def _continue(self, X: Any, times: Any, told: tuple[Any, Any], *, batch: bool, plain: bool) -> Batch:
+        learner, rows, encoding = self._fitted, X, self.encoding_
+        if not plain:
+            rows, encoding = self._encode(X, encoding, learner.family)
+            self._check_names(X)
+            self._check_width(rows)
+        learner.clock.check(Clock.of(times))
         feedback = self._feedback(told, len(rows), learner)
         if self.learned_:
-            done = learner.run(check_rows(learner.family, rows), learner.times(times, len(rows)), feedback)
+            rows = rows if plain else check_rows(learner.family, rows)
+            done = learner.run(rows, learner.times(times, len(rows)), feedback, whole=plain)
             if learner.family.sparse:
                 self.n_features_in_ = learner.engine.n_features
             if batch:
@@ -1021,17 +1017,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._adopt(beginning)
         return done
 
-    def _start(
-        self,
-        X: ArrayLike,
-        times: ArrayLike | None,
-        clock: Clock,
-        told: tuple[Any, Any],
-        *,
-        whole: bool,
-        batch: bool,
-    ) -> Batch:
-        params = self.get_params(deep=False)
+    def _start(self, X: Any, times: Any, told: tuple[Any, Any], *, whole: bool, batch: bool) -> Batch:
+        params, clock = self.get_params(deep=False), Clock.of(times)
         # One that was set before the first call is used; a later fit forgets the one before.
         encoding = None if self.__sklearn_is_fitted__() else self.__dict__.get("encoding_")
         frames: tuple[Any, ...] = ()
@@ -1104,13 +1091,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         named: whether X is an array whose columns have been put in order by their names.
         """
         learner = self._fitted
-        self._check_documents(X)
-        rows, _ = self._encode(X, self.encoding_, learner.family)
-        if not named:
-            self._check_names(X)
-        self._check_width(rows)
-        rows = check_rows(learner.family, rows)
-        engine = self.engine_for(rows)
+        engine, rows = learner.engine, cast(Rows, X)
+        if not self._accepts(X):
+            self._check_documents(X)
+            rows, _ = self._encode(X, self.encoding_, learner.family)
+            if not named:
+                self._check_names(X)
+            self._check_width(rows)
+            rows = check_rows(learner.family, rows)
+            engine = self.engine_for(rows)
         if times is None:
             now = engine.n_observations if learner.clock is Clock.INDEX else engine.time
             return engine, rows, np.full(len(rows), now, dtype=np.float64)

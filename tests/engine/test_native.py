@@ -179,6 +179,11 @@ def assert_same_bits(left, right):
         assert left[name].tobytes() == right[name].tobytes(), name
 
 
+def parts_of(trace):
+    """Return what a trace tells of rows and tables, by name."""
+    return {name: getattr(trace, name) for name in ("labels", "log_evidence", "indptr", "indices", "data")}
+
+
 def run_in_pieces(model, X, times, cuts, **tuning):
     """Return the engine after the stream was fed to it in pieces, and all it reported, as arrays."""
     engine = NativeEngine(model, X.shape[1])
@@ -486,7 +491,7 @@ def test_an_interrupted_call_has_learnt_the_rows_it_came_to_and_no_other(name, s
     whole.run(X[:n], times[:n])
     assert_same_bits(whole.arrays(), engine.arrays())
     trace, again = whole.run(X[n : n + 200], times[n : n + 200]), engine.run(X[n : n + 200], times[n : n + 200])
-    assert_same_bits(dict(enumerate(trace[:5])), dict(enumerate(again[:5])))
+    assert_same_bits(parts_of(trace), parts_of(again))
 
 
 def test_judging_can_be_interrupted_too(sent):
@@ -1121,7 +1126,7 @@ def test_a_copy_goes_on_bit_for_bit(name, assignment, twin):
     other = twin(engine)
     at_the_cut = engine.arrays()
     trace, again = engine.run(X[130:], times[130:]), other.run(X[130:], times[130:])
-    assert_same_bits(dict(enumerate(trace[:5])), dict(enumerate(again[:5])))
+    assert_same_bits(parts_of(trace), parts_of(again))
     assert_same_bits(engine.arrays(), other.arrays())
     assert not np.array_equal(at_the_cut["stats"], engine.arrays()["stats"])
 
@@ -1131,7 +1136,7 @@ def test_a_copy_of_an_engine_without_tables():
     X, times = make_stream(family, D, 30, seed=14)
     engine = NativeEngine(make_model(family), D)
     trace, again = copy.deepcopy(engine).run(X, times), engine.run(X, times)
-    assert_same_bits(dict(enumerate(trace[:5])), dict(enumerate(again[:5])))
+    assert_same_bits(parts_of(trace), parts_of(again))
 
 
 def test_restore_refuses_what_is_not_a_state():

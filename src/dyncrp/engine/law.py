@@ -44,7 +44,7 @@ from dyncrp.engine.types import (
     check_arrays,
     check_ids,
     length,
-    mark_of,
+    state_of,
     with_seen,
     with_squares,
 )
@@ -339,7 +339,7 @@ class LawEngine:
         self.state = initial_state(model, n_features)
         self.n_observations = 0
         self.log_evidence = 0.0
-        self.latest_evidence: Float = np.zeros(0)
+        self.latest_evidence = b""
 
     @property
     def n_tables(self) -> int:
@@ -366,13 +366,17 @@ class LawEngine:
         """The state."""
         return self.state
 
+    def accepts(self, X: object, n_dimensions: int) -> bool:
+        """Return False: whoever calls is to look at all rows."""
+        return False
+
     def run(self, X: Rows, times: Float, told: Told | None = None) -> Trace:
         """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
         state, X = self._dense(X)
         self.state, trace = run(state, X, times, self.model, told)
         self.n_features = X.shape[1]
         self.n_observations += len(trace.labels)
-        self.latest_evidence = trace.log_evidence
+        self.latest_evidence = trace.log_evidence.tobytes()
         self.log_evidence = float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
         return trace
 
@@ -472,20 +476,7 @@ class LawEngine:
         check_ids(arrays["table_ids"], int(arrays["n_opened"]))
         arrays = with_seen(with_squares(arrays, self.model.family, self.n_features))
         self.n_observations, self.log_evidence = int(arrays["n_observations"]), float(arrays["log_evidence"])
-        self.state = State(
-            arrays["stats"],
-            arrays.get("squares", np.zeros((K, 0))),
-            arrays["mode_states"],
-            float(arrays["mode_time"]),
-            arrays["n_tables_posterior"],
-            arrays["table_ids"],
-            int(arrays["n_opened"]),
-            arrays["sizes"],
-            arrays["first_times"],
-            arrays["last_times"],
-            *mark_of(arrays),
-        )
-        self.state = advance(self.state, float(arrays["time"]), self.model.modes)
+        self.state = state_of(arrays, self.model.modes, arrays["stats"], arrays.get("squares"))
 
     def _with_stats(self, arrays: Arrays) -> Arrays:
         """Return arrays with the words of tables as stats."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +26,7 @@ from dyncrp.engine.types import (
     Arrays,
     Complex,
     Float,
+    LazyTrace,
     Model,
     State,
     Told,
@@ -34,7 +35,6 @@ from dyncrp.engine.types import (
     check_ids,
     length,
     mark_of,
-    run_loop,
     state_of,
     with_seen,
 )
@@ -93,19 +93,17 @@ def _kind(piece: Piece) -> tuple[Any, ...]:
 class NativeEngine(loop.Engine):
     """Streaming inference for one model and one stream of D features."""
 
-    latest_evidence: Float = NONE
-
     def __init__(self, model: Model, n_features: int) -> None:
         if not has_code_for(model.family):
             raise ValueError(f"there is no native engine for {model.family!r}")
         settings, coordinates = settings_for(model.family, n_features)
-        super().__init__(settings, coordinates, modes_of(model), rules_of(model))
+        super().__init__(settings, coordinates, modes_of(model), rules_of(model), model.family.safe_norm)
         self.model = model
         self.n_features = n_features
 
     def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
         """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``law.run``."""
-        return run_loop(self, self._learn, X, times, told)
+        return LazyTrace(partial(getattr, self._learn(X, times, *(told or ()))))
 
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""

@@ -8,6 +8,7 @@ number.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from dyncrp.engine.types import (
     Arrays,
     Float,
     Int,
+    LazyTrace,
     Model,
     State,
     Told,
@@ -31,7 +33,6 @@ from dyncrp.engine.types import (
     check_ids,
     length,
     mark_of,
-    run_loop,
     state_of,
     with_seen,
 )
@@ -47,8 +48,6 @@ def has_code_for(family: Family) -> bool:
 
 class TextEngine(loop.Engine):
     """Streaming inference for one model and one stream of documents. n_features: columns seen so far."""
-
-    latest_evidence: Float = NONE
 
     def __init__(self, model: Model, n_features: int) -> None:
         family = model.family
@@ -66,7 +65,7 @@ class TextEngine(loop.Engine):
         """Learn from a stretch of the stream: rows X at times (n,), valid and in order; see ``law.run``."""
         rows = as_counts(X)
         self.n_features = max(self.n_features, rows.n_columns)
-        return run_loop(self, self._learn_sparse, rows.csr, times, told)
+        return LazyTrace(partial(getattr, self._learn_sparse(rows.csr, times, *(told or ()))))
 
     def run_one(self, x: Counts | Float, t: float) -> tuple[int, float]:
         """Learn from one document, Counts of one row or (D,); return its label and its log evidence."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -191,7 +191,8 @@ class Step(NamedTuple):
     closed: Int
 
 
-class Trace(NamedTuple):
+@dataclass(eq=False)
+class Trace:
     """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
 
     Tables go by their ids, and the responsibilities have a column for each that was ever opened. closed: the ids of
@@ -220,23 +221,44 @@ class Trace(NamedTuple):
         return np.maximum.reduceat(self.data, self.indptr[:-1])
 
 
+class LazyTrace(Trace):
+    """A trace that is computed as far as it is read: few are. read: returns what a trace has under a name."""
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in PARTS:
+            raise AttributeError(name)
+        part = self.__dict__[name] = self._read(name)
+        return part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are plain traces."""
+        return Trace, tuple(getattr(self, name) for name in PARTS)
+
+
+PARTS = {field.name: None for field in fields(Trace)}.keys()  # in order
+
+
 def concatenate(traces: Sequence[Trace]) -> Trace:
     """Return what consecutive stretches did as one."""
     if len(traces) == 1:
         return traces[0]
-    ends = np.cumsum([0, *(trace.indptr[-1] for trace in traces)])
-    begins = np.cumsum([0, *(len(trace.labels) for trace in traces)])[:-1]
-    return Trace(
-        np.concatenate([trace.labels for trace in traces]),
-        np.concatenate([trace.log_evidence for trace in traces]),
-        np.concatenate([[0], *(trace.indptr[1:] + end for trace, end in zip(traces, ends[:-1], strict=True))]),
-        np.concatenate([trace.indices for trace in traces]),
-        np.concatenate([trace.data for trace in traces]),
-        traces[-1].n_columns,
-        np.concatenate([trace.closed for trace in traces]),
-        np.concatenate([trace.closed_rows + begin for trace, begin in zip(traces, begins, strict=True)]),
-        np.concatenate([trace.absences for trace in traces]),
-    )
+
+    def join(name: str) -> Any:
+        parts = [getattr(trace, name) for trace in traces]
+        if name == "n_columns":
+            return parts[-1]
+        if name == "closed_rows":
+            begins = np.cumsum([0, *(len(trace.labels) for trace in traces[:-1])])
+            parts = [part + begin for part, begin in zip(parts, begins, strict=True)]
+        if name == "indptr":
+            ends = np.cumsum([0, *(part[-1] for part in parts[:-1])])
+            parts = [[0], *(part[1:] + end for part, end in zip(parts, ends, strict=True))]
+        return np.concatenate(parts)
+
+    return LazyTrace(join)
 
 
 class Engine(Protocol):
@@ -280,8 +302,8 @@ class Engine(Protocol):
         """Σ log p(x_n | x_<n), added up in order of arrival."""
 
     @property
-    def latest_evidence(self) -> Float:
-        """Log evidence of the rows of the latest ``run``, as far as it came, if it was interrupted."""
+    def latest_evidence(self) -> bytes:
+        """Log evidence of the rows of the latest ``run``, as far as it came, if it was interrupted; as float64."""
 
     @property
     def state(self) -> State:
@@ -290,6 +312,9 @@ class Engine(Protocol):
     @property
     def seating(self) -> State:
         """The state, without ``stats`` where a family is sparse and they would be huge."""
+
+    def accepts(self, X: object, n_dimensions: int) -> bool:
+        """Whether X is an array (n, D), or one row (D,), that needs no further check: see ``Family.safe_norm``."""
 
     def run(self, X: Rows, times: Float, told: Told | None = None) -> Trace:
         """Learn from a stretch of the stream, up to a row that is told to be at a table that is not open."""
@@ -441,27 +466,6 @@ def state_of(arrays: Arrays, modes: Modes, stats: Float, squares: Float | None =
         mark=mark,
         taken=taken,
     )
-
-
-def run_loop(engine: Any, learn: Callable[..., Any], rows: Any, times: Float, told: Told | None) -> Trace:
-    """Let an engine in C++ learn rows at times (n,) by its function ``learn``; return what they did.
-
-    ``learn`` fills in labels, log evidence, absences and indptr as it goes, so that ``engine.latest_evidence`` has what
-    an interrupted call came to. It returns how many rows it learnt, and the arrays whose lengths nobody knew before.
-    """
-    n = len(times)
-    labels, log_evidence, absences = np.empty(n, np.int64), np.empty(n), np.empty(n)
-    indptr = np.empty(n + 1, np.int64)
-    nothing = np.zeros(0, dtype=np.int64)
-    tables, marks = (nothing, nothing) if told is None else told
-    engine.latest_evidence = log_evidence
-    learnt, indices, data, closed, closed_rows = learn(
-        rows, times, tables, marks, labels, log_evidence, absences, indptr
-    )
-    if learnt < n:
-        labels, log_evidence, absences = labels[:learnt], log_evidence[:learnt], absences[:learnt]
-        indptr = indptr[: learnt + 1]
-    return Trace(labels, log_evidence, indptr, indices, data, engine.n_opened, closed, closed_rows, absences)
 
 
 def check_ids(ids: Int, n_opened: int) -> None:

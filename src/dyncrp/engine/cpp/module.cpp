@@ -2,7 +2,9 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <stdexcept>
 #include <thread>
@@ -29,9 +33,8 @@ namespace {
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using OutIntegers = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using MaybeIntegers = std::optional<Integers>;
 
 using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
                                Bernoulli::Settings, Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings,
@@ -56,6 +59,13 @@ template <class T>
 nb::object as_array(std::vector<T>&& values) {
     const std::size_t n = values.size();
     return as_array(std::move(values), {n});
+}
+
+/// Return a member, which is a vector, as an array of its own.
+template <auto member, class Owner>
+nb::object array_of(const Owner& owner) {
+    auto copy = owner.*member;
+    return as_array(std::move(copy));
 }
 
 template <class Array, class T = typename Array::Scalar>
@@ -197,14 +207,56 @@ class Turns {
     std::atomic<std::thread::id> learner_;
 };
 
+/// What a call of learn did, row by row. It becomes arrays only when someone reads them, which takes longer than to
+/// learn a row.
+struct Learnt {
+    std::vector<std::int64_t> labels, indptr, indices, closed, closed_rows;
+    std::vector<double> log_evidence, absences, data;
+    Index n_columns = 0;
+
+    explicit Learnt(std::size_t n) : labels(n), indptr(n + 1), log_evidence(n), absences(n) {}
+
+    Record begin() { return {labels.data(), log_evidence.data(), indptr.data(), absences.data(), {}, {}, {}, {}}; }
+
+    /// Take over the record of n rows.
+    void end(Record&& record, std::size_t n, Index n_opened) {
+        labels.resize(n);
+        log_evidence.resize(n);
+        absences.resize(n);
+        indptr.resize(n + 1);
+        indices = std::move(record.indices);
+        data = std::move(record.data);
+        closed = std::move(record.closed);
+        closed_rows = std::move(record.closed_rows);
+        n_columns = n_opened;
+    }
+};
+
 /// A stream and whose turn it is.
 class Engine {
   public:
+    /// safe_norm: a finite row that is no longer needs no further checks; −1: all rows need them.
     Engine(const AnyFamily& family, Coordinates::Settings coordinates, const std::vector<Mode>& modes,
-           const Rules& rules)
+           const Rules& rules, double safe_norm)
         : stream_(std::visit(
               [&](const auto& settings) { return make_stream(settings, std::move(coordinates), modes, rules); },
-              family)) {}
+              family)),
+          safe_square_(safe_norm > 0.0 ? safe_norm * safe_norm : -1.0) {}
+
+    /// Whether this is a plain array of rows (n, D), or one row (D,), all of which are safe. One pass tells: a sum of
+    /// squares that is small enough has no NaN in it.
+    bool accepts(nb::handle given, std::size_t n_dimensions) const {
+        Numbers x;
+        if (safe_square_ < 0.0 || !is_plain_array(given) || !nb::try_cast(given, x, false)) return false;
+        if (x.ndim() != n_dimensions || n_dimensions == 0 || x.size() == 0) return false;
+        if (static_cast<Index>(x.shape(n_dimensions - 1)) != stream_->n_features()) return false;
+        const double* at = x.data();
+        const auto n = static_cast<Index>(x.size());
+        const auto square = [=] { return sum_of<double>(n, [=](Index d) { return at[d] * at[d]; }); };
+        if (x.size() < MANY_NUMBERS) return square() <= safe_square_;
+        const Unlocked unlocked;
+        return square() <= safe_square_;
+    }
 
     void set_rules(const Rules& rules) {
         const Change change(*this);
@@ -216,44 +268,43 @@ class Engine {
         stream_->set_tuning({block, blunt_rows, index_from, keeps_index});
     }
 
-    /// Learn rows; fill labels (n,), log_evidence (n,), absences (n,) and indptr (n + 1,). tables and marks are (n,),
-    /// or empty if nobody tells any. Returns how many rows were learnt, indices, data, closed ids and their rows.
-    nb::tuple learn(const Matrix& X, const Vector& times, const Integers& tables, const Integers& marks,
-                    const OutIntegers& labels, const OutVector& log_evidence, const OutVector& absences,
-                    const OutIntegers& indptr) {
-        return learn_rows(as_rows(X, times), tables, marks, labels, log_evidence, absences, indptr);
-    }
-
-    nb::tuple learn_sparse(const CountsArgument& counts, const Vector& times, const Integers& tables,
-                           const Integers& marks, const OutIntegers& labels, const OutVector& log_evidence,
-                           const OutVector& absences, const OutIntegers& indptr) {
-        return learn_rows(as_rows(counts, times), tables, marks, labels, log_evidence, absences, indptr);
-    }
-
-    nb::tuple learn_rows(Rows rows, const Integers& tables, const Integers& marks, const OutIntegers& labels,
-                         const OutVector& log_evidence, const OutVector& absences, const OutIntegers& indptr) {
-        const auto n = static_cast<std::size_t>(rows.n);
-        if (labels.size() != n || log_evidence.size() != n || absences.size() != n || indptr.size() != n + 1) {
-            throw std::invalid_argument("there must be room for a label and the log evidence of every row");
+    /// Learn rows; tables and marks are (n,), if anybody tells any.
+    template <class Given>
+    std::shared_ptr<Learnt> learn(const Given& X, const Vector& times, const MaybeIntegers& tables,
+                                  const MaybeIntegers& marks) {
+        Rows rows = as_rows(X, times);
+        for (const auto& [told, known] : {std::pair(&tables, &rows.tables), std::pair(&marks, &rows.marks)}) {
+            if (!told->has_value()) continue;
+            if ((*told)->size() != times.size()) throw std::invalid_argument("what is told must be of every row");
+            *known = (*told)->data();
         }
-        for (const Integers* told : {&tables, &marks}) {
-            if (told->size() != 0 && told->size() != n)
-                throw std::invalid_argument("what is told must be of every row");
-        }
-        if (tables.size() != 0) rows.tables = tables.data();
-        if (marks.size() != 0) rows.marks = marks.data();
-        Record record{labels.data(), log_evidence.data(), indptr.data(), absences.data(), {}, {}, {}, {}};
-        Index learnt = 0;
-        {
-            const Change change(*this);
+        const auto learnt = std::make_shared<Learnt>(times.size());
+        const Change change(*this);
+        const Index before = stream_->seats().n_observations;
+        Record record = learnt->begin();
+        const auto end = [&] {
+            const Seats& seats = stream_->seats();
+            learnt->end(std::move(record), static_cast<std::size_t>(seats.n_observations - before), seats.n_opened);
+            latest_ = learnt;
+        };
+        try {
             const Unlocked unlocked;
-            learnt = stream_->learn(rows, record, [this] {
+            stream_->learn(rows, record, [this] {
                 publish();
                 check_signals();
             });
+        } catch (...) {
+            end();
+            throw;
         }
-        return nb::make_tuple(learnt, as_array(std::move(record.indices)), as_array(std::move(record.data)),
-                              as_array(std::move(record.closed)), as_array(std::move(record.closed_rows)));
+        end();
+        return learnt;
+    }
+
+    /// Of the latest call of learn, as far as it came, if it was interrupted.
+    nb::bytes latest_evidence() const {
+        if (latest_ == nullptr) return nb::bytes("", 0);
+        return nb::bytes(latest_->log_evidence.data(), latest_->log_evidence.size() * sizeof(double));
     }
 
     // So short that the interpreter's lock is kept, which makes the stream's own scratch space safe to use.
@@ -501,6 +552,11 @@ class Engine {
         return as_rows(counts, times.data(), times.size());
     }
 
+    static bool is_plain_array(nb::handle given) {
+        static PyObject* const plain = nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();
+        return reinterpret_cast<PyObject*>(Py_TYPE(given.ptr())) == plain;
+    }
+
     static nb::tuple as_pair(const Stream::Counts& counts) {
         std::vector<std::int64_t> columns;
         std::vector<double> numbers;
@@ -524,7 +580,11 @@ class Engine {
         std::atomic<double> time = -INF, log_evidence = 0.0;
     };
 
+    static constexpr std::size_t MANY_NUMBERS = 1 << 16;  // for other threads to wait
+
     StreamPointer stream_;
+    double safe_square_;
+    std::shared_ptr<const Learnt> latest_;
     Turns turns_;
     Published published_;
 };
@@ -665,22 +725,33 @@ NB_MODULE(loop, module) {
             },
             nb::kw_only(), "parts"_a);
 
+    nb::class_<Learnt>(module, "Learnt")
+        .def_prop_ro("labels", array_of<&Learnt::labels, Learnt>)
+        .def_prop_ro("log_evidence", array_of<&Learnt::log_evidence, Learnt>)
+        .def_prop_ro("indptr", array_of<&Learnt::indptr, Learnt>)
+        .def_prop_ro("indices", array_of<&Learnt::indices, Learnt>)
+        .def_prop_ro("data", array_of<&Learnt::data, Learnt>)
+        .def_ro("n_columns", &Learnt::n_columns)
+        .def_prop_ro("closed", array_of<&Learnt::closed, Learnt>)
+        .def_prop_ro("closed_rows", array_of<&Learnt::closed_rows, Learnt>)
+        .def_prop_ro("absences", array_of<&Learnt::absences, Learnt>);
+
     nb::class_<Engine>(module, "Engine")
-        .def(nb::init<const AnyFamily&, Coordinates::Settings, const std::vector<Mode>&, const Rules&>(), "family"_a,
-             "coordinates"_a, "modes"_a, "rules"_a)
+        .def(nb::init<const AnyFamily&, Coordinates::Settings, const std::vector<Mode>&, const Rules&, double>(),
+             "family"_a, "coordinates"_a, "modes"_a, "rules"_a, "safe_norm"_a = -1.0)
+        .def("accepts", &Engine::accepts, "X"_a.none(), "n_dimensions"_a)
         .def("_set_rules", &Engine::set_rules, "rules"_a)
         .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256, "index_from"_a = 4096,
              "keeps_index"_a = false)
         .def_prop_ro("_is_indexed", &Engine::is_indexed)
-        .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a, "marks"_a, "labels"_a.noconvert(),
-             "log_evidence"_a.noconvert(), "absences"_a.noconvert(), "indptr"_a.noconvert())
+        .def("_learn", &Engine::learn<Matrix>, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
         .def("judge_one", &Engine::judge_one, "x"_a, "t"_a)
         .def("labels", &Engine::labels<Matrix>, "X"_a, "times"_a)
         .def("shares", &Engine::shares<Matrix>, "X"_a, "times"_a)
         .def("log_density", &Engine::log_density<Matrix>, "X"_a, "times"_a)
-        .def("_learn_sparse", &Engine::learn_sparse, "counts"_a, "times"_a, "tables"_a, "marks"_a,
-             "labels"_a.noconvert(), "log_evidence"_a.noconvert(), "absences"_a.noconvert(), "indptr"_a.noconvert())
+        .def("_learn_sparse", &Engine::learn<CountsArgument>, "counts"_a, "times"_a, "tables"_a = nb::none(),
+             "marks"_a = nb::none())
         .def("_run_one_sparse", &Engine::run_one_sparse, "counts"_a, "t"_a)
         .def("_judge_one_sparse", &Engine::judge_one_sparse, "counts"_a, "t"_a)
         .def("_labels_sparse", &Engine::labels<CountsArgument>, "counts"_a, "times"_a)
@@ -697,6 +768,7 @@ NB_MODULE(loop, module) {
         .def_prop_ro("n_observations", &Engine::n_observations)
         .def_prop_ro("time", &Engine::time)
         .def_prop_ro("log_evidence", &Engine::log_evidence)
+        .def_prop_ro("latest_evidence", &Engine::latest_evidence)
         .def_prop_ro("_capacity", &Engine::capacity);
 
     module.def("digamma", &digamma, "x"_a);
