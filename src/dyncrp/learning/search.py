@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.dynamics import Dynamics, Stationary
-from dyncrp.engine import make_engine
+from dyncrp.engine.trials import try_out
 from dyncrp.engine.types import Model, Rows, Rules
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import View, first_missing, repeats
@@ -41,7 +41,6 @@ STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such round
 LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
 RUNS_OF_REPRODUCING = 6  # how many runs of a candidate take as long
 LARGE_GAIN = 0.25  # likewise; coarse clusters that cut through shapes lose as much
-ROWS_PER_LOOK = 100  # after which a candidate with too many tables is dropped
 FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
 ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
 MOST_IN_ONE_TABLE = 0.99  # if one table has a larger share of the rows, there is nothing to reproduce
@@ -440,14 +439,10 @@ def _run(
 ) -> _Run:
     """Run a candidate; once it has opened too many tables, its evidence is −inf and the rest is left."""
     model = Model(family, dynamics.modes(), alpha, Rules(), clip=not dynamics.nonnegative, memory=memory)
-    engine = make_engine(model, Z.shape[1])
-    rows, labels = family.check(Z), []
-    for begin in range(0, len(Z), ROWS_PER_LOOK):
-        part = slice(begin, begin + ROWS_PER_LOOK)
-        labels.append(engine.run(rows[part], times[part]).labels)
-        if engine.n_tables > most_tables:
-            return _Run(family, dynamics, alpha, -np.inf, np.concatenate(labels), engine.n_tables, memory=memory)
-    return _Run(family, dynamics, alpha, engine.log_evidence, np.concatenate(labels), engine.n_tables, memory=memory)
+    labels, log_evidence, n_tables = try_out(model, family.check(Z), times, most_tables)
+    return _Run(
+        family, dynamics, alpha, log_evidence if n_tables <= most_tables else -np.inf, labels, n_tables, memory=memory
+    )
 
 
 def _reproduce(run: _Run, halves: list[Float]) -> float:
