@@ -84,10 +84,10 @@ def test_reproducibility_without_code(monkeypatch):
 
 @pytest.mark.parametrize(("width", "n_times"), [(2, 4), (3, 5)])
 def test_trials_refuse_what_does_not_fit(width, n_times):
-    settings = native.settings_for(Gaussian(1.0, 4.0), 3)
-    recipe = loop.Recipe(*settings, native.modes_of(MODELS[0]), native.rules_of(MODELS[0]))
+    recipe, model = loop.Recipe(*native.settings_for(Gaussian(1.0, 4.0), 3)), MODELS[0]
+    told = native.modes_of(model), native.rules_of(model)
     with pytest.raises(ValueError, match="number of features" if width == 2 else "a time for every row"):
-        recipe.try_out(np.zeros((4, width)), np.zeros(n_times), most_tables=9, rows_per_look=100)
+        recipe.try_out(*told, np.zeros((4, width)), np.zeros(n_times), most_tables=9, rows_per_look=100)
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 7, 60, 200])

@@ -6,12 +6,14 @@ In C++ a trial is one call, without the interpreter's lock: no engine is left be
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dyncrp.engine import has_code_for, make_engine
 from dyncrp.engine.types import Float, Int, Model
+from dyncrp.families import Family
 
 if TYPE_CHECKING:
     from dyncrp.engine import loop
@@ -38,7 +40,8 @@ def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize
     (array([0, 1, 0]), 2)
     """
     if has_code_for(model.family):
-        return Trial(*_recipe(model, X).try_out(X, times, most_tables=most_tables, rows_per_look=ROWS_PER_LOOK))
+        recipe, told = _recipe(model.family, X.shape[1]), _told(model)
+        return Trial(*recipe.try_out(*told, X, times, most_tables=most_tables, rows_per_look=ROWS_PER_LOOK))
     engine, labels = make_engine(model, X.shape[1]), []
     for begin in range(0, len(X), ROWS_PER_LOOK):
         part = slice(begin, begin + ROWS_PER_LOOK)
@@ -55,7 +58,7 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
     mutual information. Times count the rows.
     """
     if has_code_for(model.family):
-        return _recipe(model, halves[0]).reproducibility(halves)
+        return _recipe(model.family, halves[0].shape[1]).reproducibility(*_told(model), halves)
     from sklearn.metrics import adjusted_mutual_info_score
 
     engines = [make_engine(model, half.shape[1]) for half in halves]
@@ -64,7 +67,14 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
     return float(np.mean([adjusted_mutual_info_score(*pair) for pair in zip(own, others, strict=True)]))
 
 
-def _recipe(model: Model, X: Float) -> loop.Recipe:
+@lru_cache(maxsize=8)  # a family is tried many times in a row
+def _recipe(family: Family, n_features: int) -> loop.Recipe:
     from dyncrp.engine import loop, native
 
-    return loop.Recipe(*native.settings_for(model.family, X.shape[1]), native.modes_of(model), native.rules_of(model))
+    return loop.Recipe(*native.settings_for(family, n_features))
+
+
+def _told(model: Model) -> tuple[list[loop.Mode], loop.Rules]:
+    from dyncrp.engine import native
+
+    return native.modes_of(model), native.rules_of(model)

@@ -526,19 +526,19 @@ class Engine {
     Published published_;
 };
 
-/// What streams are made of that are tried on rows; see ``trials.hpp``.
+/// A family in coordinates, from which streams are made that are tried on rows; see ``trials.hpp``.
 class Recipe {
   public:
-    Recipe(const AnyFamily& family, const Coordinates::Settings& coordinates, const std::vector<Mode>& modes,
-           const Rules& rules)
-        : family_(family), coordinates_(coordinates), modes_(modes), rules_(rules) {}
+    Recipe(const AnyFamily& family, const Coordinates::Settings& coordinates)
+        : family_(family), coordinates_(coordinates) {}
 
     /// Let a new stream learn rows X (n, D) at times (n,). Returns the labels of the rows that it has learnt, its log
     /// evidence and how many tables it has.
-    nb::tuple try_out(const Matrix& X, const Vector& times, Index most_tables, Index rows_per_look) const {
+    nb::tuple try_out(const std::vector<Mode>& modes, const Rules& rules, const Matrix& X, const Vector& times,
+                      Index most_tables, Index rows_per_look) const {
         if (X.shape(0) != times.shape(0)) throw std::invalid_argument("there must be a time for every row");
         const Rows rows = as_rows(X, times.data());
-        const StreamPointer stream = make();
+        const StreamPointer stream = make(modes, rules);
         std::vector<std::int64_t> labels(times.size());
         {
             const Unlocked unlocked;
@@ -550,16 +550,17 @@ class Recipe {
     }
 
     /// How well new streams reproduce the clusters of halves of rows, each (n, D), two after two.
-    double reproducibility(const std::vector<Matrix>& halves) const {
+    double reproducibility(const std::vector<Mode>& modes, const Rules& rules,
+                           const std::vector<Matrix>& halves) const {
         std::vector<Rows> rows;
         for (const Matrix& half : halves) rows.push_back(as_rows(half, nullptr));
         const Unlocked unlocked;
-        return dyncrp::reproducibility(rows, [this] { return make(); }, check_signals);
+        return dyncrp::reproducibility(rows, [&] { return make(modes, rules); }, check_signals);
     }
 
   private:
-    StreamPointer make() const {
-        return std::visit([this](const auto& settings) { return make_stream(settings, coordinates_, modes_, rules_); },
+    StreamPointer make(const std::vector<Mode>& modes, const Rules& rules) const {
+        return std::visit([&](const auto& settings) { return make_stream(settings, coordinates_, modes, rules); },
                           family_);
     }
 
@@ -572,8 +573,6 @@ class Recipe {
 
     AnyFamily family_;
     Coordinates::Settings coordinates_;
-    std::vector<Mode> modes_;
-    Rules rules_;
 };
 
 double adjusted_mutual_information(const Integers& left, const Integers& right) {
@@ -750,10 +749,10 @@ NB_MODULE(loop, module) {
         .def_prop_ro("_capacity", &Engine::capacity);
 
     nb::class_<Recipe>(module, "Recipe")
-        .def(nb::init<const AnyFamily&, const Coordinates::Settings&, const std::vector<Mode>&, const Rules&>(),
-             "family"_a, "coordinates"_a, "modes"_a, "rules"_a)
-        .def("try_out", &Recipe::try_out, "X"_a, "times"_a, nb::kw_only(), "most_tables"_a, "rows_per_look"_a)
-        .def("reproducibility", &Recipe::reproducibility, "halves"_a);
+        .def(nb::init<const AnyFamily&, const Coordinates::Settings&>(), "family"_a, "coordinates"_a)
+        .def("try_out", &Recipe::try_out, "modes"_a, "rules"_a, "X"_a, "times"_a, nb::kw_only(), "most_tables"_a,
+             "rows_per_look"_a)
+        .def("reproducibility", &Recipe::reproducibility, "modes"_a, "rules"_a, "halves"_a);
 
     module.def("adjusted_mutual_information", &adjusted_mutual_information, "left"_a, "right"_a);
 
