@@ -55,8 +55,9 @@ def test_a_trial_with_too_many_tables_is_given_up_after_some_rows():
     given_up = trials.try_out(model, X, times, 90)
     assert given_up.labels.tolist() == labels.tolist()
     assert given_up.n_tables == n_tables
-    just_enough = trials.try_out(model, X[:200], times[:200], n_tables)
-    assert (len(just_enough.labels), just_enough.n_tables) == (200, n_tables)
+    just_enough = trials.try_out(model, X, times, n_tables)  # is not too many yet
+    assert len(just_enough.labels) == 300
+    assert just_enough.n_tables > n_tables
 
 
 @pytest.mark.parametrize("n", [80, 81])
