@@ -257,6 +257,12 @@ def test_any_number_of_features(name, D, assignment, memory):
     assert_obeys_the_law(make_model(family, Exponential(50.0), memory=memory, assignment=assignment), X, times)
 
 
+def test_so_many_directions_that_the_product_of_their_gains_is_0():
+    family = Gaussian(1.3, np.linspace(10.0, 60.0, 1500))
+    X, times = make_stream(family, 1500, 30, seed=5)
+    assert_obeys_the_law(make_model(family, Exponential(50.0)), X, times)
+
+
 @pytest.mark.slow
 @assignments
 @pytest.mark.parametrize("threshold", [1e-9, 1e-6, 0.013, 1.0])

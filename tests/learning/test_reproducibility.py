@@ -1,21 +1,9 @@
-"""Agreement of labellings, beside scikit-learn's; and halves that are the same whoever asks."""
+"""Halves that are the same whoever asks, and clusters that reproduce on them or do not."""
 
 import numpy as np
-import pytest
-from sklearn.metrics import adjusted_mutual_info_score
 
 from dyncrp import Gaussian
-from dyncrp.learning.reproducibility import adjusted_mutual_information, reproducibility, split
-
-
-@pytest.mark.parametrize("n_labels", [1, 2, 7, 60, 200])
-@pytest.mark.parametrize("noise", [0.0, 0.4, 1.0])
-def test_agreement_is_scikit_learns(n_labels, noise):
-    rng = np.random.default_rng(n_labels)
-    left = rng.integers(n_labels, size=200)
-    right = np.where(rng.random(200) < noise, rng.integers(5, size=200), left) + 3
-    expected = adjusted_mutual_info_score(left, right)
-    assert adjusted_mutual_information(left, right) == pytest.approx(expected, abs=1e-12)
+from dyncrp.learning.reproducibility import reproducibility, split
 
 
 def test_halves_are_disjoint_in_order_and_always_the_same():

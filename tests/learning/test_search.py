@@ -20,7 +20,7 @@ from dyncrp import (
 )
 from dyncrp.datasets import sample_mixture
 from dyncrp.families.base import repeats
-from dyncrp.learning import Search, learn
+from dyncrp.learning import Search, learn, search
 from dyncrp.learning.search import _find_inliers
 from dyncrp.spec import ModelSpec
 
@@ -91,6 +91,23 @@ def test_a_search_in_pieces_is_the_same_search(pieces):
     expected = learn(spec, X, times)
     assert found == expected[0]
     np.testing.assert_equal([tuple(c) for c in candidates], [tuple(c) for c in expected[1]])
+
+
+def test_no_candidate_is_run_twice_to_its_end(monkeypatch):
+    ended, run = [], search._run
+
+    def counted(model, Z, times, most_tables):
+        trial = run(model, Z, times, most_tables)
+        if trial.n_tables <= most_tables:
+            ended.append((model.family, model.modes.rates.tobytes(), model.modes.amplitudes.tobytes(), model.alpha))
+        return trial
+
+    monkeypatch.setattr(search, "_run", counted)
+    candidates = DynamicalMixture().fit(blobs(n=200, spread=3.0)[0]).evidence_
+    assert len(set(ended)) == len(ended)
+    tried = [(c.family, c.dynamics, c.alpha) for c in candidates]
+    assert len(set(tried)) < len(tried)  # what is tried again is listed again,
+    assert sum(c.chosen for c in candidates) == 1  # and chosen once
 
 
 @pytest.mark.slow

@@ -326,6 +326,8 @@ def combine_modes(amplitudes: ArrayLike, rates: ArrayLike) -> Modes:
     below = rates.imag < 0
     amplitudes[below], rates[below] = amplitudes[below].conj(), rates[below].conj()
     amplitudes[rates.imag == 0] = amplitudes[rates.imag == 0].real
+    if len(rates) == 1:
+        return Modes(amplitudes, rates)
     order = np.lexsort((rates.real, rates.imag))
     ranked = rates[order]
     new = np.append(True, np.abs(np.diff(ranked)) > 1e-14 * np.abs(ranked[1:]))

@@ -7,8 +7,9 @@ from functools import cache
 
 from dyncrp.engine.law import LawEngine
 from dyncrp.engine.types import Engine, Model, Rules, State, Trace
+from dyncrp.families import Family
 
-__all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "make_engine"]
+__all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "has_code_for", "make_engine"]
 
 
 def make_engine(model: Model, n_features: int) -> Engine:
@@ -21,6 +22,15 @@ def make_engine(model: Model, n_features: int) -> Engine:
         if native.has_code_for(model.family):
             return native.NativeEngine(model, n_features)
     return LawEngine(model, n_features)
+
+
+def has_code_for(family: Family) -> bool:
+    """Whether there is an engine in C++ for rows (n, D) of this family."""
+    if not has_extension():
+        return False
+    from dyncrp.engine import native
+
+    return native.has_code_for(family)
 
 
 @cache

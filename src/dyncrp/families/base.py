@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -318,6 +319,10 @@ class Family(ABC):
         return type(self), tuple(getattr(self, f.name) for f in fields(self))
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash((type(self), *(np.asarray(getattr(self, f.name)).tobytes() for f in fields(self))))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.dynamics import Dynamics, Stationary
-from dyncrp.engine import make_engine
+from dyncrp.engine.trials import Trial, try_out
 from dyncrp.engine.types import Model, Rows, Rules
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import View, first_missing, repeats
@@ -41,7 +41,6 @@ STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such round
 LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
 RUNS_OF_REPRODUCING = 6  # how many runs of a candidate take as long
 LARGE_GAIN = 0.25  # likewise; coarse clusters that cut through shapes lose as much
-ROWS_PER_LOOK = 100  # after which a candidate with too many tables is dropped
 FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
 ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
 MOST_IN_ONE_TABLE = 0.99  # if one table has a larger share of the rows, there is nothing to reproduce
@@ -52,6 +51,9 @@ LEAST_SHARE_IF_LARGE_GAIN = 0.75  # or this, if its evidence is higher by a LARG
 ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters reproduce as well as this,
 MOST_FEATURES = 48  # or if there are more features
 OTHER_SCALES = (1.0, 0.3, 0.1)  # of the spread of clusters, for another family
+
+
+_Case = tuple[Family, Dynamics, float]  # a candidate: with the memory and the rows of the search, all that it is
 
 
 class _Run(NamedTuple):
@@ -117,8 +119,6 @@ class Search:
 
     def advance(self, n_runs: int) -> Found | None:
         """Carry the search on by so many runs of candidates, or a few more; return what it found if it has ended."""
-        from joblib import Parallel, delayed
-
         with self._blas.limit(limits=1, user_api="blas"):  # the same bits, however many cores there are
             while self._found is None and n_runs > 0:
                 part = []
@@ -127,10 +127,18 @@ class Search:
                         part.append(job)
                         n_runs -= RUNS_OF_REPRODUCING if job[0] is _reproduce else 1
                 if self._results is not None:
-                    self._results += Parallel(n_jobs=self._n_jobs)(delayed(run)(*arguments) for run, arguments in part)
+                    self._results += self._run(part)
                 if self._results is None or len(self._results) == len(self._jobs):
                     self._step()
         return self._found
+
+    def _run(self, jobs: list[Job]) -> list[Any]:
+        """Run jobs side by side, if that is asked for here or of joblib, and return their results in order."""
+        from joblib import Parallel, delayed, effective_n_jobs
+
+        if effective_n_jobs(self._n_jobs) == 1:
+            return [run(*arguments) for run, arguments in jobs]
+        return list(Parallel(n_jobs=self._n_jobs)(delayed(run)(*arguments) for run, arguments in jobs))
 
     def _step(self) -> None:
         """Hand over the results, and get the next jobs or what was found."""
@@ -243,6 +251,7 @@ class _Search:
         self.view, self.Z, self.times, self.memory, self.trusted = view, view.rows, times, memory, trusted
         self.halves = split(view.rows)
         self.tried: list[tuple[_Run, bool]] = []
+        self._known: dict[tuple[Any, ...], _Run] = {}  # by case and memory
         self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
 
     def refine(self, family: Family, best: _Run) -> Steps[_Run]:
@@ -401,19 +410,36 @@ class _Search:
         return best
 
     def _best_point(self, family: Family, kind: Dynamics, points: list[Point]) -> Steps[tuple[Point, _Run]]:
-        runs = yield from self._run_all([(family, kind.with_durations(point[1:]), float(point[0])) for point in points])
+        made = {lengths: kind.with_durations(lengths) for lengths in {point[1:] for point in points}}
+        runs = yield from self._run_all([(family, made[point[1:]], float(point[0])) for point in points])
         admitted = [self._clusters(run) for run in runs]
         self.tried += zip(runs, admitted, strict=True)
         at = self._best(runs, admitted)
         return points[at], runs[at]
 
-    def _run_all(self, cases: list[tuple[Family, Dynamics, float]]) -> Steps[list[_Run]]:
-        """Run candidates; those that open too many tables are dropped then, unless all are."""
+    def _run_all(self, cases: list[_Case]) -> Steps[list[_Run]]:
+        """Run candidates, each once in a search; those that open too many tables are dropped then, unless all are."""
+        modes = {dynamics: dynamics.modes() for dynamics in {case[1] for case in cases}}
         for most_tables in (self._most_tables(), len(self.Z)):
-            runs = yield [(_run, (*case, self.Z, self.times, most_tables, self.memory)) for case in cases]
+            new = [case for case in dict.fromkeys(cases) if not self._is_known(case, most_tables)]
+            models = [
+                Model(family, modes[dynamics], alpha, Rules(), clip=not dynamics.nonnegative, memory=self.memory)
+                for family, dynamics, alpha in new
+            ]
+            done = yield [(_run, (model, self.Z, self.times, most_tables)) for model in models]
+            for case, (labels, log_evidence, n_tables) in zip(new, done, strict=True):
+                evidence = log_evidence if n_tables <= most_tables else -np.inf
+                self._known[*case, self.memory] = _Run(*case, evidence, labels, n_tables, memory=self.memory)
+            # A copy for each time that a candidate is tried, one of which may be chosen.
+            runs = [self._known[*case, self.memory]._replace() for case in cases]
             if any(run.log_evidence > -np.inf for run in runs):
                 break
         return runs
+
+    def _is_known(self, case: _Case, most_tables: int) -> bool:
+        """Whether a candidate has been run to its end, and with no more than so many tables."""
+        run = self._known.get((*case, self.memory))
+        return run is not None and run.log_evidence > -np.inf and run.n_tables <= most_tables
 
     def candidates(self, chosen: _Run) -> list[Candidate]:
         """Return all that was tried, in terms of the features."""
@@ -435,19 +461,9 @@ class _Search:
         ]
 
 
-def _run(
-    family: Family, dynamics: Dynamics, alpha: float, Z: Float, times: Float, most_tables: int, memory: float
-) -> _Run:
-    """Run a candidate; once it has opened too many tables, its evidence is −inf and the rest is left."""
-    model = Model(family, dynamics.modes(), alpha, Rules(), clip=not dynamics.nonnegative, memory=memory)
-    engine = make_engine(model, Z.shape[1])
-    rows, labels = family.check(Z), []
-    for begin in range(0, len(Z), ROWS_PER_LOOK):
-        part = slice(begin, begin + ROWS_PER_LOOK)
-        labels.append(engine.run(rows[part], times[part]).labels)
-        if engine.n_tables > most_tables:
-            return _Run(family, dynamics, alpha, -np.inf, np.concatenate(labels), engine.n_tables, memory=memory)
-    return _Run(family, dynamics, alpha, engine.log_evidence, np.concatenate(labels), engine.n_tables, memory=memory)
+def _run(model: Model, Z: Float, times: Float, most_tables: int) -> Trial:
+    """Run a candidate until it has opened too many tables."""
+    return try_out(model, model.family.check(Z), times, most_tables)
 
 
 def _reproduce(run: _Run, halves: list[Float]) -> float:

@@ -143,6 +143,23 @@ class GaussianDiagonal {
   private:
     double rounding() const { return static_cast<double>(2 * D_ + 8) * UNIT; }
 
+    /// The logarithm of a product of n numbers of at most 1: one logarithm, unless the product is too small for a
+    /// float.
+    static double log_product(const double* factors, Index n) {
+        constexpr Index LANES = 4;
+        double lane[LANES] = {1.0, 1.0, 1.0, 1.0};
+        Index d = 0;
+        for (; d + LANES <= n; d += LANES) {
+            for (Index j = 0; j < LANES; ++j) lane[j] *= factors[d + j];
+        }
+        for (; d < n; ++d) lane[0] *= factors[d];
+        const double product = (lane[0] * lane[1]) * (lane[2] * lane[3]);
+        if (product > 1e-200) return std::log(product);
+        LogProduct careful;
+        for (d = 0; d < n; ++d) careful.take(d, factors[d]);
+        return careful.log();
+    }
+
     void refresh(Index c) {
         const double *stats = moments_.row(c), *p = p_.data(), *reference = reference_.data();
         double *mean = mean_.row(c), *gain = gain_.row(c);
@@ -160,26 +177,18 @@ class GaussianDiagonal {
             constant = sum_of<double>(D_, [=](Index d) { return 1.0 / (p[d] + n); });
         } else {
             for (Index d = 0; d < D_; ++d) gain[d] = (p[d] + n) / (p[d] + n + 1.0);
-            double product = 1.0;  // a logarithm for many directions at a time
-            for (Index d = 0; d < D_; ++d) {
-                product *= gain[d];
-                if (product < 1e-100) {
-                    constant -= std::log(product);
-                    product = 1.0;
-                }
-            }
-            constant -= std::log(product);
+            constant = -log_product(gain, D_);
         }
-        for (Index d = 0; d < D_; ++d) {
-            linear[d] = static_cast<float>(gain[d] * (mean[d] - reference[d]));
-            quadratic[d] = static_cast<float>(-0.5 * gain[d]);
-        }
-        double norm = 0.0, square = 0.0;
-        for (Index d = 0; d < D_; ++d) {
+        const double norm = sum_of<double>(D_, [=](Index d) {
             const double gap = mean[d] - reference[d];
-            norm += gap * gap;
-            square += gain[d] * gap * gap;
-        }
+            return gap * gap;
+        });
+        const double square = sum_of<double>(D_, [=](Index d) {
+            const double gap = mean[d] - reference[d];
+            linear[d] = static_cast<float>(gain[d] * gap);
+            quadratic[d] = static_cast<float>(-0.5 * gain[d]);
+            return gain[d] * gap * gap;
+        });
         constant_[c] = log_normalizer_ - 0.5 * constant;
         if (norm > HUGE_SQUARE) {
             screen_constant_[c] = INF32;

@@ -20,6 +20,7 @@
 #include <variant>
 
 #include "families.hpp"
+#include "trials.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -589,6 +590,61 @@ class Engine {
     Published published_;
 };
 
+/// A family in coordinates, from which streams are made that are tried on rows; see ``trials.hpp``.
+class Recipe {
+  public:
+    Recipe(const AnyFamily& family, const Coordinates::Settings& coordinates)
+        : family_(family), coordinates_(coordinates) {}
+
+    /// Let a new stream learn rows X (n, D) at times (n,). Returns the labels of the rows that it has learnt, its log
+    /// evidence and how many tables it has.
+    nb::tuple try_out(const std::vector<Mode>& modes, const Rules& rules, const Matrix& X, const Vector& times,
+                      Index most_tables, Index rows_per_look) const {
+        if (X.shape(0) != times.shape(0)) throw std::invalid_argument("there must be a time for every row");
+        const Rows rows = as_rows(X, times.data());
+        const StreamPointer stream = make(modes, rules);
+        std::vector<std::int64_t> labels(times.size());
+        {
+            const Unlocked unlocked;
+            const Patience patience{most_tables, std::max<Index>(1, rows_per_look)};
+            const Index learnt = dyncrp::try_out(*stream, rows, patience, labels.data(), check_signals);
+            labels.resize(static_cast<std::size_t>(learnt));
+        }
+        return nb::make_tuple(as_array(std::move(labels)), stream->seats().log_evidence, stream->seats().n_tables);
+    }
+
+    /// How well new streams reproduce the clusters of halves of rows, each (n, D), two after two.
+    double reproducibility(const std::vector<Mode>& modes, const Rules& rules,
+                           const std::vector<Matrix>& halves) const {
+        std::vector<Rows> rows;
+        for (const Matrix& half : halves) rows.push_back(as_rows(half, nullptr));
+        const Unlocked unlocked;
+        return dyncrp::reproducibility(rows, [&] { return make(modes, rules); }, check_signals);
+    }
+
+  private:
+    StreamPointer make(const std::vector<Mode>& modes, const Rules& rules) const {
+        return std::visit([&](const auto& settings) { return make_stream(settings, coordinates_, modes, rules); },
+                          family_);
+    }
+
+    Rows as_rows(const Matrix& X, const double* times) const {
+        if (static_cast<Index>(X.shape(1)) != coordinates_.n_features) {
+            throw std::invalid_argument("a row has another number of features than the stream");
+        }
+        return {X.data(), times, static_cast<Index>(X.shape(0))};
+    }
+
+    AnyFamily family_;
+    Coordinates::Settings coordinates_;
+};
+
+double adjusted_mutual_information(const Integers& left, const Integers& right) {
+    if (left.size() != right.size() || left.size() == 0) throw std::invalid_argument("labels must be of the same rows");
+    const Agreement agreement(static_cast<Index>(left.size()));
+    return agreement({left.data(), left.size()}, {right.data(), right.size()});
+}
+
 /// Take sgemm from SciPy. The capsule's name is its signature in C, which must be the one we call it by.
 void find_blas() {
     const nb::dict functions =
@@ -770,6 +826,14 @@ NB_MODULE(loop, module) {
         .def_prop_ro("log_evidence", &Engine::log_evidence)
         .def_prop_ro("latest_evidence", &Engine::latest_evidence)
         .def_prop_ro("_capacity", &Engine::capacity);
+
+    nb::class_<Recipe>(module, "Recipe")
+        .def(nb::init<const AnyFamily&, const Coordinates::Settings&>(), "family"_a, "coordinates"_a)
+        .def("try_out", &Recipe::try_out, "modes"_a, "rules"_a, "X"_a, "times"_a, nb::kw_only(), "most_tables"_a,
+             "rows_per_look"_a)
+        .def("reproducibility", &Recipe::reproducibility, "modes"_a, "rules"_a, "halves"_a);
+
+    module.def("adjusted_mutual_information", &adjusted_mutual_information, "left"_a, "right"_a);
 
     module.def("digamma", &digamma, "x"_a);
     module.def("log_gamma_half", &log_gamma_half, "z"_a);

@@ -1,0 +1,61 @@
+// Trials: streams that learn rows to be compared with others, as a search for hyperparameters does. Nothing is kept of
+// them but labels and evidence.
+#pragma once
+
+#include <numeric>
+
+#include "agreement.hpp"
+#include "stream.hpp"
+
+namespace dyncrp {
+
+/// When a stream is given up: if more than `most_tables` are open, at which it looks after every `rows_per_look` rows.
+struct Patience {
+    Index most_tables, rows_per_look;
+};
+
+/// Let a stream learn rows, and write their labels (n,); return how many it has learnt, fewer if it was given up.
+inline Index try_out(Stream& stream, const Rows& rows, Patience patience, std::int64_t* labels, const Pause& pause) {
+    const Index most = std::min(rows.n, patience.rows_per_look);
+    std::vector<double> log_evidence(static_cast<std::size_t>(most)), absences(log_evidence);
+    std::vector<std::int64_t> indptr(static_cast<std::size_t>(most + 1));
+    Index learnt = 0;
+    while (learnt < rows.n && stream.seats().n_tables <= patience.most_tables) {
+        const Rows part{rows.x + learnt * stream.n_features(), rows.times + learnt, std::min(most, rows.n - learnt)};
+        Record record{labels + learnt, log_evidence.data(), indptr.data(), absences.data(), {}, {}, {}, {}};
+        learnt += stream.learn(part, record, pause);
+    }
+    return learnt;
+}
+
+/// How well clusters reproduce: halves of rows come two by two; each is labelled by its own tables and by those of the
+/// other half. Returns the mean agreement. `make` makes a stream that has learnt nothing.
+template <class Make>
+double reproducibility(std::span<const Rows> halves, Make make, const Pause& pause) {
+    Index most = 0;
+    for (const Rows& half : halves) most = std::max(most, half.n);
+    std::vector<double> times(static_cast<std::size_t>(most));
+    const Agreement agreement(most);
+    double total = 0.0;
+    for (std::size_t i = 0; i + 1 < halves.size(); i += 2) {
+        std::iota(times.begin(), times.end(), 0.0);
+        const Rows pair[] = {{halves[i].x, times.data(), halves[i].n},
+                             {halves[i + 1].x, times.data(), halves[i + 1].n}};
+        std::unique_ptr<Stream> streams[] = {make(), make()};
+        std::vector<std::int64_t> mine[2];
+        for (std::size_t j = 0; j < 2; ++j) {
+            mine[j].resize(static_cast<std::size_t>(pair[j].n));
+            try_out(*streams[j], pair[j], {most, most}, mine[j].data(), pause);
+        }
+        for (std::size_t j = 0; j < 2; ++j) {
+            const Stream& other = *streams[1 - j];
+            std::vector<std::int64_t> theirs(mine[j].size());
+            std::fill(times.begin(), times.end(), other.seats().time);
+            other.judge(pair[j], {theirs.data(), nullptr, nullptr}, false, pause);
+            total += agreement(mine[j], theirs);
+        }
+    }
+    return total / static_cast<double>(halves.size());
+}
+
+}  // namespace dyncrp
