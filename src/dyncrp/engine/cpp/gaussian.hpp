@@ -295,7 +295,7 @@ class Gaussian {
 
     void derive(Index c) {
         const double scale = 1.0 / (p_ + moments_.row(c)[0]), D = static_cast<double>(D_);
-        derived_[c] = {log_normalizer_ - 0.5 * D * (variational_ ? scale : std::log(1.0 + scale)),
+        derived_[c] = {log_normalizer_ - 0.5 * D * (variational_ ? scale : log_of_more_than_one(scale)),
                        variational_ ? 0.5 : 0.5 / (1.0 + scale), scale};
     }
 

@@ -78,6 +78,15 @@ inline float log_from_above(double x) {
     return static_cast<float>(bits * STEP + (0.0861 - 1023.0) * LOG_2) + 1e-4F;
 }
 
+/// log(1 + x) of x from 0 on, to some units in the last place of 1: where x is small, by the first terms of its series.
+inline double log_of_more_than_one(double x) {
+    if (x > 0.01) return std::log(1.0 + x);
+    const double square = x * x;
+    const double even = 1.0 / 2.0 + square * (1.0 / 4.0 + square * (1.0 / 6.0 + square * (1.0 / 8.0)));
+    const double odd = 1.0 / 3.0 + square * (1.0 / 5.0 + square * (1.0 / 7.0 + square * (1.0 / 9.0)));
+    return x - square * even + x * square * odd;
+}
+
 /// A float that is not above x, and hardly below.
 inline float rounded_down(double x) { return static_cast<float>(x - 1e-7 * std::abs(x)); }
 

@@ -158,7 +158,7 @@ class Seats {
         for (std::size_t m = 0; m < modes_.size(); ++m) {
             const Mode& mode = modes_[m];
             Frame::Factor& factor = frame.factors[m];
-            const double decay = std::exp(-mode.rate_real * delta);
+            const double decay = mode.rate_real == 0.0 ? 1.0 : std::exp(-mode.rate_real * delta);
             const double growth = 1.0 / std::max(decay, 1e-300);
             if (mode.rate_imag == 0.0) {
                 factor = {decay * mode.amplitude_real, decay * mode.amplitude_imag, growth, 0.0};
@@ -173,7 +173,7 @@ class Seats {
 
     /// N_c = max(0, Re Σ_m a_m s_cm) at the frame's time.
     double occupancy(Index c, const Frame& frame) const { return occupancy_of(states_.row(c), frame); }
-    double occupancy_of(const double* states, const Frame& frame) const {
+    static double occupancy_of(const double* states, const Frame& frame) {
         const double value = readout(states, frame);
         return value > NEGLIGIBLE ? value : 0.0;
     }
@@ -334,11 +334,11 @@ class Seats {
         std::fill(log_bounds_.row(n_tables), log_bounds_.end(), -INF32);
     }
 
-    double readout(const double* state, const Frame& frame) const {
-        double value = 0.0;
-        for (std::size_t m = 0; m < modes_.size(); ++m) {
-            const Frame::Factor& factor = frame.factors[m];
-            value += factor.readout_real * state[2 * m] - factor.readout_imag * state[2 * m + 1];
+    static double readout(const double* state, const Frame& frame) {
+        const Frame::Factor* factor = frame.factors.data();
+        double value = factor->readout_real * state[0] - factor->readout_imag * state[1];  // most have one mode
+        for (std::size_t m = 1; m < frame.factors.size(); ++m) {
+            value += factor[m].readout_real * state[2 * m] - factor[m].readout_imag * state[2 * m + 1];
         }
         return value;
     }

@@ -334,7 +334,7 @@ class StreamOf final : public Stream {
     /// How many rows to screen at once: more tables pay for more rows.
     Index block_size(Index K, Index capacity) const {
         if (tuning_.block > 0) return tuning_.block;
-        const Index wanted = std::min(F::MOST_ROWS, K <= 32 ? Index{32} : K < 512 ? Index{128} : LARGEST_BLOCK);
+        const Index wanted = std::min(F::MOST_ROWS, K <= 32 ? Index{64} : K < 512 ? Index{128} : LARGEST_BLOCK);
         return std::min(wanted, std::max<Index>(4, SCRATCH / capacity));
     }
 
