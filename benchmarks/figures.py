@@ -22,6 +22,15 @@ from benchmarks.timing import Feeder
 
 BATCH = 1024
 POOL = 1 << 16  # rows that are cycled through
+FAMILIES = (
+    "Gaussian, a prior variance a feature",
+    "NormalGamma",
+    "Bernoulli",
+    "Poisson",
+    "Categorical",
+    "VonMisesFisher",
+    "Columns",
+)
 Measure = Callable[[float], float]  # seconds to spend; nanoseconds a unit
 
 
@@ -37,13 +46,21 @@ def figures(size: int = POOL) -> dict[str, Figure]:
     """Return the figures by name. size: how many rows there are at most, fewer for a test."""
     found = {
         f"partial_fit, K = {K}, D = {D}": Figure("row", lambda K=K, D=D: _learning(K, D, size))  # type: ignore[misc]
-        for K, D in ((10, 2), (100, 16), (1000, 128))
+        for K, D in ((10, 2), (100, 16), (100, 128), (1000, 128))
+    }
+    found |= {
+        f"{name}, K = 100, D = 16": Figure("row", lambda name=name: _family(name, size))  # type: ignore[misc]
+        for name in FAMILIES
     }
     return found | {
+        "partial_fit, K = 100,000, D = 16": Figure("row", lambda: _many(100_000 if size == POOL else size)),
+        "partial_fit of 100 rows, K = 10, D = 8": Figure("row", lambda: _small_batches(size, 100)),
+        "partial_fit of one row, K = 10, D = 8": Figure("row", lambda: _small_batches(size, 1)),
         "learn_one, K = 10, D = 8": Figure("row", lambda: _one_by_one(size)),
         "predict, K = 100, D = 16": Figure("row", lambda: _predicting(size)),
         "text, 20 topics": Figure("text", lambda: _texts(min(size, 4096))),
         "search, 1,000 rows, D = 2": Figure("search", lambda: _search(min(size, 1000))),
+        "search, digits": Figure("search", lambda: _search_digits(size)),
         "save and load, K = 100, D = 16": Figure("time", lambda: _saving(size)),
     }
 
@@ -83,6 +100,40 @@ def _repeated(call: Callable[[], object]) -> Measure:
 def _learning(K: int, D: int, size: int) -> Measure:
     X = data.gaussian(K, D, size, 0).pool
     return _fed(_model().partial_fit, X, BATCH)
+
+
+def _family(name: str, size: int) -> Measure:
+    import dyncrp
+
+    kinds = {
+        "Gaussian, a prior variance a feature": lambda: dyncrp.Gaussian(1.0, np.linspace(50.0, 150.0, 16)),
+        "NormalGamma": lambda: dyncrp.NormalGamma(1.0, 100.0, 5.0),
+        "Bernoulli": lambda: dyncrp.Bernoulli(0.2, 0.2),
+        "Poisson": lambda: dyncrp.Poisson(1.0, 0.2),
+        "Categorical": lambda: dyncrp.Categorical(0.3),
+        "VonMisesFisher": lambda: dyncrp.VonMisesFisher(200.0),
+        "Columns": lambda: dyncrp.Columns.of(dyncrp.Gaussian(1.0, 100.0), 16),
+    }
+    family, rng = kinds[name](), np.random.default_rng(0)
+    n = min(size, 1 << 15)
+    X = family.sample(family.sample_parameters(100, 16, rng)[rng.integers(100, size=n)], rng)
+    model = dyncrp.DynamicalMixture(family, dyncrp.Exponential(1e5), alpha=0.01)
+    return _fed(model.partial_fit, X, BATCH)
+
+
+def _many(K: int) -> Measure:
+    from benchmarks.many import engine_with
+
+    rng = np.random.default_rng(0)
+    centers = rng.normal(0.0, data.SPREAD, (K, 16))
+    engine = engine_with(centers, data.SPREAD)
+    rows = centers[rng.integers(K, size=1 << 14)] + rng.standard_normal((1 << 14, 16))
+    return _fed(lambda X: engine.run(X, np.full(len(X), engine.time + 1.0)), rows, BATCH)
+
+
+def _small_batches(size: int, batch: int) -> Measure:
+    X = data.gaussian(10, 8, min(size, 1 << 14), 0).pool
+    return _fed(_model().partial_fit(X).partial_fit, X, batch)
 
 
 def _one_by_one(size: int) -> Measure:
@@ -129,6 +180,15 @@ def _search(size: int) -> Measure:
 
     rng = np.random.default_rng(0)
     X = rng.normal(10.0 * rng.integers(4, size=(size, 1)), 1.0, (size, 2))
+    return _repeated(lambda: DynamicalMixture().fit(X))
+
+
+def _search_digits(size: int) -> Measure:
+    from sklearn.datasets import load_digits
+
+    from dyncrp import DynamicalMixture
+
+    X = load_digits().data[:size]
     return _repeated(lambda: DynamicalMixture().fit(X))
 
 

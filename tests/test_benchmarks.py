@@ -18,6 +18,8 @@ from benchmarks import (
     dictionaries,
     figures,
     growth,
+    history,
+    many,
     options,
     real,
     real_chart,
@@ -27,6 +29,7 @@ from benchmarks import (
     report,
     speed,
     systems,
+    threads,
     variants,
 )
 from benchmarks.peers import measure_size
@@ -529,3 +532,38 @@ def test_streams_of_text_at_toy_size(tmp_path, monkeypatch, capsys):
         "MStreamF (the same)",
         "DTM, told 300, 170 and 170 topics (the same)",
     ]
+
+
+def test_many_tables_at_toy_size(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "words.npz", X=rng.normal(size=(1200, 4)), y=np.arange(1200) % 7)
+    tables = dict(many.run({3: (10, 5000)}, 0.01, 1, tmp_path / "words.npz"))
+    assert len(tables) == 3
+    assert [row["clusters"] >= 10 for rows in tables.values() for row in rows]
+    assert all(row["rate"] > 0 for rows in tables.values() for row in rows)
+
+
+def test_tables_that_are_put_in_place_are_as_if_they_were_learnt():
+    centers = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 70.0]])
+    engine = many.engine_with(centers, 10.0)
+    assert engine.n_tables == 3
+    assert engine.labels(centers + 0.5, np.full(3, engine.time)).tolist() == [0, 1, 2]
+    assert engine.state.stats[:, 0].tolist() == [many.VISITS] * 3
+
+
+def test_a_history_has_one_entry_for_a_commit(tmp_path):
+    path = tmp_path / "history.json"
+    ratios = history.measure(((3, 2),), rounds=1, seconds=0.01)
+    assert list(ratios) == ["K = 3, D = 2"]
+    history.remember(path, {"commit": "a", "date": "2026-01-01", "ratios": {"K = 3, D = 2": 1.0}})
+    history.remember(path, {"commit": "b", "date": "2026-01-02", "ratios": {"K = 3, D = 2": 1.5}})
+    entries = history.remember(path, {"commit": "a", "date": "2026-01-03", "ratios": ratios})
+    assert [entry["commit"] for entry in entries] == ["b", "a"]
+    history.draw(entries, tmp_path / "history.png")
+    assert (tmp_path / "history.png").stat().st_size > 1000
+
+
+def test_threads_at_toy_size():
+    tables = dict(threads.run(((3, 2),), 2048, 1))
+    assert len(tables["K = 3, D = 2"]) == 3
+    assert all(row["rate"] > 0 for row in tables["K = 3, D = 2"])

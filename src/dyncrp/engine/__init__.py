@@ -9,7 +9,7 @@ from dyncrp.engine.law import LawEngine
 from dyncrp.engine.types import Engine, Model, Rules, State, Trace
 from dyncrp.families import Family
 
-__all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "has_code_for", "make_engine"]
+__all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "make_engine"]
 
 
 def make_engine(model: Model, n_features: int) -> Engine:

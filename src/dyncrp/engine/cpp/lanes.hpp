@@ -29,6 +29,7 @@ inline constexpr Index LANES = 16;  // floats of a vector; half as many doubles
 typedef float Floats __attribute__((vector_size(64), aligned(4), may_alias));
 typedef double Doubles __attribute__((vector_size(64), aligned(8), may_alias));
 typedef float HalfFloats __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float QuarterFloats __attribute__((vector_size(16), aligned(4), may_alias));
 
 DYNCRP_INLINE void keep_larger(Floats& best, const Floats& values) { best = values > best ? values : best; }
 DYNCRP_INLINE void store_single(float* out, const Doubles& values) {
@@ -94,12 +95,18 @@ DYNCRP_INLINE double sum_of_lanes(const Doubles& lane) {
 
 /// The largest of all lanes.
 DYNCRP_INLINE float largest_lane(const Floats& lane) {
-    float best[8];
-    for (int j = 0; j < 8; ++j) best[j] = lane[j] > lane[j + 8] ? lane[j] : lane[j + 8];
-    for (int half = 4; half > 0; half /= 2) {
-        for (int j = 0; j < half; ++j) best[j] = best[j] > best[j + half] ? best[j] : best[j + half];
-    }
-    return best[0];
+#if defined(__GNUC__)
+    // By halves: the compiler would take the lanes out one by one.
+    const HalfFloats* half = reinterpret_cast<const HalfFloats*>(&lane);
+    const HalfFloats eight = half[0] > half[1] ? half[0] : half[1];
+    const QuarterFloats* quarter = reinterpret_cast<const QuarterFloats*>(&eight);
+    const QuarterFloats best = quarter[0] > quarter[1] ? quarter[0] : quarter[1];
+#else
+    float best[4];
+    for (int j = 0; j < 4; ++j) best[j] = std::max(std::max(lane[j], lane[j + 4]), std::max(lane[j + 8], lane[j + 12]));
+#endif
+    const float left = best[0] > best[1] ? best[0] : best[1], right = best[2] > best[3] ? best[2] : best[3];
+    return left > right ? left : right;
 }
 
 }  // namespace dyncrp
