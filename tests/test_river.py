@@ -599,7 +599,7 @@ def test_no_call_does_more_than_a_piece_of_a_search(monkeypatch):
     calls, plain = [], search._run
 
     def counted(*arguments):
-        calls.append(len(arguments[3]))
+        calls.append(len(arguments[1]))
         return plain(*arguments)
 
     monkeypatch.setattr(search, "_run", counted)

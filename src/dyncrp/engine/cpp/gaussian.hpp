@@ -143,14 +143,15 @@ class Gaussian {
     void follow(Block& block, Index, Index c, double, double) {
         const bool alone = one_by_one(block) || is_indexed() || block.is_touched[static_cast<std::size_t>(c)] != 0;
         const double moved = moved_[c], norm = center_square_[c];
-        if (alone || moved * far_ > loss_) {
+        if (alone || moved * far_ > loss_ || moved > 0.5 * far_) {
             if (!alone) block.touch(c);
             settle(c);
             return;
         }
         block.moved.push_back(c);
         if (!(norm < HUGE_SQUARE)) return;
-        // About `far` away lies the mean of most rows of a table; there this ε loses the least, moved · far nats.
+        // About `far` away lies the mean of most rows of a table; there this ε loses the least, moved · far nats. It is
+        // below 1, so that an inner product that is too large does no harm.
         const Derived& at = derived_[c];
         const double share = std::max(moved / far_, 1e-9), half = at.half * (1.0 - share);
         screen_constant_[c] = static_cast<float>(at.constant - half * norm + rounding() * norm +

@@ -18,8 +18,7 @@ namespace dyncrp {
 /// A table that may hold some of the observation.
 struct Candidate {
     double weight;
-    double
-        about;  // log weight, to 0.07 nats from above: by it, and not by what screening knows, is decided who matters
+    double about;  // log weight, from above to LOG_EXCESS: enough to decide who matters
     Scored scored;
     double responsibility;
 
@@ -384,8 +383,7 @@ class Pass {
             quiet_until = quiet;
         } else {
             quiet_until = -INF;  // the table that has just opened may be the next to close
-            // The caller closes them, once it has written down their ids. q(C) counts places.
-            outcome.ends_block = outcome.ends_block || rules_.posterior;
+            // and the caller closes them, once it has written down their ids
         }
     }
 
@@ -395,7 +393,7 @@ class Pass {
     Workspace& work_;
     double log_alpha_;
     double total_ = 0.0;      // weight, alpha included
-    double log_total_ = 0.0;  // its log, to 0.07 nats from above
+    double log_total_ = 0.0;  // its log, from above to LOG_EXCESS
     double fresh_ = 0.0;      // score of a new table,
     double fresh_weight_ = 0.0, fresh_likelihood_ = 0.0;
     double slack_ = 0.0;  // of the screening,

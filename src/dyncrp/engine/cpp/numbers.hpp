@@ -67,7 +67,9 @@ inline float largest(const float* values, Index n) {
     return best;
 }
 
-/// A float that is not below log x, and less than 0.07 above; −inf of 0.
+inline constexpr float LOG_EXCESS = 0.07F;  // nats by which the next may be too large
+
+/// A float that is not below log x, and less than LOG_EXCESS above; −inf of 0.
 ///
 /// Read as an integer, the bits of a number are its exponent and its mantissa: log₂ x, but for straight lines between
 /// powers of 2, which lie at most 0.0861 below it.

@@ -80,10 +80,10 @@ class Seats {
     double origin() const { return origin_; }
     const double* states(Index c) const { return states_.row(c); }  // (2M,): real and imaginary parts in turn
     const std::vector<double>& total() const { return total_; }
-    /// Of each table, at least log N_c − frame.log_decay at any time from now on; −inf beyond the tables.
+    /// Of each table, at least log_from_above(N_c) − frame.log_decay at any time from now on; −inf beyond the tables.
     const float* log_bounds() const { return log_bounds_.row(0); }
-    /// The same for an index, which is not told of a new origin: at least log N_c − log_decay(t) at any time t from now
-    /// on.
+    /// The same for an index, which is not told of a new origin: at least log_from_above(N_c) − log_decay(t) at any
+    /// time t from now on.
     float lasting_bound(Index c) const { return log_bounds_[c] - static_cast<float>(log_decay(origin_)); }
     double log_decay(double t) const { return -slowest_ * (t - anchor_); }
     /// Let log_decay be 0 now.
@@ -323,7 +323,7 @@ class Seats {
             value += (std::abs(factor.readout_real) + std::abs(factor.readout_imag)) *
                      (std::abs(state[2 * m]) + std::abs(state[2 * m + 1]));
         }
-        log_bounds_[c] = log_from_above(value) - static_cast<float>(frame.log_decay) + 1e-4F;
+        log_bounds_[c] = log_from_above(value) - static_cast<float>(frame.log_decay) + 1e-4F + LOG_EXCESS;
     }
 
     /// The same for all tables, from the origin on.

@@ -398,7 +398,7 @@ class StreamOf final : public Stream {
         } while (m < size && !outcome_.ends_block);
         finish(pass, m);
         rows_with_index_ += m;
-        if (8 * seats_.n_open() < 7 * seats_.n_tables || rules_.posterior) remove_closed();
+        if (8 * seats_.n_open() < 7 * seats_.n_tables) remove_closed();
         quiet_until_ = pass.quiet_until;
         blunt_ += pass.blunt;
         pass.blunt = 0;
