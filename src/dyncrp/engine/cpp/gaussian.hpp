@@ -170,11 +170,13 @@ class Gaussian {
         if (n_head_ == D_ || is_indexed()) return;
         rows_ += n_rows;
         in_vain_ += n_in_vain;
-        if (rows_ < PATIENCE) return;
-        // A score in vain costs as much as so many coordinates of as many products.
+        // A score in vain costs as much as so many coordinates of as many products. Where that is far too much, there
+        // is no need to wait.
         const Index wasted = 16 * in_vain_ * (D_ + 64), spent = rows_ * K * n_head_;
+        if (rows_ < PATIENCE && wasted < 8 * spent) return;
         if (wasted > spent) {
-            focus(K, 2 * n_head_);
+            focus(K, wasted > 64 * spent ? D_ : wasted > 8 * spent ? 4 * n_head_ : 2 * n_head_);
+            scan_head_ = n_head_;
         } else if (K > 4 * focused_at_) {
             focus(K, n_head_);
         }
@@ -209,7 +211,7 @@ class Gaussian {
 
     void drop_index(Index K) {
         index_.reset();
-        focus(K, FIRST_HEAD);
+        focus(K, scan_head_);
     }
 
     double index_cost(Block& block) const { return index_->cost(block.search); }
@@ -370,6 +372,7 @@ class Gaussian {
 
     // Of screening.
     std::vector<double> reference_;
+    Index scan_head_ = FIRST_HEAD;        // coordinates that are looked at where there is no index
     Index n_head_ = 0;                    // coordinates that are looked at; D if all are
     std::vector<Index> order_;            // (D,) those in which tables differ most come first, unless all are
     PerTable<float> center_;              // μ − reference in these coordinates, as it was when the table settled,

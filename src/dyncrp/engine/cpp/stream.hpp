@@ -334,6 +334,7 @@ class StreamOf final : public Stream {
     /// How many rows to screen at once: more tables pay for more rows.
     Index block_size(Index K, Index capacity) const {
         if (tuning_.block > 0) return tuning_.block;
+        if (is_indexed()) return 64;  // each is searched for by itself
         const Index wanted = std::min(F::MOST_ROWS, K <= 32 ? Index{64} : K < 512 ? Index{128} : LARGEST_BLOCK);
         return std::min(wanted, std::max<Index>(4, SCRATCH / capacity));
     }
@@ -443,7 +444,7 @@ class StreamOf final : public Stream {
     void keep_index()
         requires Searches<F>
     {
-        constexpr Index TRIAL = 256;         // rows after which an index must have paid
+        constexpr Index TRIAL = 64;          // rows after which an index must have paid
         constexpr double MOST_COST = 0.7;    // of a scan of all tables
         constexpr double MOST_DECAY = 64.0;  // nats that bounds of weights may fall before they are taken anew
         const Index K = seats_.n_tables;
@@ -453,7 +454,7 @@ class StreamOf final : public Stream {
             rows_with_index_ = 0;
             if (family_.index_cost(work_.block) > MOST_COST) {
                 family_.drop_index(K);
-                wait_ = std::max(2 * wait_, 64 * TRIAL);
+                wait_ = std::max(2 * wait_, 256 * TRIAL);
                 return;
             }
             wait_ = 0;
@@ -467,7 +468,7 @@ class StreamOf final : public Stream {
         bounds_.clear();
         for (Index c = 0; c < indexed_at_; ++c) bounds_.push_back(seats_.lasting_bound(c));
         family_.build_index(indexed_at_, bounds_.data());
-        if (!family_.is_indexed()) wait_ = std::max(2 * wait_, 64 * TRIAL);
+        if (!family_.is_indexed()) wait_ = std::max(2 * wait_, 256 * TRIAL);
         rows_with_index_ = 0;
     }
 
