@@ -32,7 +32,7 @@ POOL = 1 << 14
 def engine_with(centers: Float, spread: float) -> Engine:
     """Return an engine whose tables are at these centres, (K, D), each with 20 rows."""
     K, D = centers.shape
-    model = Model(Gaussian(1.0, spread**2), Exponential(1e9).modes(), 0.01, Rules())
+    model = Model(Gaussian(1.0, spread**2), Exponential(1e9).modes(), 0.01, Rules(), clip=False)
     one = make_engine(model, D)
     one.run(centers[:1], np.zeros(1))
     arrays = {
