@@ -539,7 +539,7 @@ def test_many_tables_at_toy_size(tmp_path):
     np.savez(tmp_path / "words.npz", X=rng.normal(size=(1200, 4)), y=np.arange(1200) % 7)
     tables = dict(many.run({3: (10, 5000)}, 0.01, 1, tmp_path / "words.npz"))
     assert len(tables) == 3
-    assert [row["clusters"] >= 10 for rows in tables.values() for row in rows]
+    assert all(row["clusters"] >= 10 for rows in tables.values() for row in rows)
     assert all(row["rate"] > 0 for rows in tables.values() for row in rows)
 
 
