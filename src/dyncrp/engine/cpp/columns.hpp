@@ -78,7 +78,6 @@ class Whole {
     void prepare(Block& outer) const {
         Block& block = outer.wholes[static_cast<std::size_t>(place_)];
         block.n_tables = outer.n_tables;
-        block.learns = outer.learns;
         block.forget_touched();
         for (const Index c : outer.touched) block.touch(c);
         family_.prepare(block);

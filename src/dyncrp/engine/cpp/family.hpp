@@ -18,12 +18,11 @@ struct Scored {
 
 /// A stretch of rows that is screened together, and scratch space for it; nothing in it outlives the block.
 ///
-/// The loop sets the first five; `prepare` screens all rows against the tables there are when the block begins, and
+/// The loop sets the first four; `prepare` screens all rows against the tables there are when the block begins, and
 /// `screen` gives the result for one row, with what the block has learnt since.
 struct Block {
-    Index size = 0;      // b, rows
-    Index n_tables = 0;  // K₀, tables when the block began
-    bool learns = false;
+    Index size = 0;                  // b, rows
+    Index n_tables = 0;              // K₀, tables when the block began
     const float* weights = nullptr;  // bounds of the tables' log weights, which are part of the result; see Seats
     std::vector<Row> rows;
     bool by_groups = false;  // how a NormalGamma screens it

@@ -70,7 +70,6 @@ class Pass {
 
     /// Screen the rows in work.block against all tables.
     void prepare() {
-        work_.block.learns = Learns;
         work_.block.n_tables = seats_.n_tables;
         work_.block.forget_touched();
         family_.prepare(work_.block);
