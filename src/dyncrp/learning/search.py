@@ -37,6 +37,7 @@ ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
 MEMORIES = (math.inf, 300.0, 100.0, 30.0, 15.0)  # what an unknown memory may be
 STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # by which alpha and durations then change, up and down
 SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew from one start
+LEAST_GROWTH = 0.002  # nats for each number in the data; a round that gains less is the last
 STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
 LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
 RUNS_OF_REPRODUCING = 6  # how many runs of a candidate take as long
@@ -337,9 +338,10 @@ class _Search:
             proposals = family.proposals(self.Z, run.labels, (1.0,))
             runs = yield from self._run_all([(proposal, run.dynamics, run.alpha) for proposal in proposals])
             better = max(runs, key=lambda run: run.log_evidence, default=run)
-            if better.log_evidence <= run.log_evidence:
+            gain = better.log_evidence - run.log_evidence
+            run = better if gain > 0.0 else run
+            if gain <= LEAST_GROWTH * self.Z.size:
                 break
-            run = better
         return run
 
     def _most_reproducible(self) -> float:

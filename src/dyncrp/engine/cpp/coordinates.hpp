@@ -1,7 +1,7 @@
 // From rows x (D,) as they are given to the coordinates in which tables are learnt and scored.
 #pragma once
 
-#include "numbers.hpp"
+#include "vectors.hpp"
 
 namespace dyncrp {
 
@@ -93,15 +93,11 @@ class Coordinates {
         std::fill(z, z + Q, 0.0);
         for (Index d = 0; d < D; ++d) {
             rest[d] = at_.shift.empty() ? x[d] : x[d] - at_.shift[static_cast<std::size_t>(d)];
-            const double* column = at_.directions.data() + d * Q;
-            for (Index j = 0; j < Q; ++j) z[j] += rest[d] * column[j];
+            add_multiple(z, rest[d], at_.directions.data() + d * Q, Q);
         }
         double square = 0.0;
         if (at_.half_precision > 0.0) {
-            for (Index j = 0; j < Q; ++j) {
-                const double* back = at_.inverse.data() + j * D;
-                for (Index d = 0; d < D; ++d) rest[d] -= z[j] * back[d];
-            }
+            for (Index j = 0; j < Q; ++j) add_multiple(rest, -z[j], at_.inverse.data() + j * D, D);
             square = sum_of<double>(D, [=](Index d) { return rest[d] * rest[d]; });
         }
         scratch.offset[static_cast<std::size_t>(i)] = at_.log_scale - at_.half_precision * square;

@@ -31,6 +31,7 @@ class GaussianDiagonal {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_;
         for (const double p : p_) {
+            largest_precision_ = std::max(largest_precision_, p);
             log_empty_ -= 0.5 * std::log1p(1.0 / p);
             gain_empty_.push_back(p / (p + 1.0));
         }
@@ -50,11 +51,7 @@ class GaussianDiagonal {
     }
 
     Scored score(Index c, const Row& row) const {
-        const double *mean = mean_.row(c), *gain = gain_.row(c);
-        const double square = sum_of<double>(D_, [&](Index d) {
-            const double gap = row.y[d] - mean[d];
-            return gap * gap * gain[d];
-        });
+        const double square = wide::weighted_squared_distance(row.y, mean_.row(c), gain_.row(c), D_);
         return {constant_[c] - 0.5 * square, 0.0};
     }
 
@@ -160,35 +157,18 @@ class GaussianDiagonal {
         return careful.log();
     }
 
+    bool moderate(double n) const { return n > 1e-100 && n + largest_precision_ < 1e100; }
+
     void refresh(Index c) {
-        const double *stats = moments_.row(c), *p = p_.data(), *reference = reference_.data();
-        double *mean = mean_.row(c), *gain = gain_.row(c);
-        float *linear = weights_.row(c), *quadratic = linear + D_;
-        const double n = stats[0];
-        if (inverse_scale_.empty()) {
-            for (Index d = 0; d < D_; ++d) mean[d] = stats[1 + d] / (p[d] + n);
-        } else {
-            const double* inverse = inverse_scale_.data();
-            for (Index d = 0; d < D_; ++d) mean[d] = inverse[d] * stats[1 + d] / (p[d] + n);
-        }
-        double constant = 0.0;
-        if (variational_) {
-            std::fill_n(gain, D_, 1.0);
-            constant = sum_of<double>(D_, [=](Index d) { return 1.0 / (p[d] + n); });
-        } else {
-            for (Index d = 0; d < D_; ++d) gain[d] = (p[d] + n) / (p[d] + n + 1.0);
-            constant = -log_product(gain, D_);
-        }
-        const double norm = sum_of<double>(D_, [=](Index d) {
-            const double gap = mean[d] - reference[d];
-            return gap * gap;
-        });
-        const double square = sum_of<double>(D_, [=](Index d) {
-            const double gap = mean[d] - reference[d];
-            linear[d] = static_cast<float>(gain[d] * gap);
-            quadratic[d] = static_cast<float>(-0.5 * gain[d]);
-            return gain[d] * gap * gap;
-        });
+        const double *stats = moments_.row(c), *p = p_.data(), n = stats[0];
+        double* gain = gain_.row(c);
+        float* linear = weights_.row(c);
+        const double* unit = inverse_scale_.empty() ? nullptr : inverse_scale_.data();
+        const auto [norm, square] = wide::refresh(
+            {p, stats + 1, unit, reference_.data(), n, moderate(n), mean_.row(c), gain, linear, linear + D_},
+            variational_, D_);
+        const double constant =
+            variational_ ? sum_of<double>(D_, [=](Index d) { return 1.0 / (p[d] + n); }) : -log_product(gain, D_);
         constant_[c] = log_normalizer_ - 0.5 * constant;
         if (norm > HUGE_SQUARE) {
             screen_constant_[c] = INF32;
@@ -200,6 +180,7 @@ class GaussianDiagonal {
 
     Index D_;
     std::vector<double> p_;
+    double largest_precision_ = 0.0;
     double log_normalizer_;
     double log_empty_;  // an empty table's score is log_empty − ½ Σ gain_empty y²
     std::vector<double> gain_empty_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "coordinates.hpp"
+#include "vectors.hpp"
 
 namespace dyncrp {
 
@@ -26,7 +27,7 @@ class Moments {
 
     void absorb(Index c, const Row& row, double r, double keep) {
         count(c, r, keep);
-        for (Index d = 0; d < D_; ++d) sums(c)[d] = keep * sums(c)[d] + r * row.z[d];
+        add_row(sums(c), row.z, nullptr, r, keep, 0.0, 0.0, D_);
         absorb_squares(c, row, r, keep);
     }
 

@@ -49,10 +49,6 @@ inline T sum_of(Index n, Term term) {
     return total;
 }
 
-inline float dot(const float* left, const float* right, Index n) {
-    return sum_of<float>(n, [=](Index i) { return left[i] * right[i]; });
-}
-
 /// Return the largest of n values, −inf if there are none.
 inline float largest(const float* values, Index n) {
     float lane[8];

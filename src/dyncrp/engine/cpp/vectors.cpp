@@ -66,4 +66,51 @@ DYNCRP_CLONES double add_row(double* __restrict s, const double* __restrict z, c
     return one_by_one::add_row(s, z, unit, r, keep, before, scale, d, D, sum_of_lanes(lanes));
 }
 
+DYNCRP_CLONES void add_multiple(double* __restrict out, double by, const double* __restrict values, Index n) {
+    Index i = 0;
+    for (; i + STEP <= n; i += STEP) doubles_at(out + i) += by * doubles_at(values + i);
+    for (; i < n; ++i) out[i] += by * values[i];
+}
+
+DYNCRP_CLONES float dot(const float* left, const float* right, Index n) {
+    Floats lanes = {};
+    Index i = 0;
+    for (; i + LANES <= n; i += LANES) lanes += floats_at(left + i) * floats_at(right + i);
+    float total = 0.0F;
+    for (; i < n; ++i) total += left[i] * right[i];
+    for (int j = 0; j < LANES / 2; ++j) total += lanes[j] + lanes[j + LANES / 2];
+    return total;
+}
+
+DYNCRP_CLONES double weighted_squared_distance(const double* y, const double* mean, const double* gain, Index D) {
+    return sum_of<double>(D, [=](Index d) {
+        const double gap = y[d] - mean[d];
+        return gap * gap * gain[d];
+    });
+}
+
+DYNCRP_CLONES DiagonalSquares refresh(const DiagonalTable& table, bool variational, Index D) {
+    const double* __restrict p = table.p, * __restrict s = table.s, * __restrict unit = table.unit, n = table.n;
+    const double* __restrict reference = table.reference;
+    double* __restrict mean = table.mean, * __restrict gain = table.gain;
+    float* __restrict linear = table.linear, * __restrict quadratic = table.quadratic;
+    if (table.moderate && !variational) {  // one division in place of two
+        for (Index d = 0; d < D; ++d) {
+            const double q = p[d] + n, inverse = 1.0 / (q * (q + 1.0));
+            mean[d] = s[d] * ((q + 1.0) * inverse);
+            gain[d] = q * (q * inverse);
+        }
+    } else {
+        for (Index d = 0; d < D; ++d) mean[d] = s[d] / (p[d] + n);
+        for (Index d = 0; d < D; ++d) gain[d] = variational ? 1.0 : (p[d] + n) / (p[d] + n + 1.0);
+    }
+    for (Index d = 0; unit != nullptr && d < D; ++d) mean[d] *= unit[d];
+    for (Index d = 0; d < D; ++d) {
+        linear[d] = static_cast<float>(gain[d] * (mean[d] - reference[d]));
+        quadratic[d] = static_cast<float>(-0.5 * gain[d]);
+    }
+    const auto square = [=](Index d) { return (mean[d] - reference[d]) * (mean[d] - reference[d]); };
+    return {sum_of<double>(D, square), sum_of<double>(D, [=](Index d) { return gain[d] * square(d); })};
+}
+
 }  // namespace dyncrp::wide

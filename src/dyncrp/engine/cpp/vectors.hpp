@@ -21,6 +21,20 @@ struct Sums {
     double mean(Index d) const { return unit == nullptr ? scale * s[d] : scale * (unit[d] * s[d]); }
 };
 
+/// Of a table with a precision q = p + n of its own in each direction: all (D,). See ``GaussianDiagonal``.
+struct DiagonalTable {
+    const double *p, *s, *unit, *reference;  // unit: or null if all are 1
+    double n;
+    bool moderate;              // whether q² is far from too large or small for a number
+    double *mean, *gain;        // what is computed: unit · s/q and q/(q + 1)
+    float *linear, *quadratic;  // gain (mean − reference) and −½ gain
+};
+
+/// Σ (mean − reference)², and the same weighted with the gains.
+struct DiagonalSquares {
+    double plain, weighted;
+};
+
 /// What the four functions below do from coordinate d on, one coordinate after the other.
 namespace one_by_one {
 
@@ -71,11 +85,27 @@ Squares square_row(const double* y, const double* reference, float* out, Index D
 double square_table(const Sums& table, const double* reference, float* out, Index D);
 double add_row(double* s, const double* z, const double* unit, double r, double keep, double before, double scale,
                Index D);
+/// out += by · values.
+void add_multiple(double* out, double by, const double* values, Index n);
+float dot(const float* left, const float* right, Index n);
+/// Σ gain (y − mean)².
+double weighted_squared_distance(const double* y, const double* mean, const double* gain, Index D);
+/// Compute all that is screened and scored with; a variational one has gains of 1.
+DiagonalSquares refresh(const DiagonalTable& table, bool variational, Index D);
 
 }  // namespace wide
 
 inline constexpr Index SHORT = 8;  // fewer coordinates are not worth a call
 
+/// out += by · values.
+inline void add_multiple(double* out, double by, const double* values, Index n) {
+    if (n >= SHORT) return wide::add_multiple(out, by, values, n);
+    for (Index i = 0; i < n; ++i) out[i] += by * values[i];
+}
+/// The inner product, for screening: the order of its sum is not that of other sums.
+inline float dot(const float* left, const float* right, Index n) {
+    return n < 2 * SHORT ? sum_of<float>(n, [=](Index i) { return left[i] * right[i]; }) : wide::dot(left, right, n);
+}
 /// |y − mean|².
 inline double squared_distance(const double* y, const Sums& table, Index D) {
     return D < SHORT ? one_by_one::squared_distance(y, table, 0, D, 0.0) : wide::squared_distance(y, table, D);
