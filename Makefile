@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo serve test test-fast test-spark lint build dist sanitize bench bench-quick bench-real bench-compare
-.PHONY: soak soak-billion kills fuzz docs docs-links clean
+.PHONY: soak soak-billion kills mutants fuzz docs docs-links clean
 
 demo: .venv/demo
 	$(BIN)/dyncrp demo
@@ -126,6 +126,10 @@ soak-billion: .venv/bench
 
 kills: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill_runs.py 1000
+
+# Small errors, one at a time, each of which some test must find; ONLY=loop: those in files of that name.
+mutants: .venv/ready
+	$(BIN)/python tests/mutants.py $(ONLY)
 
 fuzz: .venv/ready
 	mkdir -p build

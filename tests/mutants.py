@@ -1,0 +1,157 @@
+"""Mutants: small errors, put into a copy of the code one at a time, each of which some test must find.
+
+``make mutants`` takes some fifteen minutes; ``make mutants ONLY=loop`` tries those in files of that name. The C++ ones
+are compiled together, and an environment variable chooses one of them. Whoever thins out tests runs this before and
+after. When code changes, change the text of its mutants here; one that does not apply any more is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+CPP = "engine/cpp/"
+ENGINE, INDEX = "tests/engine", "tests/engine/test_index.py tests/engine/test_many_tables.py"
+
+
+class Mutant(NamedTuple):
+    """In ``file``, below src/dyncrp, ``before`` occurs once and becomes ``after``; ``tests`` find that out.
+
+    In C++ both are expressions; an empty ``after`` leaves out a call.
+    """
+
+    file: str
+    before: str
+    after: str
+    tests: str = ENGINE
+
+
+MUTANTS = [
+    Mutant(CPP + "loop.hpp", "total + rules_.alpha", "total"),
+    Mutant(CPP + "loop.hpp", "rules_.new_table_threshold * (1.0 - TIE)", "rules_.new_table_threshold * (1.0 + TIE)"),
+    Mutant(CPP + "loop.hpp", "r < DROPPED", "r < 0.0"),
+    Mutant(CPP + "loop.hpp", "Learns && !passes", "false"),
+    Mutant(CPP + "loop.hpp", "lift + MARGIN", "lift"),
+    Mutant(CPP + "loop.hpp", "outcome.opened || work_.frame.time >= quiet_until", "outcome.opened"),
+    Mutant(CPP + "loop.hpp", "seats_.update_posterior(work_.places, work_.shares.begin())", ""),
+    Mutant(CPP + "loop.hpp", "blind || indexed != is_indexed()", "indexed != is_indexed()"),
+    Mutant(CPP + "loop.hpp", "most * (1.0 - TIE)", "most"),
+    Mutant(CPP + "process.hpp", "fastest_ * (t - origin_) > REBASE_AT", "false"),
+    Mutant(CPP + "process.hpp", "0.5 * (t - origin_)", "0.4 * (t - origin_)"),
+    Mutant(CPP + "process.hpp", "before * (1.0 - share)", "before"),
+    Mutant(CPP + "process.hpp", "lowest * (1.0 + TIE) + slack", "lowest"),
+    Mutant(CPP + "process.hpp", "*found == id && is_closed_[found - begin] == 0", "*found == id"),
+    Mutant(CPP + "process.hpp", "log_bounds_[c] - static_cast<float>(log_decay(origin_))", "log_bounds_[c]"),
+    Mutant(CPP + "process.hpp", "0.999 * std::log(least / prune_below)", "1.5 * std::log(least / prune_below)"),
+    Mutant(CPP + "stream.hpp", "m < size && !outcome_.ends_block", "m < size"),
+    Mutant(CPP + "stream.hpp", "work_.frame = Frame{}", ""),
+    Mutant(CPP + "gaussian.hpp", "1.0001 * std::sqrt(square)", "0.0 * square"),
+    Mutant(CPP + "gaussian.hpp", "keep * (p_ + n) / q", "keep * n / q"),
+    Mutant(CPP + "gaussian.hpp", "moved_[c] > 0.0F", "false"),
+    Mutant(CPP + "gaussian_diagonal.hpp", "block.touch(c)", ""),
+    Mutant(CPP + "vectors.cpp", "(q + 1.0) * inverse", "q * inverse"),
+    Mutant(CPP + "agreement.hpp", "0.5 * entropies - expected", "0.5 * entropies"),
+    Mutant(CPP + "trials.hpp", "streams[1 - j]", "streams[j]"),
+    Mutant("engine/law.py", "value > NEGLIGIBLE", "value > -np.inf"),
+    Mutant("engine/law.py", "t - state.time", "t"),
+    Mutant("alarms.py", "self._total = 1.0 + W", "self._total = W", "tests/test_alarms.py"),
+    Mutant("beginning.py", "1 << (n.bit_length() - 1)", "n", "tests/test_beginning.py"),
+    Mutant("beginning.py", "times[:n].copy()", "times[:n]", "tests/test_beginning.py tests/test_mixture.py"),
+    Mutant("learner.py", "tables[tables == closed] = opened", "pass", "tests/test_feedback.py tests/engine"),
+    Mutant("learner.py", "% ROWS_PER_ALPHA == 0", "% ROWS_PER_ALPHA == 1", "tests/learning tests/test_mixture.py"),
+    Mutant("learner.py", "self.examples.forget(trace.closed)", "pass", "tests/test_examples.py"),
+    Mutant("learning/search.py", "not run.reproducibility < least", "True", "tests/learning"),
+    Mutant("learning/search.py", "price * kind.n_unknown", "0.0", "tests/learning"),
+    Mutant("learning/alpha.py", "total += 1.0", "total += 0.5", "tests/learning"),
+    Mutant("groups.py", "ids[oldest[roots]]", "ids[roots]", "tests/test_groups.py"),
+    Mutant("events.py", "counts < FAINT", "counts > FAINT", "tests/test_events.py"),
+    Mutant("shards.py", "n_opened + n_new))", "n_opened + n_new + 1))", "tests/test_shards.py"),
+    Mutant("families/gaussian.py", "mean**2 / (2.0 * variance)", "mean**2 / variance", "tests/families"),
+]
+
+
+def main() -> None:
+    """Try the mutants, say what became of each, and fail if one survived."""
+    only = sys.argv[1] if len(sys.argv) > 1 else ""
+    chosen = [(number, one) for number, one in enumerate(MUTANTS, 1) if only in one.file]
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        copy_project(work)
+        if any(one.file.startswith(CPP) for _, one in chosen):
+            compile_mutants(work, [(number, one) for number, one in chosen if one.file.startswith(CPP)])
+        survivors = [number for number, one in chosen if not is_killed(work, number, one)]
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed")
+    sys.exit(bool(survivors))
+
+
+def copy_project(work: Path) -> None:
+    """Copy code and tests, with the compiled extensions, and make an interpreter that sees no other copy."""
+    for name in ("src", "tests", "docs", "examples", "benchmarks", "experiments", "CMakeLists.txt", "pyproject.toml"):
+        source = ROOT / name
+        shutil.copytree(source, work / name) if source.is_dir() else shutil.copy(source, work)
+    for library in (Path(sysconfig.get_path("purelib")) / "dyncrp").rglob("*.so"):
+        shutil.copy(library, work / "src/dyncrp" / library.parent.name)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", work / "venv"], check=True)
+
+
+def compile_mutants(work: Path, chosen: list[tuple[int, Mutant]]) -> None:
+    """Compile the engine with all C++ mutants in it, of which ``DYNCRP_MUTANT`` chooses one."""
+    for number, one in chosen:
+        path = work / "src/dyncrp" / one.file
+        before, after = (one.before, one.after) if one.after else (f"void({one.before})", "void()")
+        path.write_text(applied(path, one, f"(dyncrp::is_mutant({number}) ? ({after}) : ({before}))"))
+    numbers = work / "src/dyncrp" / CPP / "numbers.hpp"
+    switch = (
+        "#include <cstdlib>\nnamespace dyncrp {\ninline bool is_mutant(int number) {\n"
+        '    static const char* chosen = std::getenv("DYNCRP_MUTANT");\n'
+        "    return chosen != nullptr && std::atoi(chosen) == number;\n}\n}  // namespace dyncrp\n"
+    )
+    numbers.write_text(numbers.read_text().replace("\nnamespace dyncrp {", f"\n{switch}\nnamespace dyncrp {{", 1))
+    build = work / "build"
+    print("compiling the engine with its mutants", flush=True)
+    subprocess.run(
+        ["cmake", "-S", work, "-B", build, f"-DPython_EXECUTABLE={sys.executable}"], check=True, capture_output=True
+    )
+    subprocess.run(["cmake", "--build", build, "--parallel", "2"], check=True, capture_output=True)
+    for library in build.glob("loop*.so"):
+        shutil.copy(library, work / "src/dyncrp/engine")
+
+
+def applied(path: Path, one: Mutant, after: str) -> str:
+    """Return the text of a file with a mutant in it."""
+    text = path.read_text()
+    if text.count(one.before) != 1:
+        raise SystemExit(f"{one.file} has {one.before!r} {text.count(one.before)} times, and must have it once")
+    return text.replace(one.before, after)
+
+
+def is_killed(work: Path, number: int, one: Mutant) -> bool:
+    """Run the tests of a mutant, and say whether any of them failed."""
+    path, in_cpp = work / "src/dyncrp" / one.file, one.file.startswith(CPP)
+    original = path.read_text()
+    if not in_cpp:
+        path.write_text(applied(path, one, one.after))
+    paths = [str(work / "src"), sysconfig.get_path("purelib")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    if in_cpp:
+        environment["DYNCRP_MUTANT"] = str(number)
+    command = [work / "venv/bin/python", "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *one.tests.split()], cwd=work, env=environment, capture_output=True, text=True)
+    path.write_text(original)
+    killed = done.returncode == 1
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
+    what = "killed  " if killed else "SURVIVED"
+    print(f"{number:3} {what} {one.file}: {one.before} -> {one.after or 'left out'}", flush=True)
+    return killed
+
+
+if __name__ == "__main__":
+    main()
