@@ -128,7 +128,7 @@ def _novelty(case: Case, *, told: bool) -> Float:
 
 
 def _by_sketch(scores: Float) -> Any:
-    from dyncrp.alarms import NoveltySketch
+    from dyncrp.stream.novelty import NoveltySketch
 
     return NoveltySketch().p_values(scores) <= RATE
 
@@ -220,7 +220,7 @@ def costs(rows: int) -> list[dict[str, Any]]:
     """Return how long the sketch takes for a row, in batches and one at a time, and how large it becomes."""
     import numpy as np
 
-    from dyncrp.alarms import NoveltySketch
+    from dyncrp.stream.novelty import NoveltySketch
 
     scores = np.random.default_rng(0).exponential(size=rows)
     found = []

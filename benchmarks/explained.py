@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 from benchmarks.speed import HERE
 from dyncrp import DynamicalMixture, Stationary, plots
-from dyncrp.explanation import Explanation
+from dyncrp.views.explain import Explanation
 
 ODD = 41  # the narrowest of the setosas
 

@@ -2,9 +2,9 @@
 
 Prints, for each tenth of the stream, what an observation cost, how well the labels agree with the truth, and how much
 memory the process held. In the middle of each tenth the model is saved and loaded, and what was loaded must continue as
-the model does. At the end the readable law takes over twice, on the last stretch: from the engine's own state, where
-both must decide alike, and from nothing far enough back that everything before is forgotten, where both must find the
-same clusters. Exits with 1 if anything grew or drifted.
+the model does. At the end the readable reference takes over twice, on the last stretch: from the engine's own state,
+where both must decide alike, and from nothing far enough back that everything before is forgotten, where both must find
+the same clusters. Exits with 1 if anything grew or drifted.
 
 After M minutes, or an interrupt, the stream ends where it is, and the end is checked all the same.
 """
@@ -63,7 +63,7 @@ def run(
 
     from benchmarks.growth import resident
     from dyncrp import DynamicalMixture, Exponential, Gaussian
-    from dyncrp.engine import law
+    from dyncrp.engine import reference
     from dyncrp.metrics import agreement
 
     model = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(TIMESCALE), alpha=0.01, **LIMITS)
@@ -111,21 +111,21 @@ def run(
     times = np.arange(done - len(X), done, dtype=np.float64)
     told = model.engine_.model
     assert before is not None
-    last, trace = law.run(before, X[-LAW_FROM_STATE:], times[-LAW_FROM_STATE:], told)
+    last, trace = reference.run(before, X[-LAW_FROM_STATE:], times[-LAW_FROM_STATE:], told)
     state = model.engine_.state
-    afresh = law.LawEngine(told, D)
+    afresh = reference.ReferenceEngine(told, D)
     for begin in range(0, len(X), BATCH):
         found = afresh.run(X[begin : begin + BATCH], times[begin : begin + BATCH])
     return rows, {
         "rows that a loaded model labelled otherwise, or found otherwise novel": float(differ),
-        "labels that differ from the law's, from the same state": float(
+        "labels that differ from the reference's, from the same state": float(
             np.sum(trace.labels != labels[-LAW_FROM_STATE:])
         ),
         "largest difference of log evidence": float(np.max(np.abs(trace.log_evidence + novelty[-LAW_FROM_STATE:]))),
         "largest difference of a centre": float(
             np.max(np.abs(told.family.centers(last.stats) - told.family.centers(state.stats)))
         ),
-        f"AMI with the law begun {len(X):,} rows ago": agreement(found.labels, labels[-BATCH:]).ami,
+        f"AMI with the reference begun {len(X):,} rows ago": agreement(found.labels, labels[-BATCH:]).ami,
     }
 
 
@@ -143,7 +143,7 @@ def faults(rows: list[dict[str, Any]], drift: dict[str, float]) -> list[str]:
     if reloaded:
         found.append("a model that was loaded went its own way")
     if differ or evidence > 1e-9 or centre > 1e-9 or ami < 1.0:
-        found.append("the engine has drifted from the law")
+        found.append("the engine has drifted from the reference")
     if min(row["ami"] for row in rows) < 0.999:
         found.append("the labels no longer agree with the truth")
     if rows[0]["rss"] is not None and max(row["rss"] for row in rows) > rows[0]["rss"] + 20e6:

@@ -1,6 +1,7 @@
-"""Run by itself in an environment that has only an installed wheel: the extension is there, and agrees with the law.
+"""Run by itself in an environment that has only an installed wheel: the extension is there, and agrees with the
+reference.
 
-With ``--without-extension`` it must not be there, and the law computes.
+With ``--without-extension`` it must not be there, and the reference computes.
 """
 
 import sys
@@ -25,7 +26,7 @@ from dyncrp import (
     Poisson,
     VonMisesFisher,
 )
-from dyncrp.engine import LawEngine
+from dyncrp.engine import ReferenceEngine
 
 FAMILIES = [
     Gaussian(1.0, 100.0),
@@ -43,9 +44,9 @@ with warnings.catch_warnings(record=True) as said:
     for family in FAMILIES:
         X = family.sample(family.sample_parameters(5, 4, rng)[rng.integers(5, size=200)], rng)
         model = DynamicalMixture(family, Exponential(20.0)).fit(X)
-        assert isinstance(model.engine_, LawEngine) == WITHOUT, "the wheel has no extension, or has one"
-        law = LawEngine(model.engine_.model, 4)
-        assert law.run(family.check(X), np.arange(200.0)).labels.tolist() == model.labels_.tolist(), family
+        assert isinstance(model.engine_, ReferenceEngine) == WITHOUT, "the wheel has no extension, or has one"
+        reference = ReferenceEngine(model.engine_.model, 4)
+        assert reference.run(family.check(X), np.arange(200.0)).labels.tolist() == model.labels_.tolist(), family
         with tempfile.TemporaryDirectory() as folder:
             model.save(Path(folder) / "model.npz")
             again = DynamicalMixture.load(Path(folder) / "model.npz")

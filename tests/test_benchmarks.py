@@ -289,7 +289,7 @@ def test_the_gallery_has_a_panel_for_each_data_set_and_system(tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_the_soak_compares_the_engine_with_the_law(monkeypatch):
+def test_the_soak_compares_the_engine_with_the_reference(monkeypatch):
     from benchmarks import soak
 
     monkeypatch.setattr(soak, "LAW_FROM_STATE", 1000)
@@ -303,7 +303,7 @@ def test_the_soak_compares_the_engine_with_the_law(monkeypatch):
     assert (reloaded, differ) == (0, 0)
     assert evidence < 1e-9
     assert centre < 1e-9
-    assert ami > 0.9  # the law began too late to have forgotten the same
+    assert ami > 0.9  # the reference began too late to have forgotten the same
     for row in rows:
         row["ami"] = 1.0  # so few rows may hold a cluster that has just come
     fine = dict(zip(drift, (0.0, 0.0, 0.0, 0.0, 1.0), strict=True))
@@ -322,7 +322,7 @@ def test_a_soak_that_is_stopped_is_checked_to_its_end(monkeypatch, tmp_path):
     monkeypatch.setattr(soak.signal, "signal", lambda *_: None)
     log = soak.Log(tmp_path / "log", 400_000, minutes=1e-9)
     rows, _ = soak.run(400_000, 0, log.advance, log.stop)
-    assert log.done == 3000  # stopped after the first batch, and then what the law needs
+    assert log.done == 3000  # stopped after the first batch, and then what the reference needs
     assert [row["system"] for row in rows] == ["observations to 3,000"]
     log.done = 399_000
     log.advance(1000)

@@ -10,11 +10,12 @@ import pytest
 from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
-from dyncrp import DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary, words
+from dyncrp import DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary
 from dyncrp.cli.app import app
-from dyncrp.description import describe_words
+from dyncrp.input import words
+from dyncrp.input.words import Vocabulary, tokenize
 from dyncrp.jobs.run import Run
-from dyncrp.words import Vocabulary, tokenize
+from dyncrp.views.describe import describe_words
 
 TOPICS = (
     ["storm", "coast", "flood", "rain", "wind"],
@@ -348,9 +349,9 @@ def test_a_run_over_texts_that_was_stopped_ends_with_the_same_bytes(tmp_path, mo
     assert "begins with other rows" in run("run", *options("cut"), "--resume", code=1).stderr
 
 
-@pytest.mark.parametrize("law", [False, True], ids=["engine", "law"])
-def test_documents_are_kept_as_examples_and_go_through_files(forgetful, monkeypatch, law):
-    if law:
+@pytest.mark.parametrize("reference", [False, True], ids=["engine", "reference"])
+def test_documents_are_kept_as_examples_and_go_through_files(forgetful, monkeypatch, reference):
+    if reference:
         monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
     texts = headlines(100)
     whole, parts = (mixture(n_examples=2, max_tables=3) for _ in range(2))
@@ -385,9 +386,9 @@ def test_examples_of_counts_without_names_are_sparse_rows():
     np.testing.assert_array_equal(model.examples(0).latest.X.toarray(), X[[1]])
 
 
-@pytest.mark.parametrize("law", [False, True], ids=["engine", "law"])
-def test_what_people_tell_of_texts(forgetful, monkeypatch, law):
-    if law:
+@pytest.mark.parametrize("reference", [False, True], ids=["engine", "reference"])
+def test_what_people_tell_of_texts(forgetful, monkeypatch, reference):
+    if reference:
         monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
     monkeypatch.setattr("dyncrp.engine.text.MOST_DENSE", 10)  # nothing of it needs all words of all tables
     texts = [f"{text} extra" for text in headlines(60)]

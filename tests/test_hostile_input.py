@@ -26,7 +26,7 @@ from dyncrp import (
     VonMisesFisher,
     plots,
 )
-from dyncrp.engine.law import LawEngine
+from dyncrp.engine.reference import ReferenceEngine
 from dyncrp.engine.types import Model, Rules
 from dyncrp.io import model_file
 
@@ -312,9 +312,9 @@ def test_gaps_of_a_century(dynamics, dated):
             np.testing.assert_allclose(parts.occupancies_, expected, rtol=1e-6, atol=1e-6)
     model.fit(X, times=clock)
     assert model.log_evidence_ == parts.log_evidence_
-    law = LawEngine(Model(model.family_, dynamics.modes(), 1e-3, Rules()), 1)
-    assert model.labels_.tolist() == law.run(X, seconds).labels.tolist()
-    assert model.log_evidence_ == pytest.approx(law.log_evidence, rel=1e-6)
+    reference = ReferenceEngine(Model(model.family_, dynamics.modes(), 1e-3, Rules()), 1)
+    assert model.labels_.tolist() == reference.run(X, seconds).labels.tolist()
+    assert model.log_evidence_ == pytest.approx(reference.log_evidence, rel=1e-6)
     times = [clock[-1] + 10 * CENTURY] * 7 if dated else [1e150] * 7
     assert np.all(np.isfinite(model.predict_proba(X, times)))
     assert np.all(np.isfinite(model.score_samples(X, times)))

@@ -12,11 +12,11 @@ from sklearn.metrics import adjusted_mutual_info_score
 import dyncrp
 from cases import DYNAMICS, FAMILIES, RULES, draw
 from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
-from dyncrp.engine import LawEngine, Model, Rules, law, make_engine
-from dyncrp.model_text import as_options, as_python, parse_model
-from dyncrp.spec import ModelSpec
+from dyncrp.engine import Model, ReferenceEngine, Rules, make_engine, reference
+from dyncrp.jobs.model_text import as_options, as_python, parse_model
+from dyncrp.search.spec import ModelSpec
 
-engines = pytest.mark.parametrize("make", [LawEngine, make_engine], ids=["law", "fast"])
+engines = pytest.mark.parametrize("make", [ReferenceEngine, make_engine], ids=["reference", "fast"])
 families = pytest.mark.parametrize("name", FAMILIES)
 
 
@@ -34,25 +34,26 @@ def moving(n=1500, D=2, K=6, speed=0.01, seed=0):
     return centers[labels] + speed * np.arange(n)[:, None] * ways[labels] + rng.normal(size=(n, D)), labels
 
 
-# --- the law ----------------------------------------------------------------------------------------------------------
+# --- the reference
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_on_paper():
     # Two members of weight 1 with memory 4: what is left of the first is 1 − 1/4.
     model = make_model(Gaussian(1.0, 100.0), memory=4.0, alpha=1e-6)
-    engine = LawEngine(model, 1)
+    engine = ReferenceEngine(model, 1)
     engine.run(np.array([[2.0], [3.0], [1.0]]), np.arange(3.0))
     kept = 1.0 - 1.0 / 4.0
     counts = [kept**2, kept, 1.0]
     np.testing.assert_allclose(engine.state.stats, [[sum(counts), 2.0 * kept**2 + 3.0 * kept + 1.0]])
 
 
-def test_update_is_the_law_in_words():
+def test_update_is_the_reference_in_words():
     rng = np.random.default_rng(0)
     stats, T, r = rng.normal(size=(4, 3)), rng.normal(size=(1, 3)), np.array([0.0, 0.2, 0.7, 0.1])
-    np.testing.assert_allclose(law.update(stats, r, T, 7.0), stats + r[:, None] * (T - stats / 7.0))
-    assert np.array_equal(law.update(stats, r, T, math.inf), stats + r[:, None] * T)
-    assert np.array_equal(law.update(stats, r, T, 7.0)[0], stats[0])
+    np.testing.assert_allclose(reference.update(stats, r, T, 7.0), stats + r[:, None] * (T - stats / 7.0))
+    assert np.array_equal(reference.update(stats, r, T, math.inf), stats + r[:, None] * T)
+    assert np.array_equal(reference.update(stats, r, T, 7.0)[0], stats[0])
 
 
 @pytest.mark.parametrize("rules", RULES)
@@ -135,7 +136,7 @@ def test_the_steady_state_is_the_kalman_filter_of_a_random_walk(memory, make):
 
 
 def test_scatter_is_as_exact_far_away_as_near():
-    # The fast engine sums squares about the running mean; the law, about the prior mean, cannot see them at 1e8.
+    # The fast engine sums squares about the running mean; the reference, about the prior mean, cannot see them at 1e8.
     X = np.random.default_rng(3).normal(0.0, 2.0, (300, 3))
     variances = []
     for far in (0.0, 1e8):
@@ -152,8 +153,8 @@ def test_variational_has_no_lower_bound_to_report():
     X, times = draw(case, n=5)
     for memory, n_bounds in ((math.inf, 6), (10.0, 0)):
         model = make_model(case.family, memory, assignment="variational")
-        state = law.run(law.initial_state(model, 3), X[:4], times[:4], model)[0]
-        assert len(law.step(state, X[4], times[4], model)[1].lower_bounds) == n_bounds
+        state = reference.run(reference.initial_state(model, 3), X[:4], times[:4], model)[0]
+        assert len(reference.step(state, X[4], times[4], model)[1].lower_bounds) == n_bounds
 
 
 # --- the estimator ----------------------------------------------------------------------------------------------------

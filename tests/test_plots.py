@@ -13,7 +13,7 @@ from scipy.spatial.distance import squareform
 import dyncrp
 from dyncrp import DynamicalMixture, Exponential, Gaussian, Stationary, plots
 from dyncrp.datasets import rooms
-from dyncrp.groups import Groups
+from dyncrp.views.groups import Groups
 
 
 def test_stream_draws_every_observation_and_a_legend_entry_for_each_table():

@@ -17,9 +17,9 @@ from river.checks import common
 
 from dyncrp import BadRow, Bernoulli, Exponential, Gaussian, NormalGamma, Poisson, Stationary, VonMisesFisher
 from dyncrp import DynamicalMixture as Mixture
-from dyncrp.engine import LawEngine
-from dyncrp.learning import search
+from dyncrp.engine import ReferenceEngine
 from dyncrp.river import MOST_ROWS_WAITING, DynamicalMixture
+from dyncrp.search import search
 
 PLAIN = Gaussian(variance=1.0, prior_variance=100.0)
 NAMES = ("a", "b", "c", "d")
@@ -272,19 +272,19 @@ def test_rows_that_wait_are_learnt_with_the_features_of_their_time():
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_widening_the_fast_engine_is_widening_the_law(name):
+def test_widening_the_fast_engine_is_widening_the_reference(name):
     family = FAMILIES[name]
     X, _ = far_apart(family, 40)
     expected = Mixture(family).fit(X)
-    law = LawEngine(expected.engine_.model, 3)
-    law.run(X, np.arange(40.0))
-    assert not isinstance(expected.engine_, LawEngine)
-    wide, law = expected.engine_.widen(5), law.widen(5)
-    np.testing.assert_allclose(wide.state.stats, law.state.stats, rtol=1e-9, atol=1e-9)
+    reference = ReferenceEngine(expected.engine_.model, 3)
+    reference.run(X, np.arange(40.0))
+    assert not isinstance(expected.engine_, ReferenceEngine)
+    wide, reference = expected.engine_.widen(5), reference.widen(5)
+    np.testing.assert_allclose(wide.state.stats, reference.state.stats, rtol=1e-9, atol=1e-9)
     more = np.column_stack([X, np.zeros((40, 2))])
     times = np.arange(40.0, 80.0)
-    np.testing.assert_allclose(wide.log_density(more, times), law.log_density(more, times), rtol=1e-9)
-    np.testing.assert_array_equal(wide.run(more, times).labels, law.run(more, times).labels)
+    np.testing.assert_allclose(wide.log_density(more, times), reference.log_density(more, times), rtol=1e-9)
+    np.testing.assert_array_equal(wide.run(more, times).labels, reference.run(more, times).labels)
     assert expected.engine_.n_features == 3  # the old one is as it was
 
 

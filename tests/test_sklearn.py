@@ -133,7 +133,7 @@ def test_n_jobs_is_checked(n_jobs):
 @pytest.mark.parametrize("family", [None, Gaussian(1.0, 100.0)])
 @pytest.mark.parametrize("resolution", [1e-7, 1e7, 1e200])
 def test_extreme_resolutions_are_refused_before_anything_is_tried(family, resolution, monkeypatch):
-    monkeypatch.setattr("dyncrp.beginning.learn", None)
+    monkeypatch.setattr("dyncrp.stream.warmup.learn", None)
     with pytest.raises(ValueError, match=r"resolution must be a number from 1e-06 to 1e\+06"):
         DynamicalMixture(family, resolution=resolution).fit(X)
     with pytest.raises(ValueError, match=r"resolution = 10000.0 does not suit VonMisesFisher.*at most 1e\+09"):

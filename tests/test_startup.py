@@ -10,7 +10,7 @@ import pytest
 
 import dyncrp
 from dyncrp import DynamicalMixture, Gaussian, engine
-from dyncrp.engine import LawEngine
+from dyncrp.engine import ReferenceEngine
 
 
 def python(code):
@@ -33,7 +33,7 @@ from dyncrp import DynamicalMixture, Gaussian
 """
 
 
-def test_without_the_extension_the_law_computes_and_one_warning_says_so():
+def test_without_the_extension_the_reference_computes_and_one_warning_says_so():
     code = (
         WITHOUT
         + """
@@ -43,7 +43,7 @@ print(*models[1].labels_, type(models[1].engine_).__name__)
 """
     )
     printed, said = python(code)
-    assert printed == ["0", "1", "0", "LawEngine"]
+    assert printed == ["0", "1", "0", "ReferenceEngine"]
     assert said.count("RuntimeWarning") == 1
     assert "Install a wheel, or a C++20 compiler" in said
 
@@ -68,11 +68,11 @@ def test_a_model_file_does_not_need_the_engine_that_wrote_it(monkeypatch):
     with monkeypatch.context() as patch, warnings.catch_warnings():
         patch.setattr(engine, "has_extension", lambda: False)
         slow = DynamicalMixture.from_bytes(content)
-        assert isinstance(slow.engine_, LawEngine)
+        assert isinstance(slow.engine_, ReferenceEngine)
         slow.partial_fit(X[30:45])
         again = slow.to_bytes()
     fast = DynamicalMixture.from_bytes(again)
-    assert not isinstance(fast.engine_, LawEngine)
+    assert not isinstance(fast.engine_, ReferenceEngine)
     fast.partial_fit(X[45:])
     model.partial_fit(X[30:])
     assert fast.log_evidence_ == pytest.approx(model.log_evidence_, rel=1e-12)

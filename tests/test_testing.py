@@ -7,7 +7,7 @@ import pytest
 
 from cases import DYNAMICS, FAMILIES, SIGNED
 from dyncrp import Bernoulli, Exponential, Gaussian, LinearODE, VonMisesFisher
-from dyncrp.checks import BadRow
+from dyncrp.arrays.checks import BadRow
 from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.dynamics.base import Timed
 from dyncrp.families import Family

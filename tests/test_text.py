@@ -8,8 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from dyncrp import BadRow, DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary, combine
-from dyncrp.counts import Counts, as_counts
-from dyncrp.engine import LawEngine
+from dyncrp.arrays.counts import Counts, as_counts
+from dyncrp.engine import ReferenceEngine
 
 N_WORDS = 30
 
@@ -53,11 +53,11 @@ def test_any_sparse_matrix_and_any_array_will_do(kind):
     assert model.n_features_in_ == N_WORDS
 
 
-def test_it_is_the_law():
+def test_it_is_the_reference():
     X = documents()
     model = mixture().fit(sparse.csr_array(X))
-    law = LawEngine(model.engine_.model, N_WORDS)
-    trace = law.run(X.astype(np.float64), np.arange(200.0))
+    reference = ReferenceEngine(model.engine_.model, N_WORDS)
+    trace = reference.run(X.astype(np.float64), np.arange(200.0))
     assert np.array_equal(model.labels_, trace.labels)
     np.testing.assert_allclose(model.novelty_, -trace.log_evidence, rtol=1e-10)
     np.testing.assert_allclose(model.responsibilities_.toarray(), trace.responsibilities.toarray(), atol=1e-10)

@@ -20,8 +20,10 @@ from dyncrp.version import __version__
 
 if TYPE_CHECKING:
     from dyncrp import datasets
-    from dyncrp.checks import BadRow
+    from dyncrp.arrays.checks import BadRow
+    from dyncrp.combining import combine
     from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
+    from dyncrp.estimator import DynamicalMixture
     from dyncrp.families import (
         Bernoulli,
         Categorical,
@@ -32,9 +34,7 @@ if TYPE_CHECKING:
         Poisson,
         VonMisesFisher,
     )
-    from dyncrp.mixture import DynamicalMixture
     from dyncrp.process import DynamicalCRP
-    from dyncrp.shards import combine
     from dyncrp.tuning import tune
 
 __all__ = [
@@ -62,7 +62,7 @@ __all__ = [
 
 # Where the public names live. They are imported when they are first used, so that importing the package takes no time.
 _MODULES = {
-    "checks": ["BadRow"],
+    "arrays.checks": ["BadRow"],
     "dynamics": ["Exponential", "Hyperbolic", "LinearODE", "Oscillatory", "Stationary"],
     "families": [
         "Bernoulli",
@@ -74,9 +74,9 @@ _MODULES = {
         "Poisson",
         "VonMisesFisher",
     ],
-    "mixture": ["DynamicalMixture"],
+    "estimator": ["DynamicalMixture"],
     "process": ["DynamicalCRP"],
-    "shards": ["combine"],
+    "combining": ["combine"],
     "tuning": ["tune"],
 }
 

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import issparse
 
-from dyncrp.checks import Clock, as_observations, as_times, whole
+from dyncrp.arrays.checks import Clock, as_observations, as_times, whole
 from dyncrp.datasets import Rooms
 from dyncrp.dynamics import Dynamics
-from dyncrp.explanation import Explanation, signed
-from dyncrp.groups import Groups
-from dyncrp.learning import Candidate
-from dyncrp.mixture import DynamicalMixture
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.process import occupancy_path
+from dyncrp.search import Candidate
+from dyncrp.views.explain import Explanation, signed
+from dyncrp.views.groups import Groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

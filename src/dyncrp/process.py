@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import Seed, as_observations, as_times, positive, whole
+from dyncrp.arrays.checks import Seed, as_observations, as_times, positive, whole
 from dyncrp.dynamics import Dynamics, Modes, Stationary
 
 Float = NDArray[np.float64]

@@ -24,14 +24,14 @@ except ModuleNotFoundError as missing:
         "dyncrp.river needs river: pip install 'dyncrp[river]', or '.[river]' in a clone"
     ) from missing
 
-from dyncrp.checks import LATEST_TIME, BadRow, Clock, as_times, microseconds, real
+from dyncrp.arrays.checks import LATEST_TIME, BadRow, Clock, as_times, microseconds, real
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import Engine
+from dyncrp.estimator import DynamicalMixture as Mixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
-from dyncrp.mixture import DynamicalMixture as Mixture
-from dyncrp.spec import ModelSpec
-from dyncrp.words import read_documents
+from dyncrp.input.words import read_documents
+from dyncrp.search.spec import ModelSpec
 
 Float = NDArray[np.float64]
 Names = tuple[Hashable, ...]

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, gammaln
 
-from dyncrp.checks import BadRow
+from dyncrp.arrays.checks import BadRow
 from dyncrp.dynamics import Dynamics, Exponential, Oscillatory, Stationary
-from dyncrp.engine import law
+from dyncrp.engine import reference
 from dyncrp.engine.types import ASSIGNMENTS, TABLE_COUNTS, Model, Rules, State
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Family, Gaussian
-from dyncrp.mixture import DynamicalMixture
 from dyncrp.process import DynamicalCRP
 
 Float = NDArray[np.float64]
@@ -517,32 +517,34 @@ def proposals_are_known(family: Family, n_features: int) -> None:
 
 
 def engine_learns_a_stream(family: Family, n_features: int) -> None:
-    """The law learns a stream by every rule, the same however it is cut, and never makes the lower bound fall."""
+    """The reference learns a stream by every rule, the same however it is cut, and never makes the lower bound fall."""
     X, times = _stream(family, n_features)
     for assignment in ASSIGNMENTS[:1] if family.sparse else ASSIGNMENTS:  # of a sparse one, by its first rule only
         for table_count in TABLE_COUNTS:
             rules = Rules(assignment, table_count, new_table_threshold=0.5 if table_count == "map" else 0.05)
             model = Model(family, Exponential(15.0).modes(), 0.8, rules, clip=False)
-            state, places = law.initial_state(model, n_features), []
+            state, places = reference.initial_state(model, n_features), []
             for x, t in zip(X, times, strict=True):
-                state, done = law.step(state, x, float(t), model)
+                state, done = reference.step(state, x, float(t), model)
                 places.append(done.label)  # nothing closes, so that places are ids
                 _finite(done.log_evidence, f"the evidence for {rules}")
                 falls = np.diff(done.lower_bounds)
                 slack = 1e-9 * (1.0 + np.max(np.abs(done.lower_bounds), initial=0.0))
                 _require(bool(np.all(falls >= -slack)), f"the lower bound falls by {-np.min(falls, initial=0.0):.3g}")
-            engine = law.LawEngine(model, n_features)
+            engine = reference.ReferenceEngine(model, n_features)
             cut = [engine.run(X[a:b], times[a:b]).labels for a, b in ((0, 1), (1, 8), (8, len(X)))]
             _require(np.array_equal(places, np.concatenate(cut)), f"labels depend on the cut, for {rules}")
 
 
 def mixture_fits(family: Family, n_features: int) -> None:
-    """``DynamicalMixture`` learns the stream as the law does, continues, and predicts."""
+    """``DynamicalMixture`` learns the stream as the reference does, continues, and predicts."""
     X, times = _stream(family, n_features)
     model = DynamicalMixture(family, Exponential(15.0), alpha=0.8).fit(X, times=times)
-    engine = law.LawEngine(Model(family, Exponential(15.0).modes(), 0.8, Rules(), clip=False), n_features)
-    _require(np.array_equal(model.labels_, engine.run(family.check(X), times).labels), "its labels are not the law's")
-    _close(model.log_evidence_, engine.log_evidence, "its evidence, and the law's,", rtol=1e-8, atol=1e-8)
+    engine = reference.ReferenceEngine(Model(family, Exponential(15.0).modes(), 0.8, Rules(), clip=False), n_features)
+    _require(
+        np.array_equal(model.labels_, engine.run(family.check(X), times).labels), "its labels are not the reference's"
+    )
+    _close(model.log_evidence_, engine.log_evidence, "its evidence, and the reference's,", rtol=1e-8, atol=1e-8)
     again = DynamicalMixture(family, Exponential(15.0), alpha=0.8)
     labels = [again.partial_fit(X[a:b], times=times[a:b]).labels_ for a, b in ((0, 3), (3, len(X)))]
     _require(np.array_equal(np.concatenate(labels), model.labels_), "partial_fit gives other labels than fit")
@@ -667,7 +669,7 @@ def time_passes_in_steps(dynamics: Dynamics) -> None:
     none = np.zeros(1, np.int64)
     start = State(np.ones((1, 1)), np.ones((1, 0)), states, 0.0, count, none, 1, none, np.zeros(1), np.zeros(1))
     for a, b in np.random.default_rng(0).permutation(_delays(dynamics)[:200]).reshape(-1, 2):
-        twice = law.advance(law.advance(start, a, modes), a + b, modes)
+        twice = reference.advance(reference.advance(start, a, modes), a + b, modes)
         value = (twice.mode_states @ modes.amplitudes).real[0]
         phase = np.max(np.abs(modes.rates)) * (a + b)  # rounding a time of many periods turns the phase
         slack = 1e-12 * _size(dynamics) * max(1.0, phase)
@@ -742,7 +744,7 @@ def seatings_are_as_likely_as_defined(dynamics: Dynamics) -> None:
 
 
 def mixture_fits_with_the_dynamics(dynamics: Dynamics) -> None:
-    """``DynamicalMixture`` learns a stream with it, the same however it is cut, and as the law does."""
+    """``DynamicalMixture`` learns a stream with it, the same however it is cut, and as the reference does."""
     dynamics = _known(dynamics)
     rng = np.random.default_rng(0)
     X = 10.0 * rng.standard_normal((4, 2))[rng.integers(4, size=40)] + rng.standard_normal((40, 2))
@@ -750,9 +752,9 @@ def mixture_fits_with_the_dynamics(dynamics: Dynamics) -> None:
     family = Gaussian(1.0, 100.0)
     model = DynamicalMixture(family, dynamics, alpha=0.7).fit(X, times=times)
     told = Model(family, dynamics.modes(), 0.7, Rules(), clip=not dynamics.nonnegative)
-    engine = law.LawEngine(told, 2)
-    _require(np.array_equal(model.labels_, engine.run(X, times).labels), "its labels are not the law's")
-    _close(model.log_evidence_, engine.log_evidence, "its evidence, and the law's,", rtol=1e-8, atol=1e-8)
+    engine = reference.ReferenceEngine(told, 2)
+    _require(np.array_equal(model.labels_, engine.run(X, times).labels), "its labels are not the reference's")
+    _close(model.log_evidence_, engine.log_evidence, "its evidence, and the reference's,", rtol=1e-8, atol=1e-8)
     again = DynamicalMixture(family, dynamics, alpha=0.7)
     labels = [again.partial_fit(X[a:b], times=times[a:b]).labels_ for a, b in ((0, 7), (7, 40))]
     _require(np.array_equal(np.concatenate(labels), model.labels_), "partial_fit gives other labels than fit")

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dyncrp.checks import Clock, as_observations, as_times
+from dyncrp.arrays.checks import Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine.types import Rows
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
-from dyncrp.learning import Candidate, learn
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.spec import ModelSpec
-from dyncrp.words import Vocabulary, holds_documents
+from dyncrp.input.words import Vocabulary, holds_documents
+from dyncrp.search import Candidate, learn
+from dyncrp.search.spec import ModelSpec
 
 
 class Tuned(NamedTuple):

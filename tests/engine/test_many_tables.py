@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dyncrp import Exponential, Gaussian, Hyperbolic, LinearODE, Stationary
-from dyncrp.engine import LawEngine, Model, Rules
+from dyncrp.engine import Model, ReferenceEngine, Rules
 from dyncrp.engine.native import NativeEngine
 from dyncrp.engine.types import Told
 
@@ -124,8 +124,8 @@ def test_features_that_are_not_looked_at_change_no_bit(telling, block):
     times = np.arange(float(n))
     model = make_model(1.0, 4.0, Exponential(500.0), 0.5)
     whole, _, state = learn(model, X, times, block=block)
-    law = LawEngine(model, D)
-    expected = law.run(X[:150], times[:150])
+    reference = ReferenceEngine(model, D)
+    expected = reference.run(X[:150], times[:150])
     engine = NativeEngine(model, D)
     assert engine.run(X[:150], times[:150]).labels.tolist() == expected.labels.tolist()
     rows = [engine.run_one(x, t) for x, t in zip(X[150:], times[150:], strict=True)]
@@ -145,9 +145,9 @@ def test_tables_that_close_within_a_call_are_as_those_that_close_one_by_one(limi
     labels = [single.run_one(x, t)[0] for x, t in zip(X, times, strict=True)]
     assert_same_bits(state, single.arrays())
     assert engine.n_opened > 3 * engine.n_tables
-    law = LawEngine(model, 4)
-    assert law.run(X, times).labels.tolist() == labels
-    assert law.ids.tolist() == engine.ids.tolist()
+    reference = ReferenceEngine(model, 4)
+    assert reference.run(X, times).labels.tolist() == labels
+    assert reference.ids.tolist() == engine.ids.tolist()
 
 
 def test_a_table_that_closed_in_this_call_cannot_be_told():
@@ -167,8 +167,8 @@ def test_a_weight_that_is_next_to_nothing_beside_a_likelihood_that_is_not():
     model = make_model(1.0, 1.0, Exponential(1.0), 1e-3)
     X = np.array([[0.0], [40.0], [40.0], [40.0], [0.0]])
     times = np.array([0.0, 680.0, 681.0, 682.0, 682.5])
-    law, engine = LawEngine(model, 1), NativeEngine(model, 1)
-    expected, trace = law.run(X, times), engine.run(X, times)
+    reference, engine = ReferenceEngine(model, 1), NativeEngine(model, 1)
+    expected, trace = reference.run(X, times), engine.run(X, times)
     assert trace.labels.tolist() == expected.labels.tolist()
     np.testing.assert_allclose(trace.log_evidence, expected.log_evidence, rtol=1e-9)
     np.testing.assert_allclose(trace.responsibilities.toarray(), expected.responsibilities.toarray(), atol=1e-9)

@@ -1,4 +1,4 @@
-"""The engine for counts of words against the law on generated streams, and against its own promises about bits."""
+"""The engine for counts of words against the reference on generated streams, and its own promises about bits."""
 
 import copy
 import pickle
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dyncrp import Exponential, Hyperbolic, LinearODE, Multinomial, Oscillatory, Stationary
-from dyncrp.counts import Counts, as_counts
-from dyncrp.engine import LawEngine, Model, Rules, make_engine
+from dyncrp.arrays.counts import Counts, as_counts
+from dyncrp.engine import Model, ReferenceEngine, Rules, make_engine
 from dyncrp.engine.text import TextEngine
 from dyncrp.engine.types import NEW, UNKNOWN, Told
 
@@ -50,12 +50,12 @@ def model_of(family, dynamics, rules=None, alpha=1.0):
 
 
 def both(model, X, times, told=None):
-    """Run the law and the engine on a stream, compare what they found, and return them."""
-    law, text = LawEngine(model, X.shape[1]), TextEngine(model, 1)
-    expected, found = law.run(X, times, told), text.run(as_counts(X), times, told)
+    """Run the reference and the engine on a stream, compare what they found, and return them."""
+    reference, text = ReferenceEngine(model, X.shape[1]), TextEngine(model, 1)
+    expected, found = reference.run(X, times, told), text.run(as_counts(X), times, told)
     same(expected, found)
-    compare_states(law, text)
-    return law, text
+    compare_states(reference, text)
+    return reference, text
 
 
 def same(expected, found):
@@ -69,15 +69,15 @@ def same(expected, found):
     np.testing.assert_allclose(found.absences, expected.absences, rtol=TOLERANCE)
 
 
-def compare_states(law, text):
-    expected, found = law.state, text.state
+def compare_states(reference, text):
+    expected, found = reference.state, text.state
     for name in ("stats", "ids", "sizes", "n_opened", "first_times", "last_times", "mark", "taken"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     np.testing.assert_allclose(found.mode_states, expected.mode_states, rtol=1e-8, atol=1e-11)
-    np.testing.assert_allclose(text.log_evidence, law.log_evidence, rtol=1e-9)
+    np.testing.assert_allclose(text.log_evidence, reference.log_evidence, rtol=1e-9)
     for mine, its in (
-        (text.word_totals(), law.word_totals()),
-        *((text.word_counts(i), law.word_counts(i)) for i in law.ids),
+        (text.word_totals(), reference.word_totals()),
+        *((text.word_counts(i), reference.word_counts(i)) for i in reference.ids),
     ):
         assert np.array_equal(mine.columns, its.columns)
         assert np.array_equal(mine.counts, its.counts)
@@ -93,16 +93,16 @@ def identical(first, second):
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
-def test_the_engine_does_what_the_law_says(dynamics, rules):
+def test_the_engine_does_what_the_reference_says(dynamics, rules):
     for family in FAMILIES.values():
-        law, text = both(model_of(family, dynamics, rules), *stream(150))
+        reference, text = both(model_of(family, dynamics, rules), *stream(150))
         X, t = stream(12, seed=1)
-        t = law.time + 10.0 * t
-        np.testing.assert_array_equal(text.labels(as_counts(X), t), law.labels(X, t))
-        np.testing.assert_allclose(text.shares(X, t), law.shares(X, t), rtol=1e-7, atol=1e-12)
-        np.testing.assert_allclose(text.log_density(X, t), law.log_density(X, t), rtol=TOLERANCE)
+        t = reference.time + 10.0 * t
+        np.testing.assert_array_equal(text.labels(as_counts(X), t), reference.labels(X, t))
+        np.testing.assert_allclose(text.shares(X, t), reference.shares(X, t), rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(text.log_density(X, t), reference.log_density(X, t), rtol=TOLERANCE)
         for x, when in zip(X, t, strict=True):
-            assert text.judge_one(x, when) == pytest.approx(law.judge_one(x, when), rel=TOLERANCE)
+            assert text.judge_one(x, when) == pytest.approx(reference.judge_one(x, when), rel=TOLERANCE)
 
 
 @settings(deadline=None)
@@ -127,8 +127,8 @@ def test_hundreds_of_tables_are_bounded_by_chunks(dynamics):
     X[np.arange(300), np.arange(300)] = rng.integers(1, 4, size=300)
     X[300:, 300:] = rng.random((120, 20)) < 0.05
     told = Told(np.where(np.arange(420) < 300, NEW, UNKNOWN), np.full(420, UNKNOWN))
-    law, _ = both(model_of(Multinomial(30.0), dynamics, alpha=0.05), X, np.arange(420.0), told)
-    assert 300 <= law.n_tables < 420
+    reference, _ = both(model_of(Multinomial(30.0), dynamics, alpha=0.05), X, np.arange(420.0), told)
+    assert 300 <= reference.n_tables < 420
 
 
 def test_of_tables_alike_the_oldest_has_the_label():
@@ -149,8 +149,8 @@ def test_a_new_table_opens_where_it_ties_with_the_best():
     told = Told(np.r_[np.full(8, NEW), np.full(4, UNKNOWN)], np.full(12, UNKNOWN))
     for concentration in (5.0, 0.7, 3.3):
         model = model_of(Multinomial(concentration), Stationary(), alpha=concentration / (1.0 + concentration))
-        law, _ = both(model, X, np.arange(12.0), told)
-        assert law.n_opened == 12
+        reference, _ = both(model, X, np.arange(12.0), told)
+        assert reference.n_opened == 12
 
 
 @pytest.mark.parametrize("rules", [Rules(), Rules(max_tables=4)], ids=["all", "max_tables"])
@@ -230,25 +230,25 @@ def test_columns_grow():
     X, times = stream(90)
     X[:30, 10:] = 0.0
     model = model_of(Multinomial(5.0, 1.0), Exponential(20.0))
-    whole, growing, law = TextEngine(model, 25), TextEngine(model, 10), LawEngine(model, 10)
+    whole, growing, reference = TextEngine(model, 25), TextEngine(model, 10), ReferenceEngine(model, 10)
     expected = whole.run(X, times)
     for width, part in ((10, slice(0, 30)), (25, slice(30, 60)), (25, slice(60, 90))):
         rows = as_counts(X[part, :width])
         trace = growing.run(rows, times[part])
         assert np.array_equal(trace.labels, expected.labels[part])
-        same(law.run(rows, times[part]), trace)
+        same(reference.run(rows, times[part]), trace)
     identical(whole, growing)
-    assert growing.n_features == law.n_features == 25
+    assert growing.n_features == reference.n_features == 25
 
 
-def test_states_are_exchanged_with_the_law():
+def test_states_are_exchanged_with_the_reference():
     X, times = stream(60)
     model = model_of(Multinomial(5.0, 1.0), Exponential(20.0), Rules(max_tables=6))
-    law, text = LawEngine(model, 25), TextEngine(model, 25)
-    law.run(X[:40], times[:40])
-    text.restore(law.arrays())
-    same(law.run(X[40:50], times[40:50]), text.run(X[40:50], times[40:50]))
-    other = LawEngine(model, 25)
+    reference, text = ReferenceEngine(model, 25), TextEngine(model, 25)
+    reference.run(X[:40], times[:40])
+    text.restore(reference.arrays())
+    same(reference.run(X[40:50], times[40:50]), text.run(X[40:50], times[40:50]))
+    other = ReferenceEngine(model, 25)
     other.restore(text.arrays())
     same(other.run(X[50:], times[50:]), text.run(X[50:], times[50:]))
     compare_states(other, text)
@@ -325,21 +325,21 @@ def test_large_shares_are_too_many_to_be_dense():
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_rows_that_are_only_judged_may_have_columns_that_nobody_has_seen(family):
     X, times = stream(60)
-    law, text = both(model_of(family, Exponential(9.0)), X, times)
+    reference, text = both(model_of(family, Exponential(9.0)), X, times)
     Y, t = stream(12, n_words=40, seed=1)
     Y[3], Y[4, 30:] = 0.0, 2.0
-    rows, t = as_counts(Y), law.time + t
-    before = [engine.arrays() for engine in (law, text)]
+    rows, t = as_counts(Y), reference.time + t
+    before = [engine.arrays() for engine in (reference, text)]
     assert np.any(Y[:, 25:])
-    np.testing.assert_array_equal(text.labels(rows, t), law.labels(rows, t))
-    np.testing.assert_allclose(text.shares(rows, t), law.shares(rows, t), rtol=1e-7, atol=1e-12)
-    np.testing.assert_allclose(text.log_density(rows, t), law.log_density(rows, t), rtol=TOLERANCE)
+    np.testing.assert_array_equal(text.labels(rows, t), reference.labels(rows, t))
+    np.testing.assert_allclose(text.shares(rows, t), reference.shares(rows, t), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(text.log_density(rows, t), reference.log_density(rows, t), rtol=TOLERANCE)
     for i, when in enumerate(t):
         one = rows[i : i + 1]
-        assert text.judge_one(one, when) == pytest.approx(law.judge_one(one, when), rel=TOLERANCE)
+        assert text.judge_one(one, when) == pytest.approx(reference.judge_one(one, when), rel=TOLERANCE)
         stats = text.word_stats(one.indices)
-        np.testing.assert_array_equal(stats, law.word_stats(one.indices))
-        np.testing.assert_array_equal(np.sum(stats[:, 1:], axis=1), np.sum(law.state.stats[:, 1:], axis=1))
-    for engine, arrays in zip((law, text), before, strict=True):
+        np.testing.assert_array_equal(stats, reference.word_stats(one.indices))
+        np.testing.assert_array_equal(np.sum(stats[:, 1:], axis=1), np.sum(reference.state.stats[:, 1:], axis=1))
+    for engine, arrays in zip((reference, text), before, strict=True):
         assert engine.n_features == 25
         assert all(np.array_equal(array, arrays[name]) for name, array in engine.arrays().items())

@@ -1,4 +1,4 @@
-"""Rows that are told their table or kept apart, and tables merged and split: the law, then the native engine."""
+"""Rows that are told their table or kept apart, and tables merged and split: the reference, then the native engine."""
 
 import math
 
@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from cases import FAMILIES, draw
 from dyncrp import Exponential, Gaussian, LinearODE, NormalGamma, Stationary
-from dyncrp.engine import LawEngine, Model, Rules, by_hand, law
+from dyncrp.engine import Model, ReferenceEngine, Rules, edit, reference
 from dyncrp.engine.native import NativeEngine
 from dyncrp.engine.types import NEW, UNKNOWN, Told
 
@@ -24,7 +24,7 @@ RULES = {
 dynamics = pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS.keys())
 rules = pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 families = pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES.keys())
-kinds = pytest.mark.parametrize("kind", [LawEngine, NativeEngine])
+kinds = pytest.mark.parametrize("kind", [ReferenceEngine, NativeEngine])
 
 
 def make_model(family=None, dynamics=None, memory=math.inf, **rules):
@@ -70,12 +70,12 @@ def assert_same_arrays(ours, theirs):
 def test_a_row_that_is_told_its_table_is_wholly_there():
     model = make_model()
     X, times = make_stream(30)
-    engine = LawEngine(model, 2)
+    engine = ReferenceEngine(model, 2)
     engine.run(X[:20], times[:20])
     before = engine.state
     for table in [*before.ids.tolist(), NEW]:
-        after, done = law.step(before, X[20], times[20], model, table)
-        plain = law.step(before, X[20], times[20], model)[1]
+        after, done = reference.step(before, X[20], times[20], model, table)
+        plain = reference.step(before, X[20], times[20], model)[1]
         place = len(before.ids) if table == NEW else before.ids.tolist().index(table)
         assert done.label == place
         assert done.responsibilities.tolist() == [float(c == place) for c in range(len(after.ids))]
@@ -89,7 +89,7 @@ def test_a_row_that_is_told_its_table_is_wholly_there():
 def test_tables_add_up_what_they_were_told():
     X, times = make_stream(60)
     tables = np.random.default_rng(1).integers(0, 5, 60)
-    engine = LawEngine(make_model(dynamics=Exponential(7.0)), 2)
+    engine = ReferenceEngine(make_model(dynamics=Exponential(7.0)), 2)
     labels, _ = learn(engine, X, times, tables)
     for code in range(5):
         own = tables == code
@@ -97,34 +97,34 @@ def test_tables_add_up_what_they_were_told():
         place = engine.ids.tolist().index(table)
         np.testing.assert_allclose(engine.state.stats[place, 1:], np.sum(X[own], axis=0), rtol=1e-12)
         occupancy = np.sum(np.exp(-(times[-1] - times[own]) / 7.0))
-        np.testing.assert_allclose(law.occupancy(engine.state, engine.model.modes)[place], occupancy, rtol=1e-10)
+        np.testing.assert_allclose(reference.occupancy(engine.state, engine.model.modes)[place], occupancy, rtol=1e-10)
 
 
 def test_a_table_that_is_taken_has_no_weight():
     """The oracle scores all tables by hand, without those that rows with the same mark have."""
     model = make_model()
     X, times = make_stream(40, seed=3)
-    engine = LawEngine(model, 2)
+    engine = ReferenceEngine(model, 2)
     engine.run(X[:30], times[:30])
     state, taken = engine.state, []
     for x in (X[30], X[30], X[30], X[31]):  # the same row must go elsewhere each time
-        now = law.advance(state, times[31], model.modes)
-        weights = law.prior_weights(now, model)
+        now = reference.advance(state, times[31], model.modes)
+        weights = reference.prior_weights(now, model)
         weights[[c for c, table in enumerate(now.ids) if table in taken]] = 0.0
         log_p = model.family.log_predictive(x[None], np.vstack([now.stats, np.zeros(now.stats.shape[1])]))[0]
         with np.errstate(divide="ignore"):
             scores = np.log(weights) + log_p
-        state, done = law.step(state, x, times[31], model, UNKNOWN, 7)
+        state, done = reference.step(state, x, times[31], model, UNKNOWN, 7)
         assert done.log_evidence == pytest.approx(logsumexp(scores) - np.log(weights.sum()), rel=1e-12)
         label = int(state.ids[done.label])
         assert label not in taken
         assert label == np.append(now.ids, now.n_opened)[np.argmax(scores)]
         taken.append(label)
     assert (state.mark, list(state.taken)) == (7, taken)
-    after, done = law.step(state, X[30], times[31], model, UNKNOWN, 8)  # another moment
+    after, done = reference.step(state, X[30], times[31], model, UNKNOWN, 8)  # another moment
     assert after.ids[done.label] in taken
     assert after.taken == (after.ids[done.label],)
-    assert law.step(state, X[30], times[31], model)[0].taken == ()
+    assert reference.step(state, X[30], times[31], model)[0].taken == ()
 
 
 @kinds
@@ -141,7 +141,7 @@ def test_a_run_ends_before_a_table_that_is_not_open(kind):
 
 
 def compare(model, X, times, tables, marks):
-    lawful, native = LawEngine(model, X.shape[1]), NativeEngine(model, X.shape[1])
+    lawful, native = ReferenceEngine(model, X.shape[1]), NativeEngine(model, X.shape[1])
     (ours, mine), (theirs, others) = (learn(engine, X, times, tables, marks) for engine in (native, lawful))
     np.testing.assert_array_equal(ours, theirs)
     for one, other in zip(mine, others, strict=True):
@@ -158,7 +158,7 @@ def compare(model, X, times, tables, marks):
 
 @families
 @dynamics
-def test_native_is_the_law_for_every_family(case, dynamics):
+def test_native_is_the_reference_for_every_family(case, dynamics):
     X, times = draw(case)
     compare(make_model(case.family, dynamics), X, times, *what_is_told(len(X), 2))
 
@@ -167,7 +167,7 @@ def test_native_is_the_law_for_every_family(case, dynamics):
 @dynamics
 @pytest.mark.parametrize("memory", [math.inf, 6.5], ids=["remembers", "forgets"])
 @pytest.mark.parametrize("seed", range(3))
-def test_native_is_the_law_for_every_rule(rules, dynamics, memory, seed):
+def test_native_is_the_reference_for_every_rule(rules, dynamics, memory, seed):
     X, times = make_stream(90, seed)
     compare(make_model(None, dynamics, memory, **rules), X, times, *what_is_told(90, seed))
 
@@ -206,7 +206,7 @@ def test_a_merged_table_is_what_all_rows_at_one_table_make_it(case, kind):
     merged, one = (kind(make_model(case.family, STICKY), X.shape[1]) for _ in "ab")
     labels = learn(merged, X, times, codes)[0]
     a, b = sorted({int(labels[codes == 1][0]), int(labels[codes == 2][0])})
-    by_hand.merge(merged, a, b)
+    edit.merge(merged, a, b)
     learn(one, X, times, np.where(codes == 2, 1, codes))
     assert b not in merged.ids
     assert merged.n_tables == one.n_tables == 2
@@ -226,9 +226,9 @@ def test_a_split_undoes_a_merge(case, kind):
     engine = kind(make_model(case.family, Exponential(20.0)), X.shape[1])
     learn(engine, X, times, codes)
     before, (a, b) = engine.state, engine.ids.tolist()
-    by_hand.merge(engine, a, b)
+    edit.merge(engine, a, b)
     second = codes != codes[0]
-    new = by_hand.split(engine, a, X[second], times[second])
+    new = edit.split(engine, a, X[second], times[second])
     after = engine.state
     assert after.ids.tolist() == [a, new] == [0, 2]
     np.testing.assert_allclose(after.stats, before.stats, rtol=1e-8, atol=1e-7)
@@ -245,7 +245,7 @@ def test_rows_that_were_not_at_a_table_cannot_be_split_off():
     table, n = int(engine.ids[np.argmin(sizes)]), int(sizes.min())
     for rows in (np.tile(X, (2, 1)), X[: n + 1], X[:n]):  # nothing may be left, nor less than that
         with pytest.raises(ValueError, match=f"table {table} has .* rows"):
-            by_hand.split(engine, table, rows, np.zeros(len(rows)))
+            edit.split(engine, table, rows, np.zeros(len(rows)))
     assert_same_arrays(engine.arrays(), before)
 
 
@@ -255,7 +255,7 @@ def test_what_was_taken_follows_a_merge():
     engine.run(X, times)
     moment = X[-1:], times[-1:], Told(np.array([UNKNOWN]), np.array([5]))
     first, second = (int(engine.run(*moment).labels[0]) for _ in range(2))
-    by_hand.merge(engine, min(first, second), max(first, second))
+    edit.merge(engine, min(first, second), max(first, second))
     assert set(engine.state.taken) == {min(first, second)}
     assert int(engine.run(*moment).labels[0]) not in (first, second)
 

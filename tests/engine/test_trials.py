@@ -7,16 +7,16 @@ import pytest
 from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score
 
 from dyncrp import Bernoulli, Exponential, Gaussian, Stationary
-from dyncrp.engine import LawEngine, Model, Rules, loop, make_engine, native, trials
-from dyncrp.learning.reproducibility import split
+from dyncrp.engine import Model, ReferenceEngine, Rules, loop, make_engine, native, trials
+from dyncrp.search.reproducibility import split
 
 
-@pytest.fixture(params=["C++", "law"])
+@pytest.fixture(params=["C++", "reference"])
 def without_code(request, monkeypatch):
-    """Once as it is, and once as for a family that only the law knows."""
-    if request.param == "law":
+    """Once as it is, and once as for a family that only the reference knows."""
+    if request.param == "reference":
         monkeypatch.setattr(trials, "has_code_for", lambda family: False)
-        monkeypatch.setattr(trials, "make_engine", LawEngine)
+        monkeypatch.setattr(trials, "make_engine", ReferenceEngine)
 
 
 def stream(n=350, D=3, seed=0):
@@ -67,7 +67,7 @@ def test_reproducibility_is_what_engines_find_one_by_one(family, n):
     model = Model(family, Stationary().modes(), 2.0, Rules())
     agreement = []
     for i, half in enumerate(halves):
-        mine, other = LawEngine(model, 3), LawEngine(model, 3)
+        mine, other = ReferenceEngine(model, 3), ReferenceEngine(model, 3)
         labels = mine.run(half, np.arange(float(len(half)))).labels
         other.run(halves[i ^ 1], np.arange(float(len(halves[i ^ 1]))))
         agreement.append(adjusted_mutual_info_score(labels, other.labels(half, np.full(len(half), other.time))))

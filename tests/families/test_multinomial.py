@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dyncrp import DynamicalMixture, Multinomial, Stationary
-from dyncrp.engine import Model, Rules, law
+from dyncrp.engine import Model, Rules, reference
 from dyncrp.testing import check_family
 
 FAMILIES = [Multinomial(3.0), Multinomial(0.4, 2.0), Multinomial(50.0, 0.1)]
@@ -94,7 +94,7 @@ def test_a_stream_gives_a_probability_at_every_step(family, max_tables):
     """The words that are new are those that no open table has, also after tables have closed."""
     model = Model(family, Stationary().modes(), 2.0, Rules(max_tables=max_tables))
     rng = np.random.default_rng(1)
-    state = law.initial_state(model, 6)
+    state = reference.initial_state(model, 6)
     forgot = 0
     for t, x in enumerate(rng.poisson(0.5, size=(30, 6)).astype(np.float64)):
         has = np.flatnonzero(state.stats[:, 1:].sum(axis=0) > 0)
@@ -102,12 +102,12 @@ def test_a_stream_gives_a_probability_at_every_step(family, max_tables):
         renamed = np.zeros((len(X), 9))  # the words that are known keep their columns, and new ones take others
         others = [w for w in range(9) if w not in has]
         renamed[:, [*has, *others[:3]]] = X
-        wide = law.initial_state(model, 9)
+        wide = reference.initial_state(model, 9)
         if len(state.stats):
-            wide = law.replace(state, stats=widened(state.stats, 9))
-        total = sum(math.exp(law.log_density(wide, row, float(t), model)) for row in renamed)
+            wide = reference.replace(state, stats=widened(state.stats, 9))
+        total = sum(math.exp(reference.log_density(wide, row, float(t), model)) for row in renamed)
         assert total == pytest.approx(1.0, rel=1e-11)
-        state, done = law.step(state, x, float(t), model)
+        state, done = reference.step(state, x, float(t), model)
         forgot += len(done.closed) > 0 and (state.stats[:, 1:].sum(axis=0) > 0).sum() < len(has)
     assert (forgot > 0) == (max_tables is not None)
 
@@ -116,7 +116,7 @@ def test_a_document_is_seated_wholly():
     model = Model(Multinomial(5.0), Stationary().modes(), 1.0, Rules())
     rng = np.random.default_rng(0)
     X = rng.poisson(1.0, size=(60, 5)).astype(np.float64)
-    state, trace = law.run(law.initial_state(model, 5), X, np.arange(60.0), model)
+    state, trace = reference.run(reference.initial_state(model, 5), X, np.arange(60.0), model)
     assert np.array_equal(state.stats[:, 1:].sum(axis=0), X.sum(axis=0))
     assert np.array_equal(state.stats, np.floor(state.stats))
     assert np.array_equal(state.stats[:, 0], state.sizes)
@@ -128,9 +128,9 @@ def test_a_new_table_opens_if_it_is_the_likeliest():
     """Ten tables of one document each and a new one: the new one has the most, and much less than a half."""
     model = Model(Multinomial(5.0), Stationary().modes(), 1.5, Rules())
     X = np.eye(12) * 3.0
-    state, trace = law.run(law.initial_state(model, 12), X[:11], np.arange(11.0), model)
+    state, trace = reference.run(reference.initial_state(model, 12), X[:11], np.arange(11.0), model)
     assert trace.labels.tolist() == list(range(11))
-    shares = law.shares(state, X[11], 11.0, model)
+    shares = reference.shares(state, X[11], 11.0, model)
     assert 0.1 < shares[-1] < 0.4
     assert np.argmax(shares) == 11
 
@@ -191,7 +191,7 @@ def test_models_it_is_not_for(settings, memory):
 
 @pytest.mark.parametrize("settings", [{"assignment": "variational"}, {"memory": 10.0}])
 def test_models_it_is_not_for_are_refused_before_anything_is_learnt(settings, monkeypatch):
-    monkeypatch.setattr("dyncrp.beginning.learn", None)
+    monkeypatch.setattr("dyncrp.stream.warmup.learn", None)
     model = DynamicalMixture(Multinomial(), **settings)
     with pytest.raises(ValueError, match=r"Multinomial needs (assignment='predictive'|memory=inf)"):
         model.fit(["one text", "another"])

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from dyncrp.checks import BadRow
+from dyncrp.arrays.checks import BadRow
 from dyncrp.families import VonMisesFisher
 from dyncrp.families.base import SCALES, SHARES
 from dyncrp.families.bessel import bessel_ratio

@@ -50,7 +50,7 @@ def test_every_parameter_goes_on(params):
     check_goes_on(PARAMS | params, rows(500), np.arange(500.0))
 
 
-def test_the_law_goes_on(monkeypatch):
+def test_the_reference_goes_on(monkeypatch):
     monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
     check_goes_on(PARAMS, rows(), np.arange(60.0))
 

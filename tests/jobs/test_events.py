@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from dyncrp import DynamicalMixture, Exponential, Gaussian
 from dyncrp.cli.app import app
-from dyncrp.events import as_plain
 from dyncrp.io import growing, model_file
 from dyncrp.io.growing import GrowingFile
 from dyncrp.jobs.run import Run
+from dyncrp.stream.events import as_plain
 
 runner = CliRunner()
 N = 400

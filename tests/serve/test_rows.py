@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dyncrp.checks import Clock
-from dyncrp.encoding import Encoding, Entry
+from dyncrp.arrays.checks import Clock
+from dyncrp.input.encoding import Encoding, Entry
 from dyncrp.serve.bodies import CSV, JSON, Batch, Roles, read_batch
 from dyncrp.serve.limits import Limits, Refused
 from dyncrp.serve.rows import Form

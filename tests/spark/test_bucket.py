@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from dyncrp import DynamicalMixture, Exponential, Gaussian
-from dyncrp.checks import Clock
+from dyncrp.arrays.checks import Clock
+from dyncrp.search.spec import ModelSpec
 from dyncrp.spark.bucket import Bucket
 from dyncrp.spark.packing import from_bytes, to_bytes
-from dyncrp.spec import ModelSpec
 
 PARAMS = {"family": Gaussian(1.0, 100.0), "dynamics": Exponential(30.0), "alpha": 0.5}
 DAY = 86_400_000

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dyncrp.checks import as_observations, as_times
+from dyncrp.arrays.checks import as_observations, as_times
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]

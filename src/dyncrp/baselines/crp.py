@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Family
-from dyncrp.mixture import DynamicalMixture
 
 
 class StreamingMixture(DynamicalMixture):

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dyncrp.arrays.checks import Seed, as_times, positive, whole
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order
 from dyncrp.baselines.gibbs import Sample
 from dyncrp.baselines.partition import prepare
 from dyncrp.baselines.sweeps import link_sweep
-from dyncrp.checks import Seed, as_times, positive, whole
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.families import Family
 

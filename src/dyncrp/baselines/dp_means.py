@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dyncrp.arrays.checks import positive, whole
 from dyncrp.baselines.base import Baseline, Float, Labels, StreamingBaseline, known_family
 from dyncrp.baselines.sweeps import assign_to_nearest, stream_means
-from dyncrp.checks import positive, whole
 from dyncrp.families import Family, Gaussian, VonMisesFisher
 from dyncrp.families.bessel import excess_and_ratio
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dyncrp.arrays.checks import Seed, positive, whole
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels
 from dyncrp.baselines.partition import prepare
 from dyncrp.baselines.sweeps import gibbs_sweep
-from dyncrp.checks import Seed, positive, whole
 from dyncrp.families import Family
 
 

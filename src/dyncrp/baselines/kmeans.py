@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
+from dyncrp.arrays.checks import whole
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, StreamingBaseline
-from dyncrp.checks import whole
 
 
 class OfflineKMeans(Baseline):

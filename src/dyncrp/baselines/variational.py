@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
+from dyncrp.arrays.checks import positive, whole
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order, known_family
-from dyncrp.checks import positive, whole
 from dyncrp.families import Family, Gaussian
 
 # The degrees of freedom of the prior of the precision: so many that no data move it.

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dyncrp.cli.errors import say
 from dyncrp.io.readers import Reader
+from dyncrp.jobs.model_text import count
 from dyncrp.jobs.run import Run, join_names
-from dyncrp.model_text import count
 
 PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from dyncrp.cli.errors import print_result, refuse, report_errors, say
 from dyncrp.cli.paths import check_writable, is_pipe
-from dyncrp.feedback import as_table
+from dyncrp.estimator import DynamicalMixture
+from dyncrp.input.constraints import as_table
 from dyncrp.io.files import FileError
 from dyncrp.jobs.edit import edit
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.model_text import count
+from dyncrp.jobs.model_text import count
 
 
 def merge_tables(file: Path, tables: Sequence[str], output: Path | None) -> None:

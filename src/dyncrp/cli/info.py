@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from dyncrp.cli.errors import print_result, report_errors
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Columns
 from dyncrp.io.files import FileError
 from dyncrp.jobs.checkpoint import Checkpoint
+from dyncrp.jobs.model_text import as_options, brief, brief_dynamics, changed_settings
 from dyncrp.jobs.run import join_names
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.model_text import as_options, brief, brief_dynamics, changed_settings
 
 MOST_TABLES_SHOWN = 10  # and groups
 MOST_TABLES_JOINED = 1000  # into groups: less than a second

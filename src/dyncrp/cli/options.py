@@ -19,8 +19,8 @@ from dyncrp.cli.errors import refuse
 from dyncrp.cli.paths import is_pipe
 
 if TYPE_CHECKING:
+    from dyncrp.estimator import DynamicalMixture
     from dyncrp.io.readers import Selection
-    from dyncrp.mixture import DynamicalMixture
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
@@ -255,7 +255,7 @@ class ModelOptions:
 
     def parse(self, *, units: bool) -> DynamicalMixture:
         """Return the model, not fitted. units: whether durations may have a unit."""
-        from dyncrp.model_text import parse_model
+        from dyncrp.jobs.model_text import parse_model
 
         settings = [*(self.settings or []), *([] if self.alarm_rate is None else [f"alarm_rate={self.alarm_rate!r}"])]
         given = self.family, self.dynamics or [], self.alpha, settings, self.memory

@@ -12,24 +12,24 @@ from typing import Any
 
 import typer
 
-from dyncrp.checks import Clock
+from dyncrp.arrays.checks import Clock
 from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import refuse, report_errors, say
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
-from dyncrp.encoding import CATEGORY, KINDS, NUMBER
-from dyncrp.groups import Groups
+from dyncrp.estimator import DynamicalMixture
+from dyncrp.input.encoding import CATEGORY, KINDS, NUMBER
+from dyncrp.input.words import Vocabulary
 from dyncrp.io import model_file
 from dyncrp.io.files import FileError
 from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Selection, open_reader
 from dyncrp.io.writers import WRITERS
 from dyncrp.jobs.checkpoint import Checkpoint
+from dyncrp.jobs.model_text import brief_groups, brief_model, count
 from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.model_text import brief_groups, brief_model, count
-from dyncrp.words import Vocabulary
+from dyncrp.views.groups import Groups
 
 
 def run_file(

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.checks import Clock
+from dyncrp.arrays.checks import Clock
 from dyncrp.cli.errors import print_result, report_errors
 from dyncrp.cli.info import read_model
-from dyncrp.description import COLUMNS, describe_tables, what_tells_apart
-from dyncrp.groups import Groups
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.io.files import FileError
+from dyncrp.jobs.model_text import count
 from dyncrp.jobs.run import JOIN
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.model_text import count
+from dyncrp.views.describe import COLUMNS, describe_tables, what_tells_apart
+from dyncrp.views.groups import Groups
 
 MOST_NAMED = 6  # features in the line about what tells tables apart
 LEAST_SHOWN = 1e-6  # of the largest number of a column; less is 0

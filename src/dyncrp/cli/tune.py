@@ -14,13 +14,13 @@ from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import print_result, report_errors, say
 from dyncrp.cli.options import InputOptions, ModelOptions
 from dyncrp.cli.paths import check_writable
-from dyncrp.encoding import NUMBER
+from dyncrp.input.encoding import NUMBER
+from dyncrp.input.words import STOP_WORDS, tokenize
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader
+from dyncrp.jobs.model_text import as_options, as_python, changed_settings, count
 from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
-from dyncrp.model_text import as_options, as_python, changed_settings, count
-from dyncrp.spec import ModelSpec
-from dyncrp.words import STOP_WORDS, tokenize
+from dyncrp.search.spec import ModelSpec
 
 LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
 

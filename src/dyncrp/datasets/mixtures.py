@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import Seed, whole
+from dyncrp.arrays.checks import Seed, whole
 from dyncrp.families import Family
 from dyncrp.process import DynamicalCRP
 

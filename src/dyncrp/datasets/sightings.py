@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import Seed, positive, real, whole
+from dyncrp.arrays.checks import Seed, positive, real, whole
 from dyncrp.datasets.floor_plans import DOOR_WIDTH, LEAST_ROOM_SIDE, FloorPlan, draw_floor_plan
 from dyncrp.datasets.trajectories import walk
 

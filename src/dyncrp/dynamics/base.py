@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import LATEST_TIME, duration, real
+from dyncrp.arrays.checks import LATEST_TIME, duration, real
 
 Complex = NDArray[np.complex128]
 LARGEST_AMPLITUDE = 1e100

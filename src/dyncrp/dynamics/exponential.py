@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dyncrp.checks import Duration
+from dyncrp.arrays.checks import Duration
 from dyncrp.dynamics.base import Modes, Timed, combine_modes
 
 

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from dyncrp.checks import Duration, positive, whole
+from dyncrp.arrays.checks import Duration, positive, whole
 from dyncrp.dynamics.base import Modes, Timed, combine_modes
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dyncrp.checks import Duration
+from dyncrp.arrays.checks import Duration
 from dyncrp.dynamics.base import Modes, Timed, combine_modes
 
 

@@ -1,15 +1,15 @@
-"""Engines: streaming inference on arrays. ``law`` says what is computed; whatever is faster must agree with it."""
+"""Engines: streaming inference on arrays. ``reference`` is readable NumPy; whatever is faster must agree with it."""
 
 from __future__ import annotations
 
 import warnings
 from functools import cache
 
-from dyncrp.engine.law import LawEngine
+from dyncrp.engine.reference import ReferenceEngine
 from dyncrp.engine.types import Engine, Model, Rules, State, Trace
 from dyncrp.families import Family
 
-__all__ = ["Engine", "LawEngine", "Model", "Rules", "State", "Trace", "make_engine"]
+__all__ = ["Engine", "Model", "ReferenceEngine", "Rules", "State", "Trace", "make_engine"]
 
 
 def make_engine(model: Model, n_features: int) -> Engine:
@@ -21,7 +21,7 @@ def make_engine(model: Model, n_features: int) -> Engine:
             return text.TextEngine(model, n_features)
         if native.has_code_for(model.family):
             return native.NativeEngine(model, n_features)
-    return LawEngine(model, n_features)
+    return ReferenceEngine(model, n_features)
 
 
 def has_code_for(family: Family) -> bool:

@@ -1,8 +1,8 @@
-"""The engine in C++: hands a model to the loop in ``cpp/``, and its state in and out as the law's arrays.
+"""The engine in C++: hands a model to the loop in ``cpp/``, and its state in and out as the reference's arrays.
 
-One engine belongs to one stream and is changed in place. It computes what ``law.run`` computes; the tests compare the
-two on generated streams. Rows are learnt without the interpreter's lock: several threads may judge at once, those who
-come while one learns wait, and a second one that would learn is refused.
+One engine belongs to one stream and is changed in place. It computes what ``reference.run`` computes; the tests compare
+the two on generated streams. Rows are learnt without the interpreter's lock: several threads may judge at once, those
+who come while one learns wait, and a second one that would learn is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from dyncrp.families.gaussian import LOG_2PI
 
 LARGEST_COUNT = 1 << 62  # that the loop's integers hold
 NONE = np.zeros(0)
-EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the law's
+EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the reference's
 
 FamilySettings = (
     loop.Gaussian
@@ -60,7 +60,7 @@ Settings = tuple[FamilySettings, loop.Coordinates]
 
 
 def has_code_for(family: Family) -> bool:
-    """Whether the loop computes this family; of others, and of those derived from ours, only the law knows."""
+    """Whether the loop computes this family; of others, and of those derived from ours, only the reference knows."""
     if type(family) is Columns:
         return all(has_code_for(part) for _, part in family.parts)
     return type(family) in _SETTINGS
@@ -102,7 +102,7 @@ class NativeEngine(loop.Engine):
         self.n_features = n_features
 
     def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
-        """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``law.run``."""
+        """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``reference.run``."""
         return LazyTrace(partial(getattr, self._learn(X, times, *(told or ()))))
 
     def set_alpha(self, alpha: float) -> None:
@@ -118,7 +118,7 @@ class NativeEngine(loop.Engine):
 
     @property
     def state(self) -> State:
-        """A copy of the state, as the law has it."""
+        """A copy of the state, as the reference has it."""
         arrays = self.arrays()
         return state_of(arrays, self.model.modes, arrays["stats"], arrays.get("squares"))
 

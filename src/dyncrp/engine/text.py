@@ -1,6 +1,6 @@
 """The engine in C++ for counts of words: hands sparse rows to the loop, and its state in and out as plain arrays.
 
-It computes what ``law.run`` computes, with an index from words to the tables that have them: see
+It computes what ``reference.run`` computes, with an index from words to the tables that have them: see
 ``cpp/multinomial.hpp``. Rows are ``Counts``, and a dense array (n, D) will do. Columns are words, and may grow in
 number.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.counts import Counts, WordCounts, as_counts
+from dyncrp.arrays.counts import Counts, WordCounts, as_counts
 from dyncrp.engine import loop
 from dyncrp.engine.native import modes_of, rules_of
 from dyncrp.engine.types import (
@@ -62,7 +62,7 @@ class TextEngine(loop.Engine):
         self.n_features = n_features
 
     def run(self, X: Counts | Float, times: Float, told: Told | None = None) -> Trace:
-        """Learn from a stretch of the stream: rows X at times (n,), valid and in order; see ``law.run``."""
+        """Learn from a stretch of the stream: rows X at times (n,), valid and in order; see ``reference.run``."""
         rows = as_counts(X)
         self.n_features = max(self.n_features, rows.n_columns)
         return LazyTrace(partial(getattr, self._learn_sparse(rows.csr, times, *(told or ()))))
@@ -125,7 +125,7 @@ class TextEngine(loop.Engine):
 
     @property
     def state(self) -> State:
-        """A copy of the state, as the law has it; for few tables and words, since it is dense."""
+        """A copy of the state, as the reference has it; for few tables and words, since it is dense."""
         arrays = self.arrays()
         K, D = len(arrays["table_ids"]), self.n_features
         if K * D > MOST_DENSE:
@@ -197,7 +197,7 @@ def _one(x: Counts | Float) -> Counts:
 
 
 def _from_dense(arrays: Arrays) -> Arrays:
-    """Return the arrays of the law with sparse ones in place of stats."""
+    """Return the arrays of the reference with sparse ones in place of stats."""
     stats = arrays["stats"]
     if stats.ndim != 2 or stats.shape[1] < 1 or stats.dtype != np.float64:
         raise ValueError(f"its array 'stats' has shape {stats.shape}")

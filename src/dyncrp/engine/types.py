@@ -1,6 +1,7 @@
 """What goes into an engine and comes out of it, and what an engine is.
 
-``law.py`` computes all of it in readable NumPy; a faster engine computes the same. Nothing here knows an estimator.
+``reference.py`` computes all of it in readable NumPy; a faster engine computes the same. Nothing here knows an
+estimator.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dyncrp.checks import real, whole
+from dyncrp.arrays.checks import real, whole
 from dyncrp.dynamics import Modes
 from dyncrp.families import Family
 
@@ -307,7 +308,7 @@ class Engine(Protocol):
 
     @property
     def state(self) -> State:
-        """The state as the law has it; a copy, if the engine keeps it otherwise."""
+        """The state as the reference has it; a copy, if the engine keeps it otherwise."""
 
     @property
     def seating(self) -> State:

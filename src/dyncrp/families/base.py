@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import BadRow, Seed
-from dyncrp.counts import Counts, as_counts
+from dyncrp.arrays.checks import BadRow, Seed
+from dyncrp.arrays.counts import Counts, as_counts
 
 Float = NDArray[np.float64]
 Tables = Mapping[str, Float]  # the arrays of a state that have a row for each table, by name: see docs/files.md

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma
 
-from dyncrp.checks import BadRow, Seed
+from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import (
     SCALES,
     Family,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from dyncrp.checks import BadRow, Seed, whole
+from dyncrp.arrays.checks import BadRow, Seed, whole
 from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, Shapes, check_width, scalar_or_vector
 from dyncrp.families.gamma import log_rising
 

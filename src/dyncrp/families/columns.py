@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import BadRow, Seed
+from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import SCALES, Family, Float, Shapes, Tables, missing_cell
 
 Column = int | str

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.checks import BadRow, Seed
+from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import (
     SCALES,
     SMALLEST_POSITIVE,

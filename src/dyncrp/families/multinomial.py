@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from dyncrp.checks import BadRow, Seed, real
-from dyncrp.counts import LARGEST_COUNT
+from dyncrp.arrays.checks import BadRow, Seed, real
+from dyncrp.arrays.counts import LARGEST_COUNT
 from dyncrp.families.base import SCALES, Family, Float, Shapes
 from dyncrp.families.gamma import log_rising
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from dyncrp.checks import Seed, positive
+from dyncrp.arrays.checks import Seed, positive
 from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperparameter, Shapes, Tables
 from dyncrp.families.gamma import log_gamma_half, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI, Gaussian

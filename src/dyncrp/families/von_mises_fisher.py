@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import BadRow, Seed, positive
+from dyncrp.arrays.checks import BadRow, Seed, positive
 from dyncrp.families.base import SCALES, SHARES, Family, Float, Hyperparameter, Shapes
 from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalizer, log_uniform
 

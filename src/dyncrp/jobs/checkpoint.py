@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.io import files, model_file
 from dyncrp.io.readers import Chunk, Place
 from dyncrp.jobs.timeline import Timeline
-from dyncrp.mixture import DynamicalMixture
 
 ROWS_IN_FINGERPRINT = 1000
 TIMELINE = "timeline_"  # how the names of the arrays of a timeline begin

@@ -13,9 +13,9 @@ from sklearn.cluster import KMeans
 
 from dyncrp.datasets import Mixture, Rooms, rooms
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Bernoulli, Gaussian
 from dyncrp.metrics import Agreement, Returns, agreement, returns
-from dyncrp.mixture import DynamicalMixture
 
 FAMILY = Gaussian(variance=1.0, prior_variance=25.0)  # of the stream
 MEAN_VISIT_LENGTH = 25.0  # observations

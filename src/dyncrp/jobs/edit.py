@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
-from dyncrp.events import Event
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.io.files import FileError
 from dyncrp.io.growing import GrowingFile, held
 from dyncrp.io.writers import WRITERS
 from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.run import as_lines, as_plain_file
-from dyncrp.mixture import DynamicalMixture
+from dyncrp.stream.events import Event
 
 
 def edit(path: str, change: Callable[[DynamicalMixture], None], output: str | None = None) -> DynamicalMixture:

@@ -21,11 +21,10 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import BadLabel, BadRow, BadTime, as_times
-from dyncrp.events import Event, as_plain
+from dyncrp.arrays.checks import BadLabel, BadRow, BadTime, as_times
+from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
-from dyncrp.groups import Groups
 from dyncrp.io import files
 from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Chunk, Place, Reader
@@ -33,8 +32,9 @@ from dyncrp.io.writers import Writer
 from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.jobs.timeline import Timeline
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.spec import ModelSpec
+from dyncrp.search.spec import ModelSpec
+from dyncrp.stream.events import Event, as_plain
+from dyncrp.views.groups import Groups
 
 MOST_ROWS_IN_CHUNK = 1 << 16  # a chunk is also bounded in bytes
 MOST_FAULTS_NAMED = 5

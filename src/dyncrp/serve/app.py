@@ -18,7 +18,6 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dyncrp.groups import Groups
 from dyncrp.serve.bodies import JSON, Batch, Roles, read_batch, read_object
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_rows
 from dyncrp.serve.gate import Gate, Receive, Scope, Send, answer_refused
@@ -28,6 +27,7 @@ from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
 from dyncrp.serve.streams import Stream, dump
 from dyncrp.serve.worker import Worker
+from dyncrp.views.groups import Groups
 
 STATIC = Path(__file__).parent / "static"
 CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import real
-from dyncrp.encoding import quote
+from dyncrp.arrays.checks import real
+from dyncrp.input.encoding import quote
 from dyncrp.serve.limits import LONGEST_NAME, Limits, Refused
 
 Float = NDArray[np.float64]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import Clock, microseconds
-from dyncrp.encoding import CATEGORY, LOG, NUMBER, YES_NO, Encoding, quote
+from dyncrp.arrays.checks import Clock, microseconds
+from dyncrp.input.encoding import CATEGORY, LOG, NUMBER, YES_NO, Encoding, quote
 from dyncrp.io.packed import pack, unpack
 from dyncrp.io.readers.cells import as_numbers, is_missing, parse_date
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats

@@ -7,12 +7,12 @@ import math
 import re
 from typing import Any
 
-from dyncrp.checks import real
-from dyncrp.encoding import quote
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.model_text import make_model
+from dyncrp.arrays.checks import real
+from dyncrp.estimator import DynamicalMixture
+from dyncrp.input.encoding import quote
+from dyncrp.input.words import Vocabulary
+from dyncrp.jobs.model_text import make_model
 from dyncrp.serve.limits import LONGEST_NAME, Limits, Refused
-from dyncrp.words import Vocabulary
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # settings that have a key of their own

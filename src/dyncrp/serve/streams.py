@@ -12,20 +12,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import BadRow, BadTime, Clock, as_times
-from dyncrp.description import describe_tables
-from dyncrp.encoding import LOG, NUMBER, Encoding, quote
-from dyncrp.events import LAST_MICROSECOND, Event
-from dyncrp.examples import Rows as Examples
-from dyncrp.explanation import Odds
-from dyncrp.groups import Groups, join
-from dyncrp.mixture import DynamicalMixture
-from dyncrp.model_text import brief_model
+from dyncrp.arrays.checks import BadRow, BadTime, Clock, as_times
+from dyncrp.estimator import DynamicalMixture
+from dyncrp.input.encoding import LOG, NUMBER, Encoding, quote
+from dyncrp.jobs.model_text import brief_model
 from dyncrp.serve.bodies import Batch, Float
 from dyncrp.serve.journal import Deed
 from dyncrp.serve.limits import Refused
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
 from dyncrp.serve.settings import feature_names, make_served_model, text_column
+from dyncrp.stream.events import LAST_MICROSECOND, Event
+from dyncrp.stream.examples import Rows as Examples
+from dyncrp.views.describe import describe_tables
+from dyncrp.views.explain import Odds
+from dyncrp.views.groups import Groups, join
 
 ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of deeds
 ROWS_OF_TIMELINE = 2_000
@@ -395,7 +395,7 @@ class Stream:
 def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
     """Return what a feature of a row holds, in terms of the data: a number, a word, or None if it is missing.
 
-    >>> from dyncrp.encoding import Entry
+    >>> from dyncrp.input.encoding import Entry
     >>> as_cell(Encoding((Entry("bytes", "log"),)), "bytes", np.log1p(99.0)), as_cell(None, "x", 0.5)
     (99.0, 0.5)
     """

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dyncrp.checks import BadRow, Clock, as_observations, as_times
+from dyncrp.arrays.checks import BadRow, Clock, as_observations, as_times
 from dyncrp.engine.types import Float
 from dyncrp.families.base import check_rows
-from dyncrp.learner import Learner
+from dyncrp.search.spec import Hyperparameters, ModelSpec
 from dyncrp.spark.packing import to_bytes
-from dyncrp.spec import Hyperparameters, ModelSpec
+from dyncrp.stream.learner import Learner
 
 LATE = ("mark", "now", "raise")
 VERSION = b"1"  # of the bytes of a bucket

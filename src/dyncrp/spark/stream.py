@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dyncrp.checks import Clock, whole
-from dyncrp.learner import digest
-from dyncrp.mixture import DynamicalMixture
+from dyncrp.arrays.checks import Clock, whole
+from dyncrp.estimator import DynamicalMixture
+from dyncrp.search.spec import ModelSpec
 from dyncrp.spark.bucket import LATE, Bucket
 from dyncrp.spark.local import PROVIDER, ROCKS_DB
 from dyncrp.spark.packing import pack
 from dyncrp.spark.worker import Processor
-from dyncrp.spec import ModelSpec
+from dyncrp.stream.learner import digest
 
 BUCKETS = 32
 FOUND = ("table", "probability", "novelty")

@@ -5,7 +5,7 @@
 
 namespace dyncrp {
 
-/// One row: z in the units of the law's statistics T(x), and y = z / scale, in which a cluster has unit variance.
+/// One row: z in the units of the reference's statistics T(x), and y = z / scale, in which a cluster has unit variance.
 struct Row {
     const double* z = nullptr;
     const double* y = nullptr;

@@ -93,10 +93,10 @@ struct Block {
     }
 };
 
-/// A family keeps the statistics of all tables in the law's units, and what it derives from them. What is derived is
-/// always computed from the statistics alone, so that a state that was saved goes on to the bit. Of a table that takes
-/// in r of a row, the share `keep` = 1 − r/memory of its statistics is left: all of it, unless tables forget. The last
-/// two numbers of `absorb`, `rescore` and `follow` are r and keep.
+/// A family keeps the statistics of all tables in the reference's units, and what it derives from them. What is derived
+/// is always computed from the statistics alone, so that a state that was saved goes on to the bit. Of a table that
+/// takes in r of a row, the share `keep` = 1 − r/memory of its statistics is left: all of it, unless tables forget. The
+/// last two numbers of `absorb`, `rescore` and `follow` are r and keep.
 ///
 /// Screening: `screen` fills block.screened and block.best with an upper bound of each table's log weight plus log
 /// likelihood, once the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it
@@ -137,7 +137,7 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
     /// The same tables under the other way of scoring; K tables are derived anew.
     family.set_variational(r > 0, c);
 
-    /// The law's statistics (S,) of table c, out and in; and extra_width more numbers of the name `extra`, if it
+    /// The reference's statistics (S,) of table c, out and in; and extra_width more numbers of the name `extra`, if it
     /// has one. They may be missing (null) when they are read.
     { judge.stats_width() } -> std::convertible_to<Index>;
     { judge.extra() } -> std::convertible_to<const char*>;

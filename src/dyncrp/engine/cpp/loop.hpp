@@ -1,10 +1,11 @@
-// The loop over a stream: one observation at a time, in the five steps of the law.
+// The loop over a stream: one observation at a time, in the five steps of the reference.
 //
-// It computes what ``law.step`` computes, and differs in how much of it: a block of rows is *screened* against all
-// tables at once, by matrix products in single precision that give each table's log likelihood within a known slack.
-// Only the tables that can still hold a responsibility of note are then *scored*, exactly and in double precision. A
-// table is dropped if even the total weight of all tables would leave its responsibility below exp(−MARGIN). Who is
-// kept depends on exact scores alone, so that no result depends on the screening, on the block or on the cuts.
+// It computes what ``reference.step`` computes, and differs in how much of it: a block of rows is *screened* against
+// all tables at once, by matrix products in single precision that give each table's log likelihood within a known
+// slack. Only the tables that can still hold a responsibility of note are then *scored*, exactly and in double
+// precision. A table is dropped if even the total weight of all tables would leave its responsibility below
+// exp(−MARGIN). Who is kept depends on exact scores alone, so that no result depends on the screening, on the block or
+// on the cuts.
 #pragma once
 
 #include <algorithm>
@@ -256,7 +257,7 @@ class Pass {
             work_.shares.be_only(1.0);
             return;
         }
-        // Beyond this a log likelihood plus a log weight is the log likelihood, in the law too.
+        // Beyond this a log likelihood plus a log weight is the log likelihood, in the reference too.
         if (std::abs(fresh_likelihood_) > NO_ROOM) {
             fresh_weight_ = 1.0;
             for (Candidate& candidate : work_.candidates) candidate.weight = candidate.weight > 0.0 ? 1.0 : 0.0;

@@ -38,8 +38,8 @@ inline float log1p_from_below(float t) {
     return chord > small ? chord : small;
 }
 
-/// Return Σ r z² − s²/q from the law's n, s = Σ r z and w = Σ r z²: the scatter about the table's own mean, and the
-/// mean's part in it.
+/// Return Σ r z² − s²/q from the reference's n, s = Σ r z and w = Σ r z²: the scatter about the table's own mean, and
+/// the mean's part in it.
 inline double scatter_of(double n, double s, double w, double p) {
     const double mean = n > 0.0 ? s / n : 0.0;
     return std::max(w - s * mean, 0.0) + n * (p / (p + n)) * mean * mean;
@@ -233,7 +233,7 @@ class NormalGamma {
     static const char* extra() { return "scatter"; }
     Index extra_width() const { return D_; }
 
-    /// The law's Σ r z², which may have lost the scatter's digits, is scatter + s²/q.
+    /// The reference's Σ r z², which may have lost the scatter's digits, is scatter + s²/q.
     void write(Index c, double* stats, double* scatter) const {
         std::copy_n(stats_.row(c), 1 + D_, stats);
         std::copy_n(scatter_.row(c), D_, scatter);

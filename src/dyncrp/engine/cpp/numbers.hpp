@@ -17,7 +17,7 @@ using Index = std::ptrdiff_t;
 inline constexpr double INF = std::numeric_limits<double>::infinity();
 inline constexpr float INF32 = std::numeric_limits<float>::infinity();
 
-// The law's, see engine/types.py.
+// The reference's, see engine/types.py.
 inline constexpr double TIE = 1e-9;
 inline constexpr double NEGLIGIBLE = 1e-300;
 inline constexpr double DROPPED = 1e-12;

@@ -7,7 +7,7 @@
 //     variational:  −Σ_d A_d/B_d             and  x (ψ(A_d) − log B_d) − log x!
 //
 // A small count is scored by that product of x factors, with one logarithm for all dimensions together; a large one as
-// the law does.
+// the reference does.
 //
 // Screening uses that log (A)_x ≤ log A + (x − 1) log(A + 1) + (x − 1)(x − 2)/2 log(1 + 1/(A + 1)) for x ≥ 1, which is
 // exact for x ≤ 3: log(1 + j/a)/j falls as j grows. So the bound is a product of three numbers for each count with

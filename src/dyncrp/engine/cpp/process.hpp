@@ -251,8 +251,8 @@ class Seats {
         }
     }
 
-    /// Fill `closing` with the places of the tables that must close, see ``law.closing``; one of them stays. Returns
-    /// the time before which none can fall below prune_below. `value` is scratch, (K,).
+    /// Fill `closing` with the places of the tables that must close, see ``reference.closing``; one of them stays.
+    /// Returns the time before which none can fall below prune_below. `value` is scratch, (K,).
     double find_closing(Index stays, const Rules& rules, const Frame& frame, double* value,
                         std::vector<Index>& closing) const {
         closing.clear();

@@ -74,7 +74,7 @@ struct Judgement {
     double* shares = nullptr;
 };
 
-/// All that the next step needs, as arrays of the law: the names and units of docs/files.md.
+/// All that the next step needs, as arrays of the reference: the names and units of docs/files.md.
 struct Snapshot {
     Index n_tables = 0;
     std::vector<double> stats, extra;             // (K, S), and (K, P) or none

@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import LATEST_TIME, microseconds
-from dyncrp.encoding import (
+from dyncrp.arrays.checks import LATEST_TIME, microseconds
+from dyncrp.input.constraints import as_table
+from dyncrp.input.encoding import (
     CATEGORY,
     COUNTER,
     KINDS,
@@ -30,7 +31,6 @@ from dyncrp.encoding import (
     join_columns,
     quote,
 )
-from dyncrp.feedback import as_table
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.encoding import quote
+from dyncrp.input.encoding import quote
 
 Column = Any  # a list of cells, or an array of NumPy or Arrow
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--"))  # what stands for nothing, in lower case

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from dyncrp.encoding import CATEGORY, NUMBER, TIMES, YES_NO, Entry, judge
+from dyncrp.input.encoding import CATEGORY, NUMBER, TIMES, YES_NO, Entry, judge
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import parse_date
 from dyncrp.io.readers.dates import PATTERNS, parse

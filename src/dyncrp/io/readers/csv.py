@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyncrp.encoding import CATEGORY
+from dyncrp.input.encoding import CATEGORY
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Rows, Selection
 from dyncrp.io.readers.cells import MISSING, is_number
@@ -109,7 +109,7 @@ class CsvReader(LinesReader):
             self.notes.append(f"the delimiter is {DELIMITER_NAMES[found]}")
         return found
 
-    def _beginning(self) -> Iterator[Piece]:
+    def _warmup(self) -> Iterator[Piece]:
         return (piece for piece in chain(self._held, self.pieces) if piece.content)
 
     def _parse(self, piece: Piece) -> Rows:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.checks import LATEST_TIME, microseconds
-from dyncrp.encoding import quote
+from dyncrp.arrays.checks import LATEST_TIME, microseconds
+from dyncrp.input.encoding import quote
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 

@@ -50,7 +50,7 @@ class JsonLinesReader(LinesReader):
         objects = [row for row in rows if isinstance(row, dict)]
         return {name: [row.get(name) for row in objects] for name in self._columns_read}
 
-    def _beginning(self) -> Iterator[Piece]:
+    def _warmup(self) -> Iterator[Piece]:
         return chain(self._held, self.pieces)
 
     def _parse(self, piece: Piece) -> Rows:

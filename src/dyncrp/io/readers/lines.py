@@ -67,11 +67,11 @@ class LinesReader(Reader):
         """Return the rows in a piece."""
 
     def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
-        for piece in self._beginning() if place is None else self._pieces(place):
+        for piece in self._warmup() if place is None else self._pieces(place):
             yield self._parse(piece), piece.place
 
     @abstractmethod
-    def _beginning(self) -> Iterator[Piece]:
+    def _warmup(self) -> Iterator[Piece]:
         """Return the pieces with rows in them, from the first."""
 
     def _pieces(self, place: Place | None = None) -> Iterator[Piece]:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from dyncrp.encoding import CATEGORY, LEFT_OUT, ROWS_TO_JUDGE, TIMES, Entry
+from dyncrp.input.encoding import CATEGORY, LEFT_OUT, ROWS_TO_JUDGE, TIMES, Entry
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Place, Reader, Rows, Selection
 from dyncrp.io.readers.columns import judge_column

@@ -1,0 +1,388 @@
+"""``dyncrp.combine``: models that were learnt on shards of one stream become one.
+
+Statistics add up, so a table of one shard and a table of another can be joined without their rows. They are joined if
+that makes partition and data more probable. In the Chinese restaurant process a partition into tables of n_c members
+has a probability ∝ Π_c α Γ(n_c), hence
+
+    gain = log p(data of both | one table) − log p(data of both | two)
+           + log Γ(n₁ + n₂) − log Γ(n₁) − log Γ(n₂) − log α.
+
+Where nothing is forgotten this is exact. Otherwise, who sat where is as probable as the occupancies when each customer
+came say, which a state no longer knows. The counts stand for them: if both tables were visited at the same rate all the
+time, occupancies and counts are in the same ratio, and each customer is more probable by (n₁ + n₂)/n at a joined table,
+as in the formula. What still counts of a table at the end, its occupancy, says less: it depends on which shard ended
+last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+from sklearn.neighbors import NearestNeighbors
+
+from dyncrp.arrays.checks import Clock
+from dyncrp.engine.reference import closing, occupancy
+from dyncrp.engine.types import Arrays, Engine, Float, Int
+from dyncrp.estimator import DynamicalMixture
+from dyncrp.families import Columns, Family
+from dyncrp.families.base import Tables
+
+# Of the arrays of a state (docs/files.md), what a family knows of its tables.
+OF_TABLES = ("stats", "squares", "scatter", "misses")
+# What is known of the rows that have their labels, how it is joined, and that of no rows.
+OF_ROWS = {"sizes": (np.add, 0), "first_times": (np.minimum, np.inf), "last_times": (np.maximum, -np.inf)}
+NEAREST = 32  # tables that each is compared with, before those that are left are compared with all
+KEPT = 32  # partners of a table that are remembered, the best; once all of them have joined others, it looks again
+BLOCK = 1 << 20  # numbers in the statistics of tables that are compared at once
+HINT = (
+    "Learn hyperparameters once, with dyncrp.tune from a sample of all rows, or give family_, dynamics_, alpha_ and "
+    "memory_ of one model to the others before they are fitted"
+)
+
+
+class Combined(NamedTuple):
+    """One model, and what became of the tables of the models that it was made of.
+
+    id_maps: for each of those models an array by which an id of its own becomes one of the combined model's. A table
+    that had closed is −1, and so is −1, which ``predict`` says of rows that belong to none.
+    """
+
+    model: DynamicalMixture
+    id_maps: list[NDArray[np.int64]]
+
+
+def combine(models: Iterable[DynamicalMixture]) -> Combined:
+    """Return one model that knows what the models know, which were fitted to shards of the same stream.
+
+    Tables that are likely to be the same cluster are joined, the likeliest first, and their statistics and occupancies
+    are added; two tables of one model never are. The combined model learns on, predicts and can be saved as any other.
+    Tables of the first model keep their ids; others get the next ones. ``n_observations_`` and ``log_evidence_`` are
+    sums: each row was predicted from the earlier ones of its own shard. Names are kept; of several that a joined table
+    has, that of the first model. ``labels_`` and the like, which describe the
+    last batch, come with the next one.
+
+    The models must agree in their hyperparameters, rules, features and kind of times, and may not have
+    ``table_count="posterior"`` or ``learn_alpha``. If the dynamics forget, they must have been fitted with ``times``;
+    occupancies are those at the latest time of all. With ``max_tables`` or ``prune_below``, the tables with the least
+    occupancy close, as they do in a stream. With a finite memory the joined table remembers what each of them does, and
+    forgets it as rows come.
+
+    >>> import numpy as np
+    >>> import dyncrp
+    >>> centers = np.repeat([[0.0, 0.0], [9.0, 9.0], [0.0, 9.0]], 200, axis=0)
+    >>> X = centers + np.random.default_rng(0).normal(size=(600, 2))
+    >>> shards = X[::2], X[1:400:2]
+    >>> family = dyncrp.Gaussian(variance=1.0, prior_variance=100.0)
+    >>> models = [dyncrp.DynamicalMixture(family).fit(shard) for shard in shards]
+    >>> [model.n_tables_ for model in models]
+    [3, 2]
+    >>> combined = dyncrp.combine(models)
+    >>> combined.model.n_tables_, combined.model.n_observations_
+    (3, 500)
+    >>> labels = [combined.model.predict(shard) for shard in shards]
+    >>> combined.id_maps[1]  # tables 0 and 1 of the second model
+    array([ 0,  1, -1])
+    """
+    models = _checked(models)
+    engines = _engines(models)
+    told = engines[0].model
+    if told.family.sparse:
+        raise ValueError(f"models of counts of words are not combined: {told.family!r}")
+    parts = [engine.arrays() for engine in engines]
+    shards = np.repeat(np.arange(len(parts)), [len(part["stats"]) for part in parts])
+    names = [name for name in OF_TABLES if all(name in part for part in parts)]
+    joining = Joining(told.family, _stack(parts, names), shards, told.alpha)
+    joining.run()
+    places, tables = joining.result()
+    # Those of the first model come first, and all of them are there: no two of them were joined.
+    K, n_opened = len(tables["stats"]), int(parts[0]["n_opened"])
+    n_new = K - len(parts[0]["stats"])
+    ids = np.append(parts[0]["table_ids"], np.arange(n_opened, n_opened + n_new))
+    arrays: Arrays = tables | _modes(parts, places, K, told.modes.rates)
+    arrays |= {name: np.sum([part[name] for part in parts], axis=0) for name in ("n_observations", "log_evidence")}
+    arrays |= _rows_seen(parts, places, K)
+    arrays |= {"table_ids": ids, "n_opened": np.array(n_opened + n_new)}
+    if told.rules.closes and len(parts) > 1:
+        arrays = _close(arrays, engines[0])
+    arrays["n_tables_posterior"] = np.append(np.zeros(len(arrays["table_ids"])), 1.0)
+    missing = isinstance(told.family, Columns) and not isinstance(models[0].family_, Columns)
+    maps = _id_maps(parts, shards, ids[places], arrays["table_ids"])
+    combined = _model(models[0], arrays, missing=missing)
+    for model, id_map in zip(models, maps, strict=True):
+        id_map[:-1] = id_map[model.resolve(np.arange(len(id_map) - 1))]  # ids that were merged, too
+        for table, name in model.names_.items():
+            taken = combined.names_
+            if id_map[table] >= 0 and id_map[table] not in taken and name not in taken.values():
+                combined.rename(id_map[table], name)
+    return Combined(combined, maps)
+
+
+class Joining:
+    """Tables of several shards that are joined, the largest gain first, as long as there is a gain.
+
+    tables: arrays of N tables, such as ``stats`` (N, S). shards: (N,) whose table each is. A joined table gets the next
+    place after those there are, and its arrays are the family's sums. It belongs to the shards of both, and two tables
+    that have a shard in common are not joined.
+    """
+
+    def __init__(self, family: Family, tables: Tables, shards: Int, alpha: float) -> None:
+        N = len(shards)
+        self.family, self.log_alpha = family, float(np.log(alpha))
+        self.tables = {name: np.concatenate([array, np.zeros_like(array[1:])]) for name, array in tables.items()}
+        self.n_given = self.n_made = N
+        self.is_open = np.arange(2 * N - 1) < N
+        self.joined_to = np.arange(2 * N - 1)
+        self._of_shard = np.zeros((2 * N - 1, int(np.max(shards)) + 1), dtype=bool)
+        self._of_shard[np.arange(N), shards] = True
+        self._near: list[set[int]] | None = None  # of each table, the open ones that it is compared with; None: all
+        self._partners: dict[int, list[tuple[float, int]]] = {}  # earlier tables, the best last
+        self._has_more: dict[int, bool] = {}  # whether there are partners beyond those
+        self._best: list[tuple[float, int, int]] = []  # a heap of −gain, a table, and its best partner when it looked
+
+    def run(self) -> None:
+        """Join all that gain: first those that lie near each other, which is quick, then what is left with all."""
+        if self.n_given > NEAREST + 1:
+            self._near = self._nearest()
+            self._join_all()
+            self._near = None
+        self._join_all()
+
+    def result(self) -> tuple[Int, dict[str, Float]]:
+        """Return what table each given one became (N,), and the arrays of those, in order of their first members."""
+        final = self.joined_to[: self.n_made].copy()
+        for place in range(self.n_made - 1, -1, -1):  # a joined table comes after its members
+            final[place] = final[final[place]]
+        kept, first = np.unique(final[: self.n_given], return_index=True)
+        order = kept[np.argsort(first)]
+        rank = np.empty(self.n_made, dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[final[: self.n_given]], {name: array[order] for name, array in self.tables.items()}
+
+    def gains(self, place: int, others: Int) -> Float:
+        """Return by how much more probable partition and data are if a table is joined to each of others: (len,)."""
+        one = self._rows(slice(place, place + 1))
+        step = max(1, BLOCK // self.tables["stats"].shape[1])
+        blocks = [others[begin : begin + step] for begin in range(0, len(others), step)]
+        factors = [self.family.log_bayes_factor(self._rows(block), one) for block in blocks]
+        n1, n2 = self.tables["stats"][others, 0], self.tables["stats"][place, 0]
+        return np.concatenate(factors) + _log_gamma(n1 + n2) - _log_gamma(n1) - _log_gamma(n2) - self.log_alpha
+
+    def _rows(self, places: Any) -> dict[str, Float]:
+        return {name: array[places] for name, array in self.tables.items()}
+
+    def _nearest(self) -> list[set[int]]:
+        """Return for each table those near it, or that it is near to, in coordinates in which clusters are round."""
+        stats = self.tables["stats"][: self.n_given]
+        squares = self.tables.get("squares", np.zeros((2 * self.n_given - 1, 0)))[: self.n_given]
+        centers = self.family.shapes(stats, squares).centers
+        search = NearestNeighbors(n_neighbors=NEAREST).fit(centers)
+        near = [set(row) for row in search.kneighbors(return_distance=False).tolist()]
+        for place, others in enumerate(near[:]):
+            for other in list(others):
+                near[other].add(place)
+        return near
+
+    def _join_all(self) -> None:
+        """Join as long as there is a gain.
+
+        A table is responsible for its pairs with earlier ones. The heap has an entry for each, and none is below what
+        its best pair gains now, so the highest one that is still open on both sides is the best of all.
+        """
+        for place in np.flatnonzero(self.is_open).tolist():
+            self._look(place)
+        while self._best:
+            _, one, other = heappop(self._best)
+            if self.is_open[one] and self.is_open[other]:
+                self._look(self._join(one, other))
+            elif self.is_open[one]:
+                self._offer(one)
+
+    def _look(self, place: int) -> None:
+        """Find the partners of a table among the earlier ones."""
+        if self._near is None:
+            others = np.flatnonzero(self.is_open[:place])
+        else:
+            others = np.array(sorted(other for other in self._near[place] if other < place), dtype=np.int64)
+        others = others[~np.any(self._of_shard[others] & self._of_shard[place], axis=1)]
+        if not len(others):
+            return
+        gains = self.gains(place, others)
+        good = np.flatnonzero(gains > 0.0)
+        best = good[np.argsort(-gains[good], kind="stable")[:KEPT]][::-1]
+        self._partners[place] = list(zip(gains[best].tolist(), others[best].tolist(), strict=True))
+        self._has_more[place] = len(good) > KEPT
+        self._offer(place)
+
+    def _offer(self, place: int) -> None:
+        """Put the best pair of a table on the heap."""
+        if self._partners[place]:
+            gain, other = self._partners[place].pop()
+            heappush(self._best, (-gain, place, other))
+        elif self._has_more[place]:
+            self._look(place)
+
+    def _join(self, one: int, other: int) -> int:
+        """Join two tables and return the place of what they become."""
+        place = self.n_made
+        total = self.family.add(self._rows(slice(other, other + 1)), self._rows(slice(one, one + 1)))
+        for name, array in total.items():
+            self.tables[name][place] = array[0]
+        self._of_shard[place] = self._of_shard[one] | self._of_shard[other]
+        self.is_open[[one, other]], self.is_open[place] = False, True
+        self.joined_to[[one, other]] = place
+        self.n_made += 1
+        if self._near is not None:
+            near = (self._near[one] | self._near[other]) - {one, other}
+            for neighbour in near:
+                self._near[neighbour] -= {one, other}
+                self._near[neighbour].add(place)
+            self._near.append(near)
+        return place
+
+
+def _log_gamma(n: Any) -> Any:
+    """Return log Γ(n). A table has one customer at least, even if it took in less than all of it."""
+    return gammaln(np.maximum(n, 1.0))
+
+
+def _stack(parts: list[Arrays], names: Iterable[str]) -> dict[str, Float]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _modes(parts: list[Arrays], places: Int, K: int, rates: Any) -> Arrays:
+    """Return the arrays of the occupancies: all modes are advanced to one time and added."""
+    mode_time = max(float(part["mode_time"]) for part in parts)
+    decays = [np.exp(-rates * (mode_time - float(part["mode_time"]))) for part in parts]
+    mode_states = np.zeros((K, len(rates)), dtype=np.complex128)
+    moved = [part["mode_states"] * decay for part, decay in zip(parts, decays, strict=True)]
+    np.add.at(mode_states, places, np.concatenate(moved))
+    arrays = {"mode_states": mode_states, "mode_time": np.array(mode_time)}
+    arrays["time"] = np.array(max(float(part["time"]) for part in parts))
+    if all("mode_total" in part for part in parts):
+        totals = [part["mode_total"] * decay for part, decay in zip(parts, decays, strict=True)]
+        arrays["mode_total"] = np.sum(totals, axis=0)
+    return arrays
+
+
+def _rows_seen(parts: list[Arrays], places: Int, K: int) -> Arrays:
+    """Return how many rows have the label of each joined table, and the times of the first and the last."""
+    given = _stack(parts, OF_ROWS)
+    joined = {name: np.full(K, none) for name, (_, none) in OF_ROWS.items()}
+    for name, (join, _) in OF_ROWS.items():
+        join.at(joined[name], places, given[name])
+    return joined
+
+
+def _engines(models: list[DynamicalMixture]) -> list[Engine]:
+    """Return the engines of the models; if one takes missing cells, then all do."""
+    if not any(isinstance(model.engine_.model.family, Columns) for model in models):
+        return [model.engine_ for model in models]
+    return [model.engine_for(np.full((1, model.engine_.n_features), np.nan)) for model in models]
+
+
+def _close(arrays: Arrays, engine: Engine) -> Arrays:
+    """Return the arrays without the tables that the rules close. The fullest stays, as the latest does in a stream."""
+    modes = engine.model.modes
+    decay = np.exp(-modes.rates * float(arrays["time"] - arrays["mode_time"]))
+    state = replace(engine.state, mode_states=arrays["mode_states"] * decay)
+    closed = closing(state, int(np.argmax(occupancy(state, modes))), engine.model)
+    rows = {*OF_TABLES, *OF_ROWS, "mode_states", "table_ids"}
+    left = {name: np.delete(array, closed, axis=0) if name in rows else array for name, array in arrays.items()}
+    if len(closed):
+        left.pop("mode_total", None)  # an engine adds up those that are left
+    return left
+
+
+def _model(like: DynamicalMixture, arrays: Arrays, *, missing: bool) -> DynamicalMixture:
+    """Return a model with the hyperparameters, rules, features and clock of another, and with these arrays.
+
+    missing: whether they are of an engine that takes missing cells, of a family that does not say so.
+    """
+    told = like.engine_.model
+    model = DynamicalMixture(like.family_, like.dynamics_, told.alpha, memory=told.memory, **asdict(told.rules))
+    time = {Clock.INDEX: None, Clock.NUMBERS: 0.0, Clock.DATES: np.datetime64(0, "s")}[Clock(like.clock_)]
+    # It begins with any row that the family takes, which makes an engine. Its state is then replaced.
+    row = told.family.sample(told.family.sample_parameters(1, like.engine_.n_features, 0), 0)[0]
+    if missing:
+        row[0] = np.nan
+    model.learn_one(row, time)
+    model.engine_.restore(arrays)
+    if hasattr(like, "feature_names_in_"):
+        model.feature_names_in_ = like.feature_names_in_
+    model.n_features_in_, model.encoding_ = like.n_features_in_, like.encoding_
+    return model
+
+
+def _id_maps(parts: list[Arrays], shards: Int, ids: Int, still_open: NDArray[Any]) -> list[NDArray[np.int64]]:
+    """Return for each part what its ids become: ids (N,) of the tables of all parts, as far as they are open."""
+    ids = np.where(np.isin(ids, still_open), ids, -1)
+    maps = []
+    for shard, part in enumerate(parts):
+        maps.append(np.full(int(part["n_opened"]) + 1, -1))
+        maps[-1][part["table_ids"]] = ids[shards == shard]
+    return maps
+
+
+def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
+    """Return the models as a list, or refuse those that cannot be combined."""
+    if not isinstance(models, Iterable):
+        raise ValueError(f"models must be a list of DynamicalMixture, got {models!r}")
+    models = list(models)
+    if not models:
+        raise ValueError("models must be one DynamicalMixture or more, got none")
+    if len({id(model) for model in models}) < len(models):
+        raise ValueError("models has the same model twice, whose rows would count twice")
+    for i, model in enumerate(models):
+        if not isinstance(model, DynamicalMixture):
+            raise ValueError(f"models[{i}] must be a DynamicalMixture, got {model!r}")
+        if not model.__sklearn_is_fitted__():
+            raise ValueError(f"models[{i}] is not fitted")
+        if not model.learned_:
+            raise ValueError(f"models[{i}] has not learnt its hyperparameters yet. {HINT}")
+        if model.learn_alpha:
+            raise ValueError(f"models[{i}] has learn_alpha=True: its alpha is of its own shard. Give one to all models")
+        if model.engine_.model.rules.table_count != "map":
+            raise ValueError(
+                f"models[{i}] has table_count='posterior', and how many tables each shard may have does not say how "
+                "many they have together: use table_count='map'"
+            )
+        for (name, mine), (_, others) in zip(_traits(models[0]), _traits(model), strict=True):
+            if mine != others:
+                hint = f". {HINT}" if name in ("family", "dynamics", "alpha", "memory") else ""
+                raise ValueError(
+                    f"models[{i}] has {name} {others!r} and models[0] has {mine!r}: all must have the same{hint}"
+                )
+    modes = models[0].dynamics_.modes()
+    for i, model in enumerate(models):
+        its = model.engine_.model.modes
+        if len(its.rates) != len(modes.rates) or not np.allclose(its.rates, modes.rates, rtol=1e-9, atol=0.0):
+            raise ValueError(
+                f"models[{i}] was saved where {model.dynamics_!r} was a sum of other exponentials. It can go on, but "
+                "not be combined: fit all models with the same version of SciPy"
+            )
+    forgets = bool(np.any(models[0].engine_.model.modes.rates != 0.0))
+    if len(models) > 1 and forgets and models[0].clock_ == Clock.INDEX:
+        raise ValueError(
+            f"the models were fitted without times, so that the first rows of all shards have time 0, and "
+            f"{models[0].dynamics_!r} forgets with time: pass times to fit"
+        )
+    return models
+
+
+def _traits(model: DynamicalMixture) -> Iterator[tuple[str, Any]]:
+    """Yield by name what models must have in common."""
+    told = model.engine_.model
+    yield "family", model.family_
+    yield from {"dynamics": model.dynamics_, "alpha": told.alpha, "memory": told.memory}.items()
+    yield from asdict(told.rules).items()
+    yield "n_features_in_", model.n_features_in_
+    names = getattr(model, "feature_names_in_", None)
+    yield "feature_names_in_", None if names is None else list(names)
+    yield "encoding_", model.encoding_
+    yield "clock_", model.clock_

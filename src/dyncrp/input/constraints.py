@@ -1,0 +1,260 @@
+"""What people tell: at which table a row is, which rows cannot share one, what tables are called, and which are one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.arrays.checks import BadLabel, BadRow
+from dyncrp.engine.types import NEW, UNKNOWN, Int
+
+LONGEST_NAME = 200
+LARGEST = (1 << 63) - 1  # whole number that is a mark
+WHOLE = re.compile(r"(-1|\d{1,18})(\.0*)?")  # an id as text; spreadsheets write 3 as 3.0 in a column with gaps
+
+
+class Feedback(NamedTuple):
+    """What is known of n rows.
+
+    tables: (n,) the id of the table of each row, ``UNKNOWN``, or −2 − j for the table that is called names[j]. marks:
+    (n,) rows that follow each other with the same mark, other than ``UNKNOWN``, cannot share a table. names: texts.
+    """
+
+    tables: Int
+    marks: Int
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, labels: Any, apart: Any, n: int) -> Feedback | None:
+        """Return what the arguments ``labels`` and ``apart`` say of n rows; None if they say nothing.
+
+        >>> Feedback.read(["cat", None, 3, -1, "cat"], [8, 8, 9, -1, -1], 5)
+        Feedback(tables=array([-2, -1,  3, -1, -2]), marks=array([ 8,  8,  9, -1, -1]), names=('cat',))
+        """
+        if labels is None and apart is None:
+            return None
+        known = {} if labels is None else dict(_known("labels", labels, n))
+        marked = {} if apart is None else dict(_known("apart", apart, n))
+        if not known and not marked:
+            return None
+        tables, marks = np.full(n, UNKNOWN, dtype=np.int64), np.full(n, UNKNOWN, dtype=np.int64)
+        names: dict[str, int] = {}
+        for row, label in known.items():
+            if isinstance(label, str):
+                try:
+                    label = NEW - names.setdefault(check_name(label), len(names))
+                except ValueError as error:
+                    raise BadLabel(f"labels: {error}", row) from None
+            tables[row] = label
+        for row, mark in marked.items():
+            marks[row] = _digest(mark) if isinstance(mark, str) else mark
+        told: dict[tuple[int, int], int] = {}  # by moment and table, the row
+        moments = np.cumsum(np.append(0, marks[1:] != marks[:-1]))
+        for row in sorted(known.keys() & marked.keys()):
+            if told.setdefault((int(moments[row]), int(tables[row])), row) != row:
+                earlier = told[int(moments[row]), int(tables[row])]
+                raise BadLabel(f"labels and apart disagree: row {earlier} is at its table", row)
+        return cls(tables, marks, tuple(names))
+
+    @classmethod
+    def nothing(cls, n: int) -> Feedback:
+        """Return what is known of n rows if nothing is."""
+        return cls(np.full(n, UNKNOWN, dtype=np.int64), np.full(n, UNKNOWN, dtype=np.int64))
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing of any row."""
+        return not (np.any(self.tables != UNKNOWN) or np.any(self.marks != UNKNOWN))
+
+    def part(self, rows: slice) -> Feedback:
+        """Return what is known of some of the rows."""
+        return Feedback(self.tables[rows], self.marks[rows], self.names)
+
+    @classmethod
+    def join(cls, parts: Sequence[Feedback]) -> Feedback:
+        """Return what is known of the rows of all parts, in order.
+
+        >>> Feedback.join([Feedback.read(["cat"], None, 1), Feedback.read(["dog", "cat"], None, 2)])
+        Feedback(tables=array([-2, -3, -2]), marks=array([-1, -1, -1]), names=('cat', 'dog'))
+        """
+        names: dict[str, int] = {}
+        tables = []
+        for part in parts:
+            codes = np.array([NEW - names.setdefault(name, len(names)) for name in part.names], dtype=np.int64)
+            named = part.tables <= NEW
+            tables.append(part.tables.copy())
+            tables[-1][named] = codes[NEW - part.tables[named]]
+        return cls(np.concatenate(tables), np.concatenate([part.marks for part in parts]), tuple(names))
+
+    def check_ids(self, n_opened: int, *, provisional: bool) -> None:
+        """Raise ``BadRow`` if an id is not one of a table that was ever opened, or if ids are not final yet."""
+        wrong = np.flatnonzero(self.tables >= (0 if provisional else n_opened))
+        if len(wrong):
+            row = int(wrong[0])
+            reason = (
+                "ids are provisional until hyperparameters are learnt: use names, or call learn_unknown first"
+                if provisional
+                else f"ids of tables are below {n_opened} so far; use a name, such as 'door 3', for a table of your own"
+            )
+            raise BadLabel(f"labels says table {self.tables[row]}, but {reason}", row)
+
+
+def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
+    """Yield the rows of which something is known, and that: a whole number ≥ 0 or a text."""
+    given = given if hasattr(given, "__array__") else list(given)
+    array: NDArray[Any] = np.asarray(given, dtype=None)
+    if array.dtype.kind in "US":  # a list of texts and numbers becomes one of texts
+        array = np.array(list(given), dtype=object)
+    if np.ma.is_masked(given):
+        array = np.array(given, dtype=object)
+        array[np.ma.getmaskarray(given)] = None
+    if array.shape != (n,):
+        raise ValueError(f"{name} must have an entry for each of the {n} rows, got shape {array.shape}")
+    if array.dtype.kind in "iu":
+        bad = np.flatnonzero((array < UNKNOWN) | (array > LARGEST))
+        if len(bad):
+            raise BadRow(f"{name} must be whole numbers ≥ 0, texts, or −1 if unknown, got {array[bad[0]]}", bad[0])
+        rows = np.flatnonzero(array >= 0)
+        yield from zip(rows.tolist(), array[rows].tolist(), strict=True)
+        return
+    for row, value in enumerate(array.tolist()):
+        if value is None or _is_missing(value):
+            continue
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        whole = isinstance(value, int) and not isinstance(value, bool) and UNKNOWN <= value < 1 << 62
+        if not whole and not isinstance(value, str):
+            raise BadRow(f"{name} must be whole numbers ≥ 0, texts, or −1 if unknown, got {value!r}", row)
+        if value not in (UNKNOWN, ""):
+            yield row, value
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is NaN or NaT, which are not equal to themselves, or pandas.NA, whose equality is itself."""
+    same = value == value
+    return not same if isinstance(same, (bool, np.bool_)) else same is value
+
+
+def _digest(text: str) -> int:
+    """Return a whole number ≥ 0 that stands for a text, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 2
+
+
+class Names:
+    """The names of tables by their ids, and ids that stand for others.
+
+    >>> names = Names()
+    >>> names.give(3, "door 3")
+    >>> names.forward(7, 3)  # from now on, table 7 is table 3
+    >>> names.find("door 3"), names.find(7), names.of[3]
+    (3, 3, 'door 3')
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[int, str] = {}
+        self._ids: dict[str, int] = {}
+        self._forwarded: dict[int, int] = {}
+
+    def find(self, table: int | str) -> int | None:
+        """Return the id that an id or a name stands for, None if nobody has the name."""
+        if isinstance(table, str):
+            return self._ids.get(table)
+        return self._forwarded.get(table, table)
+
+    def find_all(self, ids: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return what ids stand for, (n,).
+
+        >>> names = Names()
+        >>> names.forward(2, 0)
+        >>> names.find_all([0, 1, 2, -1])
+        array([ 0,  1,  0, -1])
+        """
+        found = np.array(ids, dtype=np.int64)  # a copy
+        if self._forwarded:
+            given, which = np.unique(found, return_inverse=True)
+            stands_for = [self._forwarded.get(table, table) for table in given.tolist()]
+            found = np.array(stands_for, dtype=np.int64)[which].reshape(found.shape)
+        return found
+
+    def give(self, table: int, name: str) -> None:
+        """Let a table have a name, in place of the one it had; "" for none. Who had the name before, has none now."""
+        before = self.of.pop(table, None)
+        if before is not None:
+            del self._ids[before]
+        if name:
+            self.of.pop(self._ids.pop(name, -1), None)
+            self.of[table], self._ids[name] = name, table
+
+    def forward(self, old: int, new: int) -> None:
+        """Let an id stand for another from now on, and with it all that stood for it; a name goes along if needed."""
+        for one, other in self._forwarded.items():
+            if other == old:
+                self._forwarded[one] = new
+        self._forwarded[old] = new
+        name = self.of.get(old)
+        if name is not None:
+            self.give(old, "")
+            if new not in self.of:
+                self.give(new, name)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain values, for a file; nothing, if there are no names and no ids that stand for others."""
+        if not self.of and not self._forwarded:
+            return {}
+        return {"names": [[*pair] for pair in self.of.items()], "merged": [[*pair] for pair in self._forwarded.items()]}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], n_opened: int) -> Self:
+        """Return what ``to_plain`` gave; ids are below n_opened, and anything else is a ``ValueError``."""
+        names = cls()
+        for table, name in plain.get("names", []):
+            if not _is_id(table, n_opened) or name in names._ids or table in names.of:
+                raise ValueError(f"it names table {table!r}, and {n_opened} were opened, each with one name")
+            names.give(table, check_name(name))
+        for old, new in plain.get("merged", []):
+            if not _is_id(old, n_opened) or not _is_id(new, n_opened) or old == new or old in names._forwarded:
+                raise ValueError(f"it has table {old!r} stand for {new!r}, and {n_opened} were opened")
+            names._forwarded[old] = new
+        if any(new in names._forwarded for new in names._forwarded.values()):
+            raise ValueError("it has tables stand for others that stand for others")
+        return names
+
+
+def _is_id(value: Any, n_opened: int) -> bool:
+    return type(value) is int and 0 <= value < n_opened
+
+
+def check_name(name: Any) -> str:
+    """Return a name that a table may have, without blanks around it.
+
+    >>> check_name(" door 3 ")
+    'door 3'
+    """
+    text = name.strip() if isinstance(name, str) else ""
+    # As text, a whole number is an id: on the command line, in files and in answers.
+    whole = text.removeprefix("-").isdecimal()
+    if not text or len(text) > LONGEST_NAME or not text.isprintable() or whole:
+        raise ValueError(
+            f"a name must be a text of at most {LONGEST_NAME} characters on one line, and not a whole number, which "
+            f"is an id; got {name!r}"
+        )
+    return text
+
+
+def as_table(given: object) -> int | str:
+    """Return the table that a cell or an argument stands for: a whole number is an id, another text a name.
+
+    >>> as_table(" 7"), as_table("7.0"), as_table(7.0), as_table("door 3"), as_table("-1")
+    (7, 7, 7, 'door 3', -1)
+    """
+    if isinstance(given, str):
+        whole = WHOLE.fullmatch(given.strip())
+        return check_name(given) if whole is None else int(whole[1])
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and given >= UNKNOWN and given == given // 1:
+        return int(given)
+    raise ValueError(f"a table must be an id, which is a whole number ≥ 0, or a name; got {given!r}")

@@ -1,0 +1,359 @@
+"""Texts as counts of words: a plain tokenizer, and ``Vocabulary``, which gives each word a column.
+
+A document is a text, a list of tokens, or a dictionary of counts. ``read_documents`` checks a batch of them and
+changes nothing; ``Vocabulary.encode`` then turns it into the rows of a sparse matrix.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from functools import cache
+from itertools import chain
+from numbers import Number
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.arrays.checks import BadRow, real
+from dyncrp.arrays.counts import LARGEST_COUNT, Counts, WordCounts
+from dyncrp.input.encoding import is_frame, quote
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+URL, NUMBER = "<url>", "<number>"
+ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+MARKS_UP_TO = 0x20000  # code points: beyond, no letter has marks
+# Scripts without spaces between words; each of their signs is a token, as in the Unicode standard's word boundaries.
+SIGNS = "\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+STOP_WORDS = frozenset(
+    """a about after again all also am an and any are as at be because been before being but by can could did do does
+    down during each few for from further had has have having he her here hers him his how i if in into is it its itself
+    just me more most my no nor not now of off on once only or other our out over own same she should so some such than
+    that the their them then there these they this those through to too under until up very was we were what when where
+    which while who whom why will with would you your yours i'm it's don't can't that's""".split()  # noqa: SIM905 - a list would be as long as a page
+)  # of English
+ROWS_TO_FORGET = 1 << 14  # the rows from one look at which words are forgotten to the next
+
+
+PLAIN_TOKENS = re.compile(rf"{URL}|\d+(?:[.,:/]\d+)+|[a-z0-9]+(?:'[a-z0-9]+)*")  # of a text in ASCII
+
+
+@cache
+def _tokens() -> re.Pattern[str]:
+    """Return what a token is; made when it is first needed, since it takes some 10 ms to find the combining marks."""
+    marks = [code for code in range(MARKS_UP_TO) if unicodedata.category(chr(code)) in ("Mn", "Mc")]
+    breaks = np.flatnonzero(np.diff(marks) > 1).tolist()
+    pairs = zip([0, *(at + 1 for at in breaks)], [*breaks, len(marks) - 1], strict=True)
+    ranges = "".join(f"{chr(marks[first])}-{chr(marks[last])}" for first, last in pairs)
+    letter = rf"[^\W_{SIGNS}]"
+    word = rf"{letter}+(?:[{ranges}]+{letter}*)*"
+    return re.compile(rf"{URL}|\d+(?:[.,:/]\d+)+|{word}(?:'{word})*|[{SIGNS}]")
+
+
+def tokenize(text: str, stop_words: Collection[str] = ()) -> list[str]:
+    """Return the words of a text, in order: in lower case, without punctuation, with masks for URLs and numbers.
+
+    A word is letters and digits with their marks, perhaps with apostrophes in it; digits alone are a number. Letters
+    that look the same are the same (NFKC). Signs of Chinese, and of Hiragana, are words by themselves. Words among
+    stop_words are left out.
+
+    >>> tokenize("Don't panic: 3.5 % at https://example.org/x?y=1, says CAFÉ_42!")
+    ["don't", 'panic', '<number>', 'at', '<url>', 'says', 'café', '<number>']
+    >>> tokenize("The cat sat on the mat", STOP_WORDS)
+    ['cat', 'sat', 'mat']
+    """
+    text, tokens = text.lower(), PLAIN_TOKENS
+    if not text.isascii():
+        tokens = _tokens()
+        text = unicodedata.normalize("NFKC", text.replace("’", "'"))
+    if "://" in text or "www." in text:
+        text = ADDRESS.sub(f" {URL} ", text)
+    found = [word if word.isalpha() else _mask(word) for word in tokens.findall(text)]
+    return [word for word in found if word not in stop_words] if stop_words else found
+
+
+def _mask(word: str) -> str:
+    return word if any(map(str.isalpha, word)) else NUMBER
+
+
+class Documents(NamedTuple):
+    """Some documents, checked: the words of all of them in a row, and how many each of them has.
+
+    counts: how often each word is in its document, None if a word stands there as often as it is in it.
+    """
+
+    words: list[str]
+    counts: Float | None
+    lengths: Int
+
+    @property
+    def n(self) -> int:
+        """How many documents."""
+        return len(self.lengths)
+
+    def part(self, begin: int, end: int) -> Documents:
+        """Return some of the documents."""
+        ends = np.concatenate([[0], np.cumsum(self.lengths)])
+        words = slice(int(ends[begin]), int(ends[min(end, self.n)]))
+        return Documents(
+            self.words[words], None if self.counts is None else self.counts[words], self.lengths[begin:end]
+        )
+
+
+def holds_documents(X: Any) -> bool:
+    """Tell whether X is a batch of texts, token lists or dictionaries of counts, by the first that is not empty.
+
+    An iterator is, since a look at it would take documents out of it. So is what is no text, such as bytes, but not
+    a row of numbers either: ``read_documents`` says what is wrong with it.
+
+    >>> holds_documents(["a text"]), holds_documents([["two", "tokens"]]), holds_documents([[1.0, 2.0]])
+    (True, True, False)
+    """
+    if hasattr(X, "tocsr") or getattr(X, "ndim", 1) != 1 or is_frame(X):
+        return False
+    if getattr(getattr(X, "dtype", None), "kind", "O") in "biufc":
+        return False
+    if isinstance(X, (str, bytes, Mapping, Iterator)):
+        return True
+    if not isinstance(X, Iterable):
+        return False
+    for document in X:
+        if isinstance(document, (str, bytes, Mapping, Set)):
+            return True
+        if hasattr(document, "tocsr") or (isinstance(document, Number) and document == document):
+            return False
+        if isinstance(document, Sized) and getattr(document, "ndim", 1) != 0 and len(document):
+            return isinstance(next(iter(document)), str)  # type: ignore[call-overload]
+    return True
+
+
+def read_documents(X: Any, stop_words: Collection[str] = ()) -> Documents:
+    """Return documents (n of them): texts, which are tokenized, lists of tokens, and dictionaries of counts.
+
+    X: a list, a Series of pandas or polars, or a one-dimensional array. Tokens and keys are taken as they are; a tuple
+    of texts, as river has for several words, is one word. What is none of these raises ``BadRow``.
+
+    >>> read_documents(["A cat, a mat", {"cat": 2}]).words
+    ['a', 'cat', 'a', 'mat', 'cat']
+    """
+    if isinstance(X, (str, bytes, Mapping)):
+        raise ValueError(f"X must be a list of documents, such as [{quote(X)}], got one of them by itself")
+    if isinstance(X, Set):
+        raise ValueError("X must be a list of documents, got a set, which has no order")
+    words: list[list[Any]] = []
+    counts: list[Sequence[Any]] = []
+    counted = False
+    for row, document in enumerate(X):
+        if hasattr(document, "tolist"):  # an array of NumPy
+            document = document.tolist()
+        elif hasattr(document, "to_list"):  # a Series of polars
+            document = document.to_list()
+        if isinstance(document, str):
+            found: list[Any] = tokenize(document, stop_words)
+        elif isinstance(document, (Mapping, list, tuple)):
+            found = list(document)
+            if not all(type(word) is str for word in found):
+                found = [_as_word(word, row) for word in found]
+        else:
+            raise BadRow(
+                f"a document must be a text, a list of tokens or a dictionary of counts, got {quote(document)}", row
+            )
+        if isinstance(document, Mapping):
+            counted = True
+            counts.append([_as_count(count, word, row) for word, count in document.items()])
+        else:
+            counts.append((1.0,) * len(found))
+        words.append(found)
+    flat = list(chain.from_iterable(words))
+    each = np.fromiter(chain.from_iterable(counts), np.float64, len(flat)) if counted else None
+    return Documents(flat, each, np.fromiter(map(len, words), np.int64, len(words)))
+
+
+def _as_word(word: object, row: int) -> str:
+    if isinstance(word, tuple) and word and all(isinstance(part, str) for part in word):
+        return " ".join(word)
+    if not isinstance(word, str):
+        raise BadRow(f"a word must be a text, got {quote(word)}", row)
+    return str(word)
+
+
+def _as_count(count: object, word: object, row: int) -> float:
+    number = real(count)
+    if number is None or not 0.0 <= number <= LARGEST_COUNT or number != int(number):
+        raise BadRow(f"the count of {quote(word)} must be a whole number from 0 to 2**31, got {quote(count)}", row)
+    return number
+
+
+class Vocabulary:
+    """The columns of words: 0, 1, 2, … in order of appearance.
+
+    A word that no open table has is forgotten, and the next new word may take its column, the lowest of those that are
+    free. ``forget`` is called every 16,384 rows, at the same ones however a stream is cut into calls.
+
+    stop_words: whether to leave out the most common words of English when a text is tokenized.
+
+    >>> vocabulary = Vocabulary()
+    >>> vocabulary.encode(read_documents(["the cat", "the the mat"])).toarray()
+    array([[1., 1., 0.],
+           [2., 0., 1.]])
+    >>> vocabulary.forget(np.array([0, 2]))  # "cat" is in no table any more
+    >>> vocabulary.encode(read_documents(["a cat"])).indices, vocabulary.words
+    (array([1, 3]), ['the', 'a', 'mat', 'cat'])
+    """
+
+    def __init__(self, *, stop_words: bool = False) -> None:
+        self.stop_words = bool(stop_words)
+        self.words: list[str | None] = []  # by column, None where it is free
+        self._columns: dict[str, int] = {}
+        self._free: list[int] = []  # descending
+        self._latest: list[str] = []  # that took columns,
+        self._n_before = 0  # and how many columns there were before
+
+    def __len__(self) -> int:
+        """How many words are known."""
+        return len(self._columns)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._columns
+
+    def __getitem__(self, word: str) -> int:
+        """Return the column of a word."""
+        return self._columns[word]
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there have been at a time."""
+        return len(self.words)
+
+    def read(self, X: Any) -> Documents:
+        """Return documents, checked; the vocabulary stays as it is."""
+        return read_documents(X, STOP_WORDS if self.stop_words else ())
+
+    def names(self, documents: Documents) -> list[str | None]:
+        """Return the words by column, as ``encode`` without growing has them for these documents."""
+        return [*self.words, *dict.fromkeys(word for word in documents.words if word not in self)]
+
+    def encode(self, documents: Documents, *, grow: bool = True) -> Counts:
+        """Return documents as rows of counts.
+
+        A new word takes a column. grow: whether it keeps it; if not, it has one after all others for this call.
+        """
+        self._latest, self._n_before = [], len(self.words)
+        words = documents.words
+        found: list[Any] = list(map(self._columns.get, words))
+        if None in found:
+            others = self._columns if grow else dict[str, int]()
+            for at, column in enumerate(found):
+                if column is None:
+                    found[at] = others.get(words[at])
+                    if found[at] is None:
+                        found[at] = others[words[at]] = self._take(words[at]) if grow else len(self.words) + len(others)
+        if documents.n == 1:
+            csr = _single_row(found, documents.counts)
+        else:
+            csr = _canonical(np.array(found, dtype=np.int64), documents.counts, documents.lengths)
+        return Counts(*csr, max(len(self.words), 1 + max(found, default=0)))
+
+    def _take(self, word: str) -> int:
+        """Return the column of a new word: the lowest that is free."""
+        self._latest.append(word)
+        if self._free:
+            column = self._free.pop()
+            self.words[column] = word
+            return column
+        self.words.append(word)
+        return len(self.words) - 1
+
+    def take_back(self) -> None:
+        """Undo the latest ``encode``: the rows were refused."""
+        for word in reversed(self._latest):
+            column = self._columns.pop(word)
+            if column >= self._n_before:
+                self.words.pop()
+            else:
+                self.words[column] = None
+                self._free.append(column)
+        self._latest = []
+
+    def forget(self, known: Int) -> None:
+        """Keep only the words of these columns."""
+        gone = np.setdiff1d(np.fromiter(self._columns.values(), np.int64, len(self)), known)
+        for column in gone.tolist():
+            word = self.words[column]
+            assert word is not None
+            del self._columns[word]
+            self.words[column] = None
+        self._free = sorted({*self._free, *gone.tolist()}, reverse=True)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain values, for files."""
+        return {"stop_words": self.stop_words, "words": self.words}
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> Vocabulary:
+        """Return the vocabulary that ``to_plain`` described; anything else is a ``ValueError``."""
+        words = plain.get("words") if isinstance(plain, dict) else None
+        if not isinstance(words, list) or not all(word is None or type(word) is str for word in words):
+            raise ValueError(f"a vocabulary is made of a list of words, got {quote(plain)}")
+        found = cls(stop_words=plain.get("stop_words") is True)
+        found.words = words
+        found._columns = {word: at for at, word in enumerate(words) if word is not None}
+        found._free = [at for at, word in enumerate(words) if word is None][::-1]
+        if len(found) + len(found._free) < len(words):
+            raise ValueError("a vocabulary has each word once")
+        return found
+
+
+class WordEngine(Protocol):
+    """What engines for counts of words tell beside what all do."""
+
+    def word_counts(self, table: int) -> WordCounts:
+        """Return the words that an open table has, and how often."""
+
+    def word_totals(self) -> WordCounts:
+        """Return the words that some open table has, and how often all of them together do."""
+
+    def word_stats(self, columns: Int) -> Float:
+        """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
+
+
+def pieces(before: int, n: int) -> list[int]:
+    """Return where to cut n rows that come after others, so that words are forgotten at the same rows of a stream.
+
+    >>> pieces(16000, 20000)
+    [0, 384, 16768, 20000]
+    """
+    return [0, *range(ROWS_TO_FORGET - before % ROWS_TO_FORGET, n, ROWS_TO_FORGET), n]
+
+
+def forgets_after(n_rows: int) -> bool:
+    """Tell whether words are forgotten after so many rows of a stream: at the ends of ``pieces``."""
+    return n_rows % ROWS_TO_FORGET == 0
+
+
+def _canonical(columns: Int, counts: Float | None, lengths: Int) -> tuple[Int, Int, Float]:
+    """Return rows with each column once, in order, and none with a count of 0."""
+    n, width = len(lengths), 1 + int(np.max(columns, initial=0))
+    places = np.repeat(np.arange(n), lengths) * width + columns
+    if counts is None:
+        cells, times = np.unique(places, return_counts=True)
+        data = times.astype(np.float64)
+    else:
+        cells, inverse = np.unique(places, return_inverse=True)
+        data = np.bincount(inverse, counts, len(cells))
+        cells, data = cells[data > 0.0], data[data > 0.0]
+    rows, indices = np.divmod(cells, width)
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]), indices, data
+
+
+def _single_row(columns: list[int], counts: Float | None) -> tuple[Int, Int, Float]:
+    """Return the same of one row, quicker."""
+    total = dict.fromkeys(sorted(columns), 0.0)
+    for column, count in zip(columns, [1.0] * len(columns) if counts is None else counts.tolist(), strict=True):
+        total[column] += count
+    found = {column: count for column, count in total.items() if count > 0.0}
+    n = len(found)
+    return np.array([0, n]), np.fromiter(found, np.int64, n), np.fromiter(found.values(), np.float64, n)

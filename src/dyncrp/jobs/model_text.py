@@ -1,0 +1,267 @@
+"""Models as text, for commands and requests: read, never evaluated; and written so that they can be read again."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from dyncrp.dynamics import Dynamics
+from dyncrp.dynamics.text import parse_dynamics
+from dyncrp.estimator import DynamicalMixture
+from dyncrp.families import FAMILIES, Columns, Family
+from dyncrp.search.spec import SHORTEST_MEMORY, ModelSpec, check_memory
+from dyncrp.views.groups import Groups
+
+FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
+MOST_NUMBERS_SHOWN = 10  # of a vector
+MOST_GROUPS_SHOWN = 5
+WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
+WORDS = {"true": True, "false": False, "none": None}  # values of settings that are not what they spell
+
+
+def parse_model(
+    family: str | None,
+    dynamics: Sequence[str],
+    alpha: float | None,
+    settings: Sequence[str],
+    memory: str | None = None,
+    *,
+    units: bool = True,
+) -> DynamicalMixture:
+    """Return the model that a command line describes; what is not given is unknown, to be learnt.
+
+    family: a name in ``FAMILIES``, in upper or lower case. dynamics: none, one, or several to choose from. settings:
+    "name=value", of the family or else of ``DynamicalMixture``. A value is a number, a word, a vector "1,2" or a matrix
+    "1,2;3,4". memory: a number, "inf", or "auto" to learn it; infinite if not given.
+
+    >>> parse_model("gaussian", ["exponential(20)"], 1.0, ["variance=1,2", "prior_variance=100", "warmup=500"])
+    DynamicalMixture(alpha=1.0, dynamics=Exponential(timescale=20.0),
+                     family=Gaussian(variance=array([1., 2.]), prior_variance=100.0, prior_mean=0.0), warmup=500)
+    """
+    given: dict[str, Any] = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise ValueError(f"a setting must be name=value, got {setting!r}")
+        if name in given:
+            raise ValueError(f"{name} is set twice")
+        given[name] = _parse_setting(name, value)
+    return make_model(family, dynamics, alpha, given, _parse_memory(memory), units=units)
+
+
+def make_model(
+    family: str | None,
+    dynamics: Sequence[str],
+    alpha: float | None,
+    settings: Mapping[str, Any],
+    memory: float | None = math.inf,
+    *,
+    units: bool = True,
+) -> DynamicalMixture:
+    """Return the model that ``parse_model`` would, given the values of its settings.
+
+    >>> make_model("gaussian", ["stationary()"], None, {"variance": 1.0, "max_tables": 50})
+    DynamicalMixture(alpha=None, dynamics=Stationary(), family=Gaussian(variance=1.0), max_tables=50)
+    """
+    kinds = {name.lower(): kind for name, kind in FAMILIES.items()}
+    kind: Any = kinds.get("gaussian" if family is None else family.lower().replace("_", "").replace("-", ""))
+    if kind is None:
+        raise ValueError(f"unknown family {family!r}; choose from {', '.join(k.__name__ for k in kinds.values())}")
+    of_family = [field.name for field in fields(kind)]
+    of_model = [name for name in inspect.signature(DynamicalMixture).parameters if name not in WITH_OWN_OPTION]
+    for name in settings:
+        if name not in of_family and name not in of_model:
+            raise ValueError(
+                f"unknown setting {name!r}; {kind.__name__} has {', '.join(of_family)}; "
+                f"the model has {', '.join(of_model)}"
+            )
+    of_chosen = {name: value for name, value in settings.items() if name in of_family}
+    chosen = None if family is None and not of_chosen else kind(**of_chosen)
+    kernels = [parse_dynamics(text, units=units) for text in dynamics]
+    kernel = kernels[0] if len(kernels) == 1 else kernels or None
+    others = {name: value for name, value in settings.items() if name not in of_family}
+    model = DynamicalMixture(chosen, kernel, alpha, memory=memory, **others)
+    ModelSpec.resolve(**model.get_params(deep=False))  # refuses what does not fit together
+    return model
+
+
+def _parse_memory(text: str | None) -> float | None:
+    if text is None or text.lower() == "auto":
+        return math.inf if text is None else None
+    try:
+        return check_memory(float(text))
+    except ValueError:
+        raise ValueError(f"--memory must be a number ≥ {SHORTEST_MEMORY:g}, inf or auto, got {text!r}") from None
+
+
+def changed_settings(model: DynamicalMixture) -> dict[str, Any]:
+    """Return the parameters of a model that --set sets and that are not the defaults.
+
+    The resolution is left out: the family that was learnt has it already.
+
+    >>> changed_settings(DynamicalMixture(warmup=500, max_tables=5))
+    {'max_tables': 5, 'warmup': 500}
+    """
+    known = inspect.signature(DynamicalMixture).parameters
+    given = model.get_params(deep=False)
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in (*WITH_OWN_OPTION, "resolution") and value != known[name].default
+    }
+
+
+def as_options(
+    family: Family, dynamics: Dynamics, alpha: float, memory: float = math.inf, **settings: Any
+) -> list[str]:
+    """Return the options of a command line that describe a model, for ``parse_model`` to read.
+
+    settings: as ``changed_settings`` returns them.
+
+    >>> from dyncrp import Exponential, Gaussian
+    >>> as_options(Gaussian(1.0, 9.0), Exponential(2.0), 0.5)
+    ['--family', 'Gaussian', '--set', 'variance=1.0', '--set', 'prior_variance=9.0', '--set', 'prior_mean=0.0',
+     '--dynamics', 'Exponential(timescale=2.0)', '--alpha', '0.5']
+    """
+    values = {name: _format_setting(value) for name, value in _hyperparameters(family).items()} | settings
+    given = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+    told = ["--family", type(family).__name__, *given, "--dynamics", repr(dynamics), "--alpha", repr(alpha)]
+    return told if memory == math.inf else [*told, "--memory", repr(memory)]
+
+
+def as_python(family: Family, dynamics: Dynamics, alpha: float, memory: float = math.inf, **settings: Any) -> str:
+    """Return the line of Python that makes a model, in full.
+
+    >>> from dyncrp import Exponential, Gaussian
+    >>> as_python(Gaussian([1.0, 2.0], 9.0), Exponential(2.0), 0.5)
+    'DynamicalMixture(Gaussian(variance=[1.0, 2.0], prior_variance=9.0, prior_mean=0.0),
+     Exponential(timescale=2.0), 0.5)'
+    """
+    settings = settings if memory == math.inf else {"memory": memory} | settings
+    rest = "".join(f", {name}={value!r}" for name, value in settings.items())
+    return f"DynamicalMixture({_as_code(family)}, {dynamics!r}, {alpha!r}{rest})"
+
+
+def _as_code(family: Family) -> str:
+    if isinstance(family, Columns):
+        return f"Columns({{{', '.join(f'{part!r}: {_as_code(one)}' for part, one in family.parts)}}})"
+    values = ", ".join(f"{name}={np.asarray(value).tolist()!r}" for name, value in _hyperparameters(family).items())
+    return f"{type(family).__name__}({values})"
+
+
+def brief(family: Family) -> str:
+    """Return a family as one line to look at: plain numbers, and the first ten of many; of columns, which and how many.
+
+    >>> from dyncrp import Gaussian
+    >>> brief(Gaussian(np.arange(1.0, 13.0), 9.0))
+    'Gaussian(variance=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, … (12 in all)], prior_variance=9.0, prior_mean=0.0)'
+    """
+    if isinstance(family, Columns):
+        parts = (f"{type(one).__name__} of {count(len(part), 'column')}" for part, one in family.parts)
+        return f"Columns({', '.join(parts)})"
+    values = ", ".join(f"{name}={_brief_value(value)}" for name, value in _hyperparameters(family).items())
+    return f"{type(family).__name__}({values})"
+
+
+def brief_dynamics(dynamics: Dynamics) -> str:
+    """Return a dynamics as one line to look at: its numbers with six significant digits.
+
+    >>> from dyncrp import Exponential, Stationary
+    >>> brief_dynamics(0.999 * Exponential(1234.5678901) + 0.001 * Stationary())
+    '0.999 * Exponential(timescale=1234.57) + 0.001 * Stationary()'
+    """
+    return _round(repr(dynamics))
+
+
+def brief_model(model: DynamicalMixture) -> str:
+    """Return what a fitted model uses as one line to look at: family, dynamics, alpha, and a finite memory."""
+    memory = "" if model.memory_ == math.inf else f", memory {model.memory_:.6g}"
+    return f"{brief(model.family_)}, {brief_dynamics(model.dynamics_)}, alpha {model.alpha_:.6g}{memory}"
+
+
+def brief_groups(groups: Groups, *, told: bool) -> str:
+    """Return groups of tables as one line to look at: how many rows the largest have. told: whether G was given.
+
+    >>> ids = np.arange(8)
+    >>> brief_groups(Groups(ids, ids // 3 * 3, np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))), told=False)
+    '8 tables in 3 groups of 40, 12 and 2 rows'
+    >>> brief_groups(Groups(ids, 0 * ids, np.ones(8), np.empty((7, 4))), told=False)
+    '8 tables in 1 group: no clusters stand out'
+    """
+    if len(groups) == 1 and not told:
+        return str(groups)
+    sizes = [f"{size:,.0f}" for size in np.sort(groups.sizes)[::-1][:MOST_GROUPS_SHOWN].tolist()]
+    listed = ", ".join(sizes[:-1]) + " and " * (len(sizes) > 1) + sizes[-1]
+    of = " of" if len(groups) <= MOST_GROUPS_SHOWN else ", the largest of"
+    joined = f"{count(len(groups.table_ids), 'table')} in {count(len(groups), 'group')}"
+    return f"{joined}{of} {listed} rows"
+
+
+def count(n: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    >>> count(1, "table"), count(2000, "row")
+    ('1 table', '2,000 rows')
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def _round(text: str) -> str:
+    """Return a text with six significant digits of each float in it."""
+    return FLOAT.sub(lambda match: repr(float(f"{float(match.group()):.6g}")), text)
+
+
+def _brief_value(value: Any) -> str:
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return _round(repr(value))
+    if value.ndim > 1:
+        return " × ".join(map(str, value.shape)) + " numbers"
+    more = f", … ({len(value):,} in all)" if len(value) > MOST_NUMBERS_SHOWN else ""
+    return "[" + ", ".join(f"{number:.6g}" for number in value[:MOST_NUMBERS_SHOWN].tolist()) + more + "]"
+
+
+def _hyperparameters(family: Family) -> dict[str, Any]:
+    values = {field.name: getattr(family, field.name) for field in fields(family)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _parse_setting(name: str, text: str) -> Any:
+    """Return the value of a setting: a number, a word, a vector of numbers, or a matrix."""
+    word = text.strip().lower()
+    if word in WORDS:
+        return WORDS[word]
+    if ";" in text:
+        rows = [_parse_vector(name, row) for row in text.removesuffix(";").split(";")]
+        if len({len(row) for row in rows}) > 1:
+            raise ValueError(f"{name} must have rows of one length, got {[len(row) for row in rows]}")
+        return rows
+    if "," in text:
+        return _parse_vector(name, text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _parse_vector(name: str, text: str) -> list[float]:
+    """Return numbers between commas; a comma at the end makes a vector of one."""
+    try:
+        return [float(part) for part in text.removesuffix(",").split(",")]
+    except ValueError:
+        raise ValueError(f"{name} must be numbers separated by commas, got {text!r}") from None
+
+
+def _format_setting(value: Any) -> str:
+    """Return a hyperparameter as ``_parse_setting`` reads it."""
+    rows = [",".join(map(repr, row)) for row in np.atleast_2d(value).tolist()]
+    if np.ndim(value) == 2:
+        return ";".join(rows) + (";" if len(rows) == 1 else "")
+    return rows[0] + ("," if np.shape(value) == (1,) else "")

@@ -1,0 +1,147 @@
+"""Hyperparameters of counts of words: many candidates learn the first documents side by side, and losers are dropped.
+
+The prequential log evidence Σ log p(x_n | x_<n) rates a candidate. How a stream forgets is seen late, since a topic has
+to go before it can be missed: of a stream that forgets, a thousand documents may say that it does not. So a race is run
+over ten times as many, and a candidate of each dynamics stays in it for a long time.
+
+Among concentrations and alphas that the evidence hardly tells apart, smaller tables are a little likelier, as with
+other families, and no better. So the dynamics are those of the likeliest candidate, and of the candidates with
+these dynamics that come near it the one with the fewest tables is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple, TypeVar
+
+from dyncrp.arrays.counts import Counts
+from dyncrp.dynamics import Dynamics
+from dyncrp.engine import make_engine
+from dyncrp.engine.types import Engine, Float, Model, Rules
+from dyncrp.families import Family
+from dyncrp.search.candidate import Candidate, Found, Steps, durations
+from dyncrp.search.spec import Hyperparameters, ModelSpec
+
+T = TypeVar("T")
+
+ALPHAS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+FIRST_LOOK = 250  # documents after which losers are dropped for the first time, and then after twice as many each time
+KEPT = 3  # one in so many stays,
+FEWEST_KEPT = 24  # but as many as this,
+LAST_QUOTA = 4000  # and, before so many documents have come, the best of each dynamics
+MOST_STARTED = 3000  # candidates of a kind of dynamics; with two unknown durations there would be many more
+HARDLY_TOLD_APART = 0.1  # nats a document
+
+
+class _Runner(NamedTuple):
+    """A candidate on its way.
+
+    place: in the grid: its kind of dynamics, and which of the durations, families and alphas it has. price: of its
+    unknown durations, each of which must earn its keep.
+    """
+
+    family: Family
+    dynamics: Dynamics
+    alpha: float
+    engine: Engine
+    place: tuple[int, ...]
+    price: float
+
+    @property
+    def score(self) -> tuple[bool, float]:
+        """What it is ranked by: its evidence, if it has clusters at all."""
+        engine = self.engine
+        return engine.n_opened <= max(1, engine.n_observations // 2), engine.log_evidence - self.price
+
+    def is_next_to(self, other: _Runner) -> bool:
+        """Whether the two are neighbours in the grid: of one kind, and no more than a step apart in each direction."""
+        (kind, *here), (other_kind, *there) = self.place, other.place
+        return kind == other_kind and all(abs(a - b) <= 1 for a, b in zip(here, there, strict=True))
+
+
+def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
+    """Choose what is unknown by the evidence of documents X (n of them) at times (n,)."""
+    runners, dropped = _start(spec, X, times), list[_Runner]()
+    n, end = len(X), 0
+    while end < n:
+        end = min(n, max(FIRST_LOOK, 2 * end))
+        runners = yield from _run(runners, X[:end], times[:end])
+        if end < n:
+            runners, others = _part(runners, quota=end < LAST_QUOTA)
+            dropped += others
+    # One that has been dropped may be better than the best after all: those next to it are given another chance.
+    while True:
+        again = [runner for runner in dropped if runner.is_next_to(runners[0])]
+        if not again:
+            break
+        dropped = [runner for runner in dropped if not runner.is_next_to(runners[0])]
+        runners = yield from _run([*runners, *again], X, times)
+    best = runners[0]
+    least = best.engine.log_evidence - HARDLY_TOLD_APART * n
+    near = [runner for runner in runners if runner.dynamics is best.dynamics and runner.score[0] == best.score[0]]
+    near = [runner for runner in near if runner.engine.log_evidence >= least]  # the best is one of them
+    chosen = min(near, key=lambda runner: (runner.engine.n_opened, -runner.engine.log_evidence))
+    candidates = [_as_candidate(runner, runner.engine.log_evidence, runner is chosen) for runner in runners]
+    candidates += [_as_candidate(runner, -math.inf, False) for runner in dropped]
+    return Hyperparameters(chosen.family, chosen.dynamics, chosen.alpha), candidates
+
+
+def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
+    """Return all candidates, with nothing learnt yet."""
+    runners = []
+    for at, kind in enumerate(spec.dynamics):
+        lengths, price = durations(kind, times), math.log(len(X)) * kind.n_unknown
+        families: Sequence[Family] = spec.family.proposals(X)  # type: ignore[arg-type]
+        alphas: Sequence[float] = ALPHAS if spec.alpha is None else (spec.alpha,)
+        room = MOST_STARTED // len(lengths) ** kind.n_unknown
+        while 1 < len(families) * len(alphas) > room:  # every other one will do, but not of periods
+            families, alphas = (_thin(families), alphas) if len(families) > len(alphas) else (families, _thin(alphas))
+        for which in product(range(len(lengths)), repeat=kind.n_unknown):
+            dynamics = kind.with_durations([lengths[i] for i in which])
+            modes, clip = dynamics.modes(), not dynamics.nonnegative
+            for (i, family), (j, alpha) in product(enumerate(families), enumerate(alphas)):
+                engine = make_engine(Model(family, modes, alpha, Rules(), clip=clip), X.n_columns)
+                runners.append(_Runner(family, dynamics, alpha, engine, (at, *which, i, j), price))
+    return runners
+
+
+def _run(runners: list[_Runner], X: Counts, times: Float) -> Steps[list[_Runner]]:
+    """Let runners go on to the end of documents X at times, from where they are; return them, the best first."""
+    parts = {begin: (X[begin:], times[begin:]) for begin in {runner.engine.n_observations for runner in runners}}
+    behind = [runner for runner in runners if runner.engine.n_observations < len(X)]
+    there = [runner for runner in runners if runner.engine.n_observations == len(X)]
+    engines = yield [(_carry_on, (runner.engine, *parts[runner.engine.n_observations])) for runner in behind]
+    moved = [runner._replace(engine=engine) for runner, engine in zip(behind, engines, strict=True)]
+    return sorted([*there, *moved], key=lambda runner: (runner.score, [-i for i in runner.place]), reverse=True)
+
+
+def _thin(values: Sequence[T]) -> Sequence[T]:
+    """Return every other value, the middle one among them.
+
+    >>> _thin((1, 2, 3, 4, 5)), _thin((1, 2, 3))
+    ((1, 3, 5), (2,))
+    """
+    return values[len(values) // 2 % 2 :: 2]
+
+
+def _carry_on(engine: Engine, X: Counts, times: Float) -> Engine:
+    engine.run(X, times)
+    return engine
+
+
+def _part(ranked: list[_Runner], *, quota: bool) -> tuple[list[_Runner], list[_Runner]]:
+    """Return the runners that stay and those that are dropped, the best first."""
+    most = max(FEWEST_KEPT, len(ranked) // KEPT)
+    kept, dropped, seen = ranked[:most], list[_Runner](), {runner.place[:-2] for runner in ranked[:most]}
+    for runner in ranked[most:]:
+        stays = quota and runner.place[:-2] not in seen
+        seen.add(runner.place[:-2])
+        (kept if stays else dropped).append(runner)
+    return kept, dropped
+
+
+def _as_candidate(runner: _Runner, log_evidence: float, chosen: bool) -> Candidate:
+    told = runner.family, runner.dynamics, runner.alpha
+    return Candidate(*told, log_evidence, runner.engine.n_opened, math.nan, math.isfinite(log_evidence), chosen)

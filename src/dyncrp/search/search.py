@@ -1,0 +1,478 @@
+"""Hyperparameters from the stream itself: what the evidence of its first rows says they are. No labels are needed.
+
+The prequential log evidence Σ log p(x_n | x_<n) rates a model as a density. Real clusters are not quite Gaussian, and
+then ever narrower tables that tile them make a better density: evidence alone finds far too many. But where such tiles
+lie is an accident of the data. So each candidate is also asked to cluster one half of the rows, and the other half, and
+to label each half by the other's tables; the agreement is its reproducibility (``reproducibility.py``). The evidence
+chooses among those that reproduce nearly as well as the best does, or less well if they are far better densities.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.dynamics import Dynamics, Stationary
+from dyncrp.engine.trials import Trial, try_out
+from dyncrp.engine.types import Model, Rows, Rules
+from dyncrp.families import Columns, Family
+from dyncrp.families.base import View, first_missing, repeats
+from dyncrp.search.candidate import Candidate, Found, Job, Steps, durations, usual_gap
+from dyncrp.search.race import race
+from dyncrp.search.reproducibility import reproducibility, split
+from dyncrp.search.spec import Hyperparameters, ModelSpec
+
+Float = NDArray[np.float64]
+Point = tuple[float, ...]  # alpha and the durations
+
+OUTLIER_DISTANCE = 30.0  # an outlier is further from the median, in interquartile ranges; see _find_inliers
+ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
+MEMORIES = (math.inf, 300.0, 100.0, 30.0, 15.0)  # what an unknown memory may be
+STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # by which alpha and durations then change, up and down
+SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew from one start
+LEAST_GROWTH = 0.002  # nats for each number in the data; a round that gains less is the last
+STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
+LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
+RUNS_OF_REPRODUCING = 6  # how many runs of a candidate take as long
+LARGE_GAIN = 0.25  # likewise; coarse clusters that cut through shapes lose as much
+FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
+ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
+MOST_IN_ONE_TABLE = 0.99  # if one table has a larger share of the rows, there is nothing to reproduce
+LEAST_REPRODUCED = 0.4  # narrow tables that tile a cloud without clusters stay below this reproducibility
+MOST_TABLES_RATIO = 1.5  # dynamics that open more tables than this times the clusters forget what comes back
+LEAST_SHARE_OF_BEST = 0.92  # a candidate must reach this share of the best reproducibility
+LEAST_SHARE_IF_LARGE_GAIN = 0.75  # or this, if its evidence is higher by a LARGE_GAIN
+ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters reproduce as well as this,
+MOST_FEATURES = 48  # or if there are more features
+OTHER_SCALES = (1.0, 0.3, 0.1)  # of the spread of clusters, for another family
+
+
+_Case = tuple[Family, Dynamics, float]  # a candidate: with the memory and the rows of the search, all that it is
+
+
+class _Run(NamedTuple):
+    """One candidate's run over the rows."""
+
+    family: Family
+    dynamics: Dynamics
+    alpha: float
+    log_evidence: float
+    labels: NDArray[np.int64]
+    n_tables: int
+    reproducibility: float = np.nan
+    memory: float = math.inf
+
+
+def learn(spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> Found:
+    """Choose what is unknown by the evidence of the first rows of X (n, D) at times (n,), which the family has checked.
+
+    missing: whether the family must take missing cells, even if there are none in X. Returns the hyperparameters, at
+    the resolution that is asked for, and all candidates in the order in which they were
+    tried; none, if nothing is unknown.
+    """
+    if spec.given is not None:
+        return spec.given, []
+    n = spec.warmup
+    if len(X) < 2:
+        raise ValueError(
+            f"1 sample is too few to learn the hyperparameters: pass at least 2 rows ({n:,} is better), or set them all"
+        )
+    missing = missing or first_missing(X) < len(X)  # also in rows that are not looked at here, but must be learnt
+    found, candidates = Search(spec, X[:n], times[:n], missing=missing).finish()
+    return found._replace(family=spec.sharpen(found.family)), candidates
+
+
+class Search:
+    """A search for what is unknown by the evidence of all rows of X (n, D) at times (n,), which the family has checked.
+
+    missing: whether the family must take missing cells, of these rows or others. It can be done piece by piece, and
+    finds the same however it is divided. What it finds is the hyperparameters,
+    whatever the resolution, and all candidates. If a piece is interrupted, nothing is left to carry on: begin another
+    search.
+    """
+
+    def __init__(self, spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._n_jobs = spec.n_jobs
+        self._blas = ThreadpoolController()
+        if spec.family.sparse:
+            self._steps = race(spec, X, times)
+        else:
+            self._steps = _learn_with_missing(spec, X, times) if missing else _learn(spec, X, times)
+        self._jobs: list[Job] = []
+        self._results: list[Any] | None = None  # of the first of these jobs; None before there are any
+        self._found: Found | None = None
+
+    def finish(self) -> Found:
+        """Carry the search on to its end, and return what it found."""
+        found = None
+        while found is None:
+            found = self.advance(sys.maxsize)
+        return found
+
+    def advance(self, n_runs: int) -> Found | None:
+        """Carry the search on by so many runs of candidates, or a few more; return what it found if it has ended."""
+        with self._blas.limit(limits=1, user_api="blas"):  # the same bits, however many cores there are
+            while self._found is None and n_runs > 0:
+                part = []
+                for job in self._jobs[len(self._results or ()) :]:
+                    if n_runs > 0:
+                        part.append(job)
+                        n_runs -= RUNS_OF_REPRODUCING if job[0] is _reproduce else 1
+                if self._results is not None:
+                    self._results += self._run(part)
+                if self._results is None or len(self._results) == len(self._jobs):
+                    self._step()
+        return self._found
+
+    def _run(self, jobs: list[Job]) -> list[Any]:
+        """Run jobs side by side, if that is asked for here or of joblib, and return their results in order."""
+        from joblib import Parallel, delayed, effective_n_jobs
+
+        if effective_n_jobs(self._n_jobs) == 1:
+            return [run(*arguments) for run, arguments in jobs]
+        return list(Parallel(n_jobs=self._n_jobs)(delayed(run)(*arguments) for run, arguments in jobs))
+
+    def _step(self) -> None:
+        """Hand over the results, and get the next jobs or what was found."""
+        try:
+            self._jobs, self._results = self._steps.send(self._results), []  # type: ignore[arg-type]
+        except StopIteration as end:
+            self._found = end.value
+
+
+def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
+    """First the family and, along with it, a rough alpha: a coarse grid, then what the clusters found suggest.
+
+    If these do not reproduce perfectly, and the family was left open, others are tried. Then, with that family, the
+    dynamics and alpha: a coarse grid, then ever smaller steps from its best point. An unknown memory is infinite until
+    then; where a finite one is better, the dynamics are chosen once more, since tables that follow their clusters need
+    not be forgotten. Rows that lie absurdly far out have no say, if they are few.
+    """
+    family, dynamics, alpha = spec.family, spec.dynamics, spec.alpha
+    numbers = family.continuous(X.shape[1]) if isinstance(family, Columns) else np.ones(X.shape[1], dtype=bool)
+    inliers = _find_inliers(X[:, numbers])
+    X, times = X[inliers], times[inliers]
+    first_memory = MEMORIES[0] if spec.memory is None else spec.memory
+    trusted = not repeats(X[:, numbers])
+    others = spec.other_families
+    if others and not trusted and isinstance(family, Columns) and not np.all(numbers):
+        # Numbers beside categories that repeat: counts, zeros, marks. Their clusters differ in width, often to nothing.
+        (family,), others = others, ()
+    searches = [_Search(view, times, first_memory, trusted) for view in family.views(X)]
+    search, chosen = searches[0], family
+    if not family.known:
+        first = next((kind for kind in dynamics if not kind.n_unknown), Stationary())
+        kinds = [search.view.family or family for search in searches]
+        alphas = ALPHAS if alpha is None else (alpha,)
+        starts = []
+        for search, kind in zip(searches, kinds, strict=True):
+            starts.append((yield from search.best_family(kind.proposals(search.Z), first, alphas)))
+        at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].view.log_density)
+        search, best = searches[at], (yield from searches[at].refine(kinds[at], starts[at]))
+        for other in others if trusted and X.shape[1] <= MOST_FEATURES else ():
+            if best.n_tables == 1 or not best.reproducibility < ENOUGH_REPRODUCED:
+                break
+            searches.append(_Search(other.views(X)[0], times, first_memory, trusted))
+            some = (best.alpha / 10.0, best.alpha) if alpha is None else (alpha,)
+            found = yield from searches[-1].surpass(best, best.log_evidence + search.view.log_density, other, some)
+            search, best = (search, best) if found is None else (searches[-1], found)
+        if best.n_tables == 1:
+            some = (best.alpha, best.alpha / 100.0) if alpha is None else (alpha,)
+            best = yield from search.open_up(family, best, some)
+        chosen, search.most_tables = best.family, 1 + int(MOST_TABLES_RATIO * best.n_tables)
+        if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
+            dynamics = (first,)
+        if all(kind == first for kind in dynamics) and alpha is not None:
+            dynamics = ()
+    if dynamics:
+        best = yield from search.best_dynamics(chosen, dynamics, alpha)
+    if spec.memory is None:
+        best = yield from search.best_memory(best)
+        open_choice = alpha is None or len(dynamics) > 1 or any(kind.n_unknown for kind in dynamics)
+        if best.memory < math.inf and dynamics and open_choice:
+            best = yield from search.best_dynamics(best.family, dynamics, alpha)
+            best = yield from search.best_memory(best)
+    candidates = [c for one in searches for c in one.candidates(best)]
+    return Hyperparameters(search.view.lift(best.family), best.dynamics, best.alpha, best.memory), candidates
+
+
+def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
+    """Learn as columns what is not columns yet; what is found is the family of these."""
+    if isinstance(spec.family, Columns):
+        return (yield from _learn(spec, X, times))
+    D = X.shape[1]
+    families = [Columns.of(family, D) for family in (spec.family, *spec.other_families)]
+    found, candidates = yield from _learn(
+        replace(spec, family=families[0], other_families=tuple(families[1:])), X, times
+    )
+    return (
+        found._replace(family=_only_part(found.family)),
+        [candidate._replace(family=_only_part(candidate.family)) for candidate in candidates],
+    )
+
+
+def _only_part(family: Family) -> Family:
+    """Return the family that ``Columns.of`` was given."""
+    return family.parts[0][1] if isinstance(family, Columns) else family
+
+
+def _find_inliers(X: Float) -> NDArray[np.bool_]:
+    """Return a mask (n,) of the rows that are not outliers.
+
+    An outlier is further than OUTLIER_DISTANCE interquartile ranges from the median in some feature, such as −9999 for
+    a missing number; a few of them would widen all clusters into one. If more than one row in a hundred is that far
+    out, such values are part of the data, and no row is an outlier.
+    """
+    X = X[:, np.any(~np.isnan(X), axis=0)]
+    if not X.shape[1]:
+        return np.ones(len(X), dtype=bool)
+    low, middle, high = np.nanquantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
+    with np.errstate(over="ignore"):
+        reach = np.where(high > low, OUTLIER_DISTANCE * (high - low), np.inf)
+        inliers: NDArray[np.bool_] = np.all(~(np.abs(X - middle) > reach), axis=1)  # NaN is no outlier
+    return inliers if np.mean(inliers) >= 0.99 else np.ones(len(X), dtype=bool)
+
+
+class _Search:
+    """Tries candidates on the rows of a view at times (n,), and remembers them.
+
+    trusted: whether a large gain in evidence makes up for a lower reproducibility.
+    """
+
+    def __init__(self, view: View, times: Float, memory: float, trusted: bool) -> None:
+        self.view, self.Z, self.times, self.memory, self.trusted = view, view.rows, times, memory, trusted
+        self.halves = split(view.rows)
+        self.tried: list[tuple[_Run, bool]] = []
+        self._known: dict[tuple[Any, ...], _Run] = {}  # by case and memory
+        self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
+
+    def refine(self, family: Family, best: _Run) -> Steps[_Run]:
+        """Estimate the shape of the clusters that were found, cluster with that shape, and return the best run.
+
+        The clusters are those of the best run so far. Round tables cut a long thin cluster into pieces, so the shape is
+        also estimated from other runs, with tables of several sizes, and re-estimated as the pieces merge. Such a
+        result is kept only if its evidence is much higher and it is as reproducible as the others.
+        """
+        starts = [run for run, _ in self.tried if 1 < run.n_tables <= len(self.Z) // 4][::STARTS_STRIDE]
+        best = yield from self._rescale(family, best)
+        for start in starts:
+            end = yield from self._grow(family, start)
+            least = LEAST_SHARE_OF_BEST * self._most_reproducible()
+            end, better = yield from self._is_better(end, end.log_evidence - best.log_evidence, least)
+            large = self.trusted and end.log_evidence >= best.log_evidence + LARGE_GAIN * self.Z.size
+            if not (better or large):
+                continue
+            wider = yield from self._rescale(family, end)
+            if not better:  # the shape may be right, and the scale too small to reproduce
+                wider, better = yield from self._is_better(wider, wider.log_evidence - best.log_evidence, least)
+            if better:
+                self.tried.append((end, True))
+                best = max(best, wider, key=lambda run: run.log_evidence)
+        finer = self._finer(best)
+        return best if finer is None else (yield from self._rescale(family, finer))
+
+    def _finer(self, best: _Run) -> _Run | None:
+        """Return a run of a far better density than the best so far, if there is one that reproduces tolerably.
+
+        Coarse clusters that cut through shapes reproduce well. Clusters that share a shape, once it is found, leave no
+        such gain.
+        """
+        least = max(LEAST_SHARE_IF_LARGE_GAIN * self._most_reproducible(), LEAST_REPRODUCED)
+        runs = [run for run, _ in self.tried if self._clusters(run) and run.reproducibility >= least]
+        finer = max(runs, key=lambda run: run.log_evidence, default=best)
+        if not self.trusted or finer.log_evidence < best.log_evidence + LARGE_GAIN * self.Z.size:
+            return None
+        self.tried = [(run, admitted or run is finer) for run, admitted in self.tried]
+        return finer
+
+    def surpass(self, best: _Run, log_evidence: float, family: Family, alphas: Sequence[float]) -> Steps[_Run | None]:
+        """Return the best run with another family that is clearly better than the best so far and as reproducible.
+
+        It is given the spread of the clusters of the best run, whose evidence in terms of the features is given.
+        """
+        cases = [(one, best.dynamics, a) for one in family.proposals(self.Z, best.labels, OTHER_SCALES) for a in alphas]
+        runs = yield from self._run_all(cases)
+        for run in sorted(filter(self._clusters, runs), key=lambda run: -run.log_evidence):
+            gain = run.log_evidence + self.view.log_density - log_evidence
+            measured, better = yield from self._is_better(run, gain, LEAST_SHARE_OF_BEST * best.reproducibility)
+            self.tried.append((measured, better))
+            if better:
+                return measured
+        return None
+
+    def open_up(self, family: Family, best: _Run, alphas: Sequence[float]) -> Steps[_Run]:
+        """Return a run with the family that does not rule out other clusters, at the alpha that still opens fewest."""
+        wider = family.for_one_cluster(best.family)
+        runs = yield from self._run_all([(wider, best.dynamics, one) for one in alphas])
+        run = min(runs, key=lambda run: run.n_tables)
+        self.tried.append((run, True))
+        return run
+
+    def _is_better(self, run: _Run, gain: float, least: float) -> Steps[tuple[_Run, bool]]:
+        """Return a run, and whether it gains enough evidence and reproduces at least so well."""
+        if gain < LEAST_GAIN * self.Z.size or len(self.Z) < FEWEST_TO_SPLIT:
+            return run, gain >= LEAST_GAIN * self.Z.size
+        (agreement,) = yield [(_reproduce, (run, self.halves))]
+        return run._replace(reproducibility=agreement), agreement >= least
+
+    def _rescale(self, family: Family, run: _Run) -> Steps[_Run]:
+        """Return the best run with the spread of a run's clusters, at all scales; or that run, if it is better."""
+        proposals = family.proposals(self.Z, run.labels)
+        if not proposals:
+            return run
+        rescaled = yield from self.best_family(proposals, run.dynamics, (run.alpha,))
+        return max(run, rescaled, key=lambda run: run.log_evidence)
+
+    def _grow(self, family: Family, run: _Run) -> Steps[_Run]:
+        """Return what becomes of a run when its clusters are asked for their spread again and again."""
+        for _ in range(SPREAD_ROUNDS):
+            proposals = family.proposals(self.Z, run.labels, (1.0,))
+            runs = yield from self._run_all([(proposal, run.dynamics, run.alpha) for proposal in proposals])
+            better = max(runs, key=lambda run: run.log_evidence, default=run)
+            gain = better.log_evidence - run.log_evidence
+            run = better if gain > 0.0 else run
+            if gain <= LEAST_GROWTH * self.Z.size:
+                break
+        return run
+
+    def _most_reproducible(self) -> float:
+        return float(np.nanmax([0.0, *(run.reproducibility for run, _ in self.tried)]))
+
+    def best_family(self, families: Sequence[Family], dynamics: Dynamics, alphas: Sequence[float]) -> Steps[_Run]:
+        """Return the best run among those that reproduce well, each with its best alpha."""
+        runs = yield from self._run_all([(family, dynamics, alpha) for family in families for alpha in alphas])
+        n = len(alphas)
+        groups = [runs[i : i + n] for i in range(0, len(runs), n)]
+        if n > 1:  # a table for all, which is what there is to find in rows without clusters
+            groups.append((yield from self._run_all([(families[0], dynamics, ONE_TABLE_ALPHA)])))
+        leading = [group[self._best(group, [self._clusters(run) for run in group])] for group in groups]
+        if len(self.Z) >= FEWEST_TO_SPLIT and len(leading) > 1:
+            agreement = yield [(_reproduce, (run, self.halves)) for run in leading]
+            leading = [run._replace(reproducibility=a) for run, a in zip(leading, agreement, strict=True)]
+        least = max(LEAST_SHARE_OF_BEST * np.nanmax([0.0, *(run.reproducibility for run in leading)]), LEAST_REPRODUCED)
+        admitted = [self._clusters(run) and not run.reproducibility < least for run in leading]
+        self.tried += zip(leading, admitted, strict=True)
+        return leading[self._best(leading, admitted)]
+
+    def _best(self, runs: Sequence[_Run], admitted: Sequence[bool]) -> int:
+        """Return which run has the fewest tables among those, of the admitted, that the evidence hardly tells apart."""
+        allowed = [i for i in range(len(runs)) if admitted[i]] or list(range(len(runs)))
+        top = max(runs[i].log_evidence for i in allowed) - np.log(len(self.Z))
+        close = [i for i in allowed if runs[i].log_evidence >= top]
+        return min(close, key=lambda i: (runs[i].n_tables, -runs[i].log_evidence))
+
+    def _most_tables(self) -> int:
+        """Return how many tables a candidate may open, at most one for two rows.
+
+        If no rows share a table, the density is that of one wide table, and no clustering.
+        """
+        return min(max(1, len(self.Z) // 2), self.most_tables)
+
+    def _clusters(self, run: _Run) -> bool:
+        return run.n_tables <= self._most_tables()
+
+    def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> Steps[_Run]:
+        """Return the best dynamics and alpha for a family. Each unknown duration must earn its keep, log n."""
+        alphas = ALPHAS if alpha is None else (alpha,)
+        best: dict[Dynamics, tuple[Point, _Run]] = {}
+        for kind in dynamics:
+            points = list(product(alphas, *[durations(kind, self.times)] * kind.n_unknown))
+            best[kind] = yield from self._best_point(family, kind, points)
+        price = np.log(len(self.Z))
+        kind = max(best, key=lambda kind: best[kind][1].log_evidence - price * kind.n_unknown)
+        centre, run = best[kind]
+        free, gap = len(centre) if alpha is None else len(centre) - 1, usual_gap(self.times)
+        for factor in STEP_FACTORS if free else ():
+            moves = product((1.0 / factor, 1.0, factor), repeat=free)  # corners too: alpha and durations trade off
+            points = [tuple(np.multiply(centre, (1.0,) * (len(centre) - free) + move)) for move in moves]
+            points = [point for point in points if all(gap <= duration for duration in point[1:])]
+            centre, run = yield from self._best_point(family, kind, points)
+        return run
+
+    def best_memory(self, best: _Run) -> Steps[_Run]:
+        """Return the best run among this one and those of other memories. A finite memory must earn its keep, log n."""
+        runs = []
+        for self.memory in MEMORIES:
+            if self.memory != best.memory:
+                runs += yield from self._run_all([(best.family, best.dynamics, best.alpha)])
+        self.tried += [(run, self._clusters(run)) for run in runs]
+        price = np.log(len(self.Z))
+        rivals = [best, *(run for run in runs if self._clusters(run))]
+        best = max(rivals, key=lambda run: run.log_evidence - price * (run.memory < math.inf))
+        self.memory = best.memory
+        return best
+
+    def _best_point(self, family: Family, kind: Dynamics, points: list[Point]) -> Steps[tuple[Point, _Run]]:
+        made = {lengths: kind.with_durations(lengths) for lengths in {point[1:] for point in points}}
+        runs = yield from self._run_all([(family, made[point[1:]], float(point[0])) for point in points])
+        admitted = [self._clusters(run) for run in runs]
+        self.tried += zip(runs, admitted, strict=True)
+        at = self._best(runs, admitted)
+        return points[at], runs[at]
+
+    def _run_all(self, cases: list[_Case]) -> Steps[list[_Run]]:
+        """Run candidates, each once in a search; those that open too many tables are dropped then, unless all are."""
+        modes = {dynamics: dynamics.modes() for dynamics in {case[1] for case in cases}}
+        for most_tables in (self._most_tables(), len(self.Z)):
+            new = [case for case in dict.fromkeys(cases) if not self._is_known(case, most_tables)]
+            models = [
+                Model(family, modes[dynamics], alpha, Rules(), clip=not dynamics.nonnegative, memory=self.memory)
+                for family, dynamics, alpha in new
+            ]
+            done = yield [(_run, (model, self.Z, self.times, most_tables)) for model in models]
+            for case, (labels, log_evidence, n_tables) in zip(new, done, strict=True):
+                evidence = log_evidence if n_tables <= most_tables else -np.inf
+                self._known[*case, self.memory] = _Run(*case, evidence, labels, n_tables, memory=self.memory)
+            # A copy for each time that a candidate is tried, one of which may be chosen.
+            runs = [self._known[*case, self.memory]._replace() for case in cases]
+            if any(run.log_evidence > -np.inf for run in runs):
+                break
+        return runs
+
+    def _is_known(self, case: _Case, most_tables: int) -> bool:
+        """Whether a candidate has been run to its end, and with no more than so many tables."""
+        run = self._known.get((*case, self.memory))
+        return run is not None and run.log_evidence > -np.inf and run.n_tables <= most_tables
+
+    def candidates(self, chosen: _Run) -> list[Candidate]:
+        """Return all that was tried, in terms of the features."""
+        families = {id(run.family): run.family for run, _ in self.tried}
+        lifted = {key: self.view.lift(family) for key, family in families.items()}
+        return [
+            Candidate(
+                lifted[id(run.family)],
+                run.dynamics,
+                run.alpha,
+                run.log_evidence + self.view.log_density,
+                run.n_tables,
+                run.reproducibility,
+                admitted,
+                run is chosen,
+                run.memory,
+            )
+            for run, admitted in self.tried
+        ]
+
+
+def _run(model: Model, Z: Float, times: Float, most_tables: int) -> Trial:
+    """Run a candidate until it has opened too many tables."""
+    return try_out(model, model.family.check(Z), times, most_tables)
+
+
+def _reproduce(run: _Run, halves: list[Float]) -> float:
+    """Return how well a run's clusters reproduce; nan where there is nothing to reproduce, 0 where all is in pieces."""
+    n = len(run.labels)
+    if np.max(np.bincount(run.labels)) >= MOST_IN_ONE_TABLE * n:  # so does an outlier against all the rest, trivially
+        return np.nan
+    if run.n_tables > n // 2:  # hardly a clustering
+        return 0.0
+    return reproducibility(run.family, run.alpha, halves)

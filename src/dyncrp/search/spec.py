@@ -1,0 +1,213 @@
+"""ModelSpec: the parameters of a model, checked and resolved once; what is unknown is still unknown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dyncrp.arrays.checks import Clock, Seconds, positive, real, whole
+from dyncrp.dynamics import Dynamics, Exponential, Stationary
+from dyncrp.engine.types import Model, Rules, check_words
+from dyncrp.families import Family, Gaussian, NormalGamma
+
+# What a stream may be, if nothing is said: an unchanging one; one that forgets; and sticky ones that never quite do.
+DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
+    Stationary(),
+    Exponential(),
+    0.99 * Exponential() + 0.01 * Stationary(),
+    0.999 * Exponential() + 0.001 * Stationary(),
+)
+# What is tried beside Gaussian(), if nothing is said. One degree of freedom leaves the width of a table quite open.
+OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0),)
+MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
+LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
+HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
+WARMUP, DOCUMENTS_WARMUP = 1000, 10_000  # rows to learn from; how a stream of documents forgets is seen late
+SHORTEST_MEMORY = 2.0  # with 1, a table would be its latest member and no more
+
+
+class Hyperparameters(NamedTuple):
+    """A family, a dynamics, an alpha and a memory, all of them known."""
+
+    family: Family
+    dynamics: Dynamics
+    alpha: float
+    memory: float = math.inf
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What the parameters of ``DynamicalMixture`` ask for.
+
+    family: perhaps with unknown hyperparameters. dynamics: one, or several to choose from, perhaps with unknown
+    durations. alpha and memory: None if unknown. other_families: what else may be chosen, if the family was None. The
+    rest as for ``DynamicalMixture``.
+
+    >>> spec = ModelSpec.resolve(family=None, dynamics="auto", alpha=2.0)
+    >>> spec.family, len(spec.dynamics), spec.alpha, spec.given
+    (Gaussian(), 4, 2.0, None)
+    >>> [type(family).__name__ for family in spec.other_families]
+    ['NormalGamma']
+    """
+
+    family: Family
+    dynamics: tuple[Dynamics, ...]
+    alpha: float | None
+    memory: float | None
+    rules: Rules
+    warmup: int
+    resolution: float
+    learn_alpha: bool
+    n_jobs: int | None
+    alarm_rate: float | None
+    n_examples: int
+    other_families: tuple[Family, ...]
+
+    @classmethod
+    def resolve(
+        cls,
+        family: Any = None,
+        dynamics: Any = "auto",
+        alpha: Any = "auto",
+        *,
+        memory: Any = math.inf,
+        warmup: Any = "auto",
+        resolution: Any = 1.0,
+        learn_alpha: Any = False,
+        n_jobs: Any = None,
+        alarm_rate: Any = None,
+        n_examples: Any = 0,
+        **rules: Any,
+    ) -> ModelSpec:
+        """Check the parameters of ``DynamicalMixture`` and resolve "auto" and None; ``rules`` as for ``Rules``."""
+        resolved = Gaussian() if family is None else family
+        if not isinstance(resolved, Family):
+            is_class = isinstance(family, type) and issubclass(family, Family)
+            hint = f"; did you mean {family.__name__}()?" if is_class else ""
+            raise ValueError(f"family must be a Family such as Gaussian(1.0, 100.0), got {family!r}{hint}")
+        kinds = _resolve_dynamics(dynamics, resolved.known)
+        if isinstance(alpha, str) and alpha == "auto":
+            alpha = 1.0 if resolved.known and len(kinds) == 1 and not kinds[0].n_unknown else None
+        checked = Rules(**rules)
+        if not isinstance(learn_alpha, (bool, np.bool_)):
+            raise ValueError(f"learn_alpha must be True or False, got {learn_alpha!r}")
+        if learn_alpha and checked.table_count != "map":
+            raise ValueError("learn_alpha needs table_count='map', in which alpha is the weight of a new table")
+        if learn_alpha and not all(kind.nonnegative for kind in kinds):
+            raise ValueError(f"learn_alpha needs a kernel that is never negative, got dynamics {dynamics!r}")
+        if n_jobs is not None and not (isinstance(n_jobs, (int, np.integer)) and real(n_jobs)):
+            raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}")
+        factor = positive("resolution", resolution)
+        if not LOWEST_RESOLUTION <= factor <= HIGHEST_RESOLUTION:
+            raise ValueError(
+                f"resolution must be a number from {LOWEST_RESOLUTION:g} to {HIGHEST_RESOLUTION:g}, got {resolution!r}"
+            )
+        known_alpha = None if alpha is None else positive("alpha", alpha)
+        known_memory = None if memory is None else check_memory(memory)
+        if known_memory is None and resolved.sparse:
+            known_memory = math.inf  # the only one that it can have
+        if known_memory is not None:
+            check_words(resolved, checked, known_memory)  # no need to learn from rows first to refuse
+        spec = cls(
+            resolved,
+            kinds,
+            known_alpha,
+            known_memory,
+            checked,
+            _resolve_warmup(warmup, resolved),
+            factor,
+            bool(learn_alpha),
+            None if n_jobs is None else int(n_jobs),
+            None if alarm_rate is None else check_alarm_rate(alarm_rate),
+            whole("n_examples", n_examples, 0, MOST_EXAMPLES),
+            OTHER_FAMILIES if family is None else (),
+        )
+        if resolved.known or type(resolved).sharpen is Family.sharpen:  # no need to learn it first to refuse
+            spec.sharpen(resolved)
+        return spec
+
+    @property
+    def given(self) -> Hyperparameters | None:
+        """The hyperparameters, the resolution taken in; None if one is unknown."""
+        if self.alpha is None or not self.family.known or len(self.dynamics) > 1 or self.dynamics[0].n_unknown:
+            return None
+        if self.memory is None:
+            return None
+        return Hyperparameters(self.sharpen(self.family), self.dynamics[0], self.alpha, self.memory)
+
+    def sharpen(self, family: Family) -> Family:
+        """Return a known family at the resolution that is asked for."""
+        try:
+            return family if self.resolution == 1.0 else family.sharpen(self.resolution)
+        except ValueError as error:
+            raise ValueError(f"resolution = {self.resolution!r} does not suit {family!r}: {error}") from None
+
+    def check_clock(self, clock: Clock) -> None:
+        """Refuse a duration of so many hours where times count observations: the times were forgotten."""
+        for kind in self.dynamics:
+            for length in kind.durations():
+                if clock is Clock.INDEX and isinstance(length, Seconds):
+                    raise ValueError(
+                        f"{kind!r} has a timedelta of {length:g} seconds, and there are no times: pass times, or give "
+                        "the duration as a number of observations"
+                    )
+
+    def model(self, known: Hyperparameters) -> Model:
+        """Return what an engine is told."""
+        family, dynamics, alpha, memory = known
+        checked = positive("alpha", alpha), self.rules, not dynamics.nonnegative, check_memory(memory)
+        return Model(family, dynamics.modes(), *checked)
+
+
+def check_memory(memory: Any) -> float:
+    """Return how many members a table remembers, as a number.
+
+    >>> check_memory(100), check_memory(math.inf)
+    (100.0, inf)
+    """
+    value = real(memory)
+    if value is None or not value >= SHORTEST_MEMORY:
+        raise ValueError(
+            f"memory must be a number ≥ {SHORTEST_MEMORY:g}, math.inf or None (to be learnt), got {memory!r}"
+        )
+    return value
+
+
+def check_alarm_rate(alarm_rate: Any) -> float:
+    """Return the share of rows that may raise an alarm where nothing happens, as a number.
+
+    >>> check_alarm_rate(0.001)
+    0.001
+    """
+    value = real(alarm_rate)
+    if value is None or not 0.0 < value <= HIGHEST_ALARM_RATE:
+        raise ValueError(
+            f"alarm_rate must be None or a number from 0, exclusive, to {HIGHEST_ALARM_RATE}, such as 0.001 for one "
+            f"row in a thousand; got {alarm_rate!r}"
+        )
+    return value
+
+
+def _resolve_warmup(given: Any, family: Family) -> int:
+    """Return how many rows to learn from."""
+    if isinstance(given, str) and given == "auto":
+        return DOCUMENTS_WARMUP if family.sparse else WARMUP
+    return whole("warmup", given, 2)
+
+
+def _resolve_dynamics(given: Any, family_known: bool) -> tuple[Dynamics, ...]:
+    """Return the dynamics to choose from, one if there is no choice."""
+    kinds: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+    if given is None or (isinstance(given, str) and given == "auto"):
+        kinds = [Stationary()] if given is not None and family_known else DYNAMICS_TO_TRY
+    if not kinds or not all(isinstance(kind, Dynamics) for kind in kinds):
+        raise ValueError(
+            f"dynamics must be a Dynamics such as Exponential(20.0), a list of such, None or 'auto', got {given!r}"
+        )
+    if any(kind.n_unknown > MOST_UNKNOWN_DURATIONS for kind in kinds):
+        raise ValueError(f"dynamics may have {MOST_UNKNOWN_DURATIONS} unknown durations each, got {given!r}")
+    return tuple(kinds)

@@ -1,0 +1,1 @@
+"""A model at work on one stream."""

@@ -1,0 +1,135 @@
+"""Events: what happened in a stream, row by row, as people want to be told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dyncrp.arrays.checks import Clock
+from dyncrp.dynamics import Modes
+from dyncrp.engine.types import Float, Trace
+from dyncrp.stream.novelty import NoveltySketch
+
+# A table returns if its last row has come to count less than this: an absence Δ is long if kernel(Δ) is below it.
+FAINT = 0.1
+LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
+KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed")  # those of one row come in this order
+
+
+class Event(NamedTuple):
+    """Something that happened to a table.
+
+    kind: "opened", "returned" (a row joined it after a long absence), "closed", "merged", "renamed" or "alarm" (a row
+    was as unexpected as ``alarm_rate`` of all). row: the number of the row in the stream, from 0; of what was done by
+    hand, that of the latest row. time: of that row, datetime64 if times are dates. table: its id. name: what it is
+    called, if anything. group: of the table, if groups were asked for since it opened. what: what changed, by name. Of
+    "returned" that is ``absence``, the time since its last row; of "alarm" ``novelty`` and ``p``; of "merged" the id
+    that is now this table, ``merged``, and ``far_apart`` if one table cannot cover both; of "renamed" the name
+    ``before``; of "opened", if it was split off by hand, the table ``split_from``.
+    """
+
+    kind: str
+    row: int
+    time: Any
+    table: int
+    name: str | None
+    group: int | None
+    what: dict[str, Any]
+
+
+@dataclass(eq=False)
+class Batch:
+    """What a stretch of n rows did, and what it takes to say more of it when someone asks.
+
+    trace: of the engine. times: (n,). first_row: the number of the first row. n_opened: how many tables had opened
+    before it. sketch: of the novelty of the rows before it.
+    """
+
+    trace: Trace
+    times: Float
+    first_row: int
+    n_opened: int
+    sketch: NoveltySketch
+
+    @cached_property
+    def novelty_p(self) -> Float:
+        """The probability that a row of the stream so far would have been as unexpected as each of these, (n,)."""
+        return self.sketch.p_values(-self.trace.log_evidence)
+
+    def opening_rows(self) -> Iterator[tuple[int, int]]:
+        """Yield the tables that opened, and with which of the rows; a table may open with a row of another label."""
+        ids = np.arange(self.n_opened, self.trace.n_columns)
+        if len(ids):
+            highest = np.maximum.accumulate(np.maximum.reduceat(self.trace.indices, self.trace.indptr[:-1]))
+            yield from zip(ids.tolist(), np.searchsorted(highest, ids).tolist(), strict=True)
+
+
+def events_of(
+    batch: Batch,
+    modes: Modes,
+    clock: Clock,
+    names: Mapping[int, str],
+    groups: Mapping[int, int],
+    alarm_rate: float | None,
+) -> list[Event]:
+    """Return what happened in a batch, in order. modes: of the kernel. names, groups: of the tables, by id, as far as
+    they have any.
+
+    A table returns when a row joins it after an absence that the dynamics call long, kernel(absence) < 0.1: a row as
+    old as its last one counts less than a tenth of a new one. ``Stationary`` calls none long.
+    """
+    trace = batch.trace
+    found: list[tuple[int, int, int, dict[str, Any]]] = []  # row, kind, table, what
+    found += [(row, 0, table, {}) for table, row in batch.opening_rows()]
+    away = np.flatnonzero(trace.absences > 0.0)
+    if len(away):
+        counts = (np.exp(-np.multiply.outer(trace.absences[away], modes.rates)) @ modes.amplitudes).real
+        away = away[counts < FAINT]
+    found += [(row, 1, int(trace.labels[row]), {"absence": float(trace.absences[row])}) for row in away.tolist()]
+    if alarm_rate is not None:
+        p = batch.novelty_p
+        for row in np.flatnonzero(p <= alarm_rate).tolist():
+            what = {"novelty": -float(trace.log_evidence[row]), "p": float(p[row])}
+            found.append((row, 2, int(trace.labels[row]), what))
+    pairs = zip(trace.closed.tolist(), trace.closed_rows.tolist(), strict=True)
+    found += [(row, 3, table, {}) for table, row in pairs]
+    found.sort(key=lambda one: one[:2])
+    return [
+        Event(
+            KINDS[kind],
+            batch.first_row + row,
+            as_time(batch.times[row], clock),
+            table,
+            names.get(table),
+            groups.get(table),
+            what,
+        )
+        for row, kind, table, what in found
+    ]
+
+
+def as_time(t: float, clock: Clock) -> Any:
+    """Return a time as people know it: datetime64 in UTC if times are dates, a number otherwise.
+
+    >>> as_time(86400.0, Clock.DATES)
+    np.datetime64('1970-01-02T00:00:00.000000')
+    """
+    if clock is not Clock.DATES:
+        return float(t)
+    if abs(t) >= LAST_MICROSECOND:
+        return np.datetime64(round(float(t)), "s")
+    return np.datetime64(round(float(t) * 1e6), "us")
+
+
+def as_plain(event: Event) -> dict[str, Any]:
+    """Return an event in the values of JSON; dates are texts in ISO 8601.
+
+    >>> as_plain(Event("alarm", 3, 3.0, 1, None, None, {"novelty": 11.3, "p": 0.0004}))
+    {'kind': 'alarm', 'row': 3, 'time': 3.0, 'table': 1, 'name': None, 'group': None,
+     'what': {'novelty': 11.3, 'p': 0.0004}}
+    """
+    return event._asdict() | {"time": event.time if isinstance(event.time, float) else f"{event.time}Z"}

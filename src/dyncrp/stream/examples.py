@@ -1,0 +1,290 @@
+"""Rows of each table kept as examples of it: the latest, and a fair sample of all from which the typical are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.arrays.checks import whole
+from dyncrp.arrays.counts import Counts
+from dyncrp.families import Family
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+SAMPLES = 4  # rows of a table that are sampled, for each that is shown as typical
+BLOCK = 4096  # rows that wait to be sorted in
+FEW = 64  # rows of a call that all wait: to look which may stay takes longer
+MOST = 10_000  # examples of a table
+CELLS = 1 << 20  # of documents that are looked at together
+ARRAYS = ("example_tables", "example_numbers", "example_times")  # what a file calls them,
+ROWS, WORDS = "example_rows", "example_"  # and the rows, or how the arrays of Counts begin
+
+
+class Rows(NamedTuple):
+    """Some rows of a stream: as the family sees them (m, D), their numbers from 0 (m,), and their times (m,).
+
+    ``DynamicalMixture.examples`` has documents, which are Counts here, as dictionaries from words to counts; or as a
+    scipy.sparse CSR array, if words have no names.
+    """
+
+    X: Any
+    numbers: Int
+    times: Float
+
+
+class Kept(NamedTuple):
+    """What is kept of a table: up to ``4 size`` rows, a fair sample of all, in order; the latest, the newest first."""
+
+    sample: Rows
+    latest: Rows
+    size: int
+
+
+class Examples(NamedTuple):
+    """A table by examples: rows that are typical of it, the likeliest first, and its latest rows, the newest first."""
+
+    typical: Rows
+    latest: Rows
+
+
+class Reservoir:
+    """Keeps a few rows of each table: the latest ``size``, and ``4 size`` that are a fair sample of all its rows.
+
+    The sample are the rows with the least priorities, and the priority of a row is a hash of its number, so that every
+    set of rows of a table is as likely as another. What is kept follows from the rows, their numbers and their tables
+    alone: not from how the stream is cut into calls, and not from whether tables were joined before their rows came or
+    after. It takes up to ``5 size`` rows for each table, and some that wait to be sorted in, at most as many again.
+
+    Args:
+        size: how many of the latest rows to keep, and how many typical ones to choose.
+        sparse: whether rows are Counts.
+
+    >>> kept = Reservoir(2)
+    >>> kept.add(0, np.array([[0.1], [9.0], [0.2], [0.3]]), np.arange(4.0), np.array([0, 1, 0, 0]))
+    >>> kept.of(0).latest.X.tolist(), kept.of(0).sample.numbers.tolist()
+    ([[0.3], [0.2]], [0, 2, 3])
+    """
+
+    def __init__(self, size: int, *, sparse: bool = False) -> None:
+        self.size = whole("size", size, 1, MOST)
+        none, no_rows = np.empty(0, np.int64), np.empty((0, 0))
+        X = Counts(np.zeros(1, np.int64), none, np.empty(0), 0) if sparse else no_rows
+        self._kept = _Store(none, none, np.empty(0), X)  # by number
+        self._waiting: list[_Store] = []  # later rows, in order
+        self._gone: list[int] = []  # tables to be dropped when these are sorted in
+        self._n_waiting = 0
+        # Of tables with a full sample, by id, the priority beyond which a row cannot be in it.
+        self._full, self._worst = np.empty(0, np.int64), np.empty(0, np.uint64)
+
+    def add(self, first_row: int, X: Float | Counts, times: Float, labels: Int) -> None:
+        """Take in rows X (n, D) at times (n,) that have got these tables (n,), numbered on from ``first_row``.
+
+        Rows come in the order of their numbers. X is copied, as far as it is kept.
+        """
+        for begin in range(0, len(X), BLOCK):
+            part = slice(begin, min(begin + BLOCK, len(X)))
+            numbers = np.arange(first_row + begin, first_row + part.stop)
+            block = _Store(labels[part], numbers, times[part], X[part])
+            if len(numbers) < FEW:
+                block = _Store(block.ids.copy(), numbers, block.times.copy(), block.X.copy())
+            else:
+                block = block.take(self._might_stay(block))
+            self._waiting.append(block)
+            self._n_waiting += len(block.ids)
+            self._sort_in_if_many()
+
+    def merge(self, into: int, old: int) -> None:
+        """Let the rows of table ``old`` be rows of table ``into``."""
+        self.sort_in()
+        self._keep(self._kept._replace(ids=np.where(self._kept.ids == old, into, self._kept.ids)))
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Drop the rows of these tables, which have closed: no row of them comes any more."""
+        self._gone += map(int, ids)
+        self._sort_in_if_many()
+
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features, in which all rows so far had 0, or NaN for nothing."""
+        self.sort_in()
+        X = self._kept.X
+        if isinstance(X, Counts):
+            return
+        wider = np.full((len(X), n_features), absent)
+        wider[:, : X.shape[1]] = X
+        self._kept = self._kept._replace(X=wider)
+
+    def of(self, table: int) -> Kept:
+        """Return what is kept of a table; no rows if it has none."""
+        self.sort_in()
+        own = self._kept.take(self._kept.ids == table)
+        sample = np.sort(np.argsort(priorities(own.numbers))[: SAMPLES * self.size])
+        newest = np.arange(len(own.ids))[::-1][: self.size]
+        sampled, latest = (Rows(own.X[at], own.numbers[at], own.times[at]) for at in (sample, newest))
+        return Kept(sampled, latest, self.size)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that is kept as plain arrays, in order of the rows: from these it goes on to the bit."""
+        self.sort_in()
+        *others, X = self._kept
+        return dict(zip(ARRAYS, others, strict=True)) | (X.arrays(WORDS) if isinstance(X, Counts) else {ROWS: X})
+
+    @classmethod
+    def restore(cls, size: int, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return what ``arrays`` of one of this size described; anything of another kind is a ``ValueError``."""
+        words = WORDS + "words_indptr" in arrays
+        found = cls(size, sparse=words)
+        absent = [name for name in (*ARRAYS, *([] if words else [ROWS])) if name not in arrays]
+        if absent:
+            raise ValueError(f"its array {absent[0]!r} is missing")
+        X = Counts.from_arrays(arrays, len(arrays[ARRAYS[0]]), WORDS) if words else arrays[ROWS]
+        ids, numbers, times = (arrays[name] for name in ARRAYS)
+        store = _Store(ids, numbers, times, X)
+        kinds = [array.dtype for array in (*store[:3], X.data if isinstance(X, Counts) else X)]
+        if kinds != [np.int64, np.int64, np.float64, np.float64]:
+            raise ValueError(f"its examples must be int64 and float64, got {', '.join(map(str, kinds))}")
+        if len(X.shape) != 2 or any(array.shape != (len(X),) for array in store[:3]):
+            raise ValueError("its examples must have a table, a number and a time for each row")
+        if np.any(store.ids < 0) or np.any(store.numbers < 0) or np.any(np.diff(store.numbers) <= 0):
+            raise ValueError("its examples must have tables from 0, and numbers from 0 that count up")
+        if not np.all(np.isfinite(store.times)) or (not isinstance(X, Counts) and np.any(np.isinf(X))):
+            raise ValueError("its examples must have finite times, and rows of finite numbers or NaN")
+        found._keep(store)
+        if len(found._kept.ids) < len(store.ids):
+            raise ValueError(f"it has more examples of a table than a size of {size} allows")
+        return found
+
+    def _sort_in_if_many(self) -> None:
+        # As many as are kept, so that each row is sorted a few times only, however few come at a time.
+        if self._n_waiting + len(self._gone) > max(BLOCK, len(self._kept.ids)):
+            self.sort_in()
+
+    def sort_in(self) -> None:
+        """Take in what waits. What is kept does not depend on it, but that rows of a forgotten table may come again."""
+        if not self._waiting and not self._gone:
+            return
+        stores = [store for store in (self._kept, *self._waiting) if len(store.ids)] or [self._kept]
+        ids, numbers, times, X = (list(some) for some in zip(*stores, strict=True))
+        joined = Counts.join(X) if isinstance(X[0], Counts) else np.concatenate(X)
+        store = _Store(np.concatenate(ids), np.concatenate(numbers), np.concatenate(times), joined)
+        if self._gone:
+            store = store.take(~np.isin(store.ids, self._gone))
+        self._waiting, self._n_waiting, self._gone = [], 0, []
+        self._keep(store)
+
+    def _keep(self, store: _Store) -> None:
+        """Keep of these rows, which are in order, the latest and the sample of each table."""
+        places, priority = self._candidates(store)
+        order = np.lexsort((priority, store.ids[places]))
+        places, priority = places[order], priority[order]
+        ids = store.ids[places]
+        rank = _ranks(ids)
+        worst = np.flatnonzero(rank == SAMPLES * self.size - 1)
+        self._full, self._worst = ids[worst], priority[worst]
+        stays = self._latest(store)
+        stays[places[rank < SAMPLES * self.size]] = True
+        self._kept = store.take(stays)
+
+    def _might_stay(self, block: _Store) -> NDArray[np.bool_]:
+        """Return which rows of a block (n,) are the latest of it, or may be in a sample as far as can be told now."""
+        stays = self._latest(block)
+        stays[self._candidates(block)[0]] = True
+        return stays
+
+    def _latest(self, store: _Store) -> NDArray[np.bool_]:
+        """Return which rows (n,), given in order, are the latest of their tables."""
+        least = np.min(store.ids, initial=0)
+        near = store.ids - least
+        # NumPy sorts numbers of 16 bits in linear time.
+        order = np.argsort((near.astype(np.uint16) if np.max(near, initial=0) < 2**16 else near)[::-1], kind="stable")
+        stays = np.zeros(len(near), dtype=bool)
+        stays[len(near) - 1 - order[_ranks(near[::-1][order]) < self.size]] = True
+        return stays
+
+    def _candidates(self, store: _Store) -> tuple[Int, NDArray[np.uint64]]:
+        """Return the places of the rows that may be in a sample, and their priorities."""
+        priority = priorities(store.numbers)
+        if not len(self._full):
+            return np.arange(len(priority)), priority
+        at = np.minimum(np.searchsorted(self._full, store.ids), len(self._full) - 1)
+        places = np.flatnonzero((priority <= self._worst[at]) | (self._full[at] != store.ids))
+        return places, priority[places]
+
+
+class _Store(NamedTuple):
+    """Rows with the tables that they have."""
+
+    ids: Int
+    numbers: Int
+    times: Float
+    X: Float | Counts
+
+    def take(self, at: NDArray[Any]) -> _Store:
+        """Return some of the rows as a copy."""
+        ids, numbers, times = (np.array(array[at]) for array in (self.ids, self.numbers, self.times))
+        return _Store(ids, numbers, times, self.X[at] if isinstance(self.X, Counts) else np.array(self.X[at]))
+
+
+def choose(family: Family, stats: Float, kept: Kept, columns: Int | None = None) -> Examples:
+    """Return the examples of a table with stats (S,) or (1, S): the likeliest of its sample, and its latest rows.
+
+    A row with missing cells has fewer terms in its log density, and so cannot be compared: those that miss the fewest
+    cells come first, and of these the likeliest; of equals, the earliest.
+
+    Of documents, the shortest would be the likeliest. Those come first that speak most for the table: by their log odds
+    against a new one over √L, for L words. columns: (m,) of all words in the sample, in order; the family and the stats
+    are over these and one for all others.
+
+    >>> from dyncrp import Gaussian
+    >>> family, X, kept = Gaussian(1.0, 100.0), np.array([[0.0], [3.0], [1.4], [1.5]]), Reservoir(1)
+    >>> kept.add(0, X, np.arange(4.0), np.zeros(4, dtype=np.int64))
+    >>> choose(family, family.statistics(X).sum(axis=0), kept.of(0))[0]
+    Rows(X=array([[1.5]]), numbers=array([3]), times=array([3.]))
+    """
+    X, numbers, times = kept.sample
+    own = np.reshape(stats, (1, -1))
+    if isinstance(X, Counts):
+        compact = Counts(X.indptr, np.searchsorted(columns, X.indices), X.data, own.shape[1] - 1)  # type: ignore[arg-type]
+        likely = _odds_by_length(family, compact, np.vstack([own, np.zeros_like(own)]))
+        order = np.argsort(-likely, kind="stable")[: kept.size]
+    else:
+        likely = family.log_predictive(X, own)[:, 0] if len(X) else np.zeros(0)
+        order = np.lexsort((-likely, np.sum(np.isnan(X), axis=1)))[: kept.size]
+    return Examples(Rows(X[order], numbers[order], times[order]), kept.latest)
+
+
+def _odds_by_length(family: Family, X: Counts, tables: Float) -> Float:
+    """Return the log odds of documents, at the first of two tables against the second, over √L: (n,)."""
+    found = np.zeros(len(X))
+    step = max(1, CELLS // X.n_columns)
+    for begin in range(0, len(X), step):
+        rows = X[begin : begin + step].toarray()
+        logs = family.log_predictive(rows, tables)
+        found[begin : begin + step] = (logs[:, 0] - logs[:, 1]) / np.sqrt(np.maximum(np.sum(rows, axis=1), 1.0))
+    return found
+
+
+def priorities(numbers: Int) -> NDArray[np.uint64]:
+    """Return splitmix64 of numbers (n,): each another number that looks like chance, and the same at every call.
+
+    >>> [int(number) for number in priorities(np.arange(2))]
+    [16294208416658607535, 7960286522194355700]
+    """
+    with np.errstate(over="ignore"):  # it counts modulo 2⁶⁴
+        z = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        found: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return found
+
+
+def _ranks(ids: Int) -> Int:
+    """Return the rank, from 0, of each of ids (n,) among those equal to it, which stand together.
+
+    >>> _ranks(np.array([4, 4, 4, 7, 7]))
+    array([0, 1, 2, 0, 1])
+    """
+    begins = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
+    return np.arange(len(ids)) - np.repeat(begins, np.diff(np.append(begins, len(ids))))

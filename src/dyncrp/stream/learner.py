@@ -1,0 +1,482 @@
+"""Learner: a model with nothing unknown, at work on one stream.
+
+It owns the engine and the clock, a learning alpha, the names of the tables, a sketch of past novelty, and examples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dyncrp.arrays.checks import LATEST_TIME, Clock, as_times, positive
+from dyncrp.dynamics import Dynamics, Modes
+from dyncrp.dynamics.base import MOST_MODES
+from dyncrp.engine import edit, make_engine
+from dyncrp.engine.types import (
+    ARRAY_TYPES,
+    NEW,
+    OF_ENGINES,
+    Arrays,
+    Engine,
+    Float,
+    Int,
+    Rows,
+    Told,
+    Trace,
+    concatenate,
+    length,
+)
+from dyncrp.families import Columns, Family
+from dyncrp.families.base import first_missing
+from dyncrp.input.constraints import Feedback, Names
+from dyncrp.io.packed import pack, unpack
+from dyncrp.search.alpha import AlphaPosterior
+from dyncrp.search.spec import Hyperparameters, ModelSpec
+from dyncrp.stream.events import Batch
+from dyncrp.stream.examples import Reservoir
+from dyncrp.stream.novelty import NoveltySketch
+
+ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the next
+OF_ALPHA = "alpha_"  # how the names of its arrays begin in a file,
+OF_SKETCH, OF_EXAMPLES = "novelty_", "example_"  # and those of the sketch and of the examples
+NOBODYS = 1 << 62  # the id of a table that nobody has opened yet
+HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
+CLOCKS = tuple(Clock)
+OF_LEARNERS = frozenset({"hyperparameters", "n_features", "clock", "prior_alpha", "names", "merged"})  # in a header
+OF_MODES = {"mode_amplitudes": "amplitudes", "mode_rates": "rates"}  # what a file calls the modes
+SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamics: two fits to 1 % may differ so much
+
+
+class Learner:
+    """Learns a stream of n_features, whose times are of one kind, with known hyperparameters.
+
+    From the first missing cell on, the engine's family is ``Columns.of`` the family, which counts each column by
+    itself. So complete rows cost nothing more.
+    """
+
+    family: Family
+    engine: Engine
+
+    def __init__(
+        self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int, modes: Modes | None = None
+    ) -> None:
+        """Begin; modes: those of the dynamics, if they are to be others than it finds now."""
+        model = spec.model(known)
+        if modes is not None:
+            model = replace(model, modes=modes)
+        self.family, self.dynamics, self.clock = known.family, known.dynamics, clock
+        self.engine = make_engine(model, n_features)
+        self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
+        self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
+        self.names, self.sketch = Names(), NoveltySketch()
+        self.examples = Reservoir(spec.n_examples, sparse=known.family.sparse) if spec.n_examples else None
+        self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
+        self.wants_p = self._saves_sketch  # whether p of the rows that come will be asked for
+
+    @property
+    def alpha(self) -> float:
+        """What alpha is now."""
+        self._catch_up()
+        return self.engine.model.alpha
+
+    def times(self, given: ArrayLike | None, n: int) -> Float:
+        """Return the times of the next n rows as numbers: as given, or the index of arrival."""
+        if given is None:
+            begin = self.engine.n_observations
+            return np.arange(begin, begin + n, dtype=np.float64)
+        return as_times(given, n=n, last=self.engine.time)
+
+    def run(self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False) -> Batch:
+        """Learn from rows (n, D), in which cells may be missing unless they are whole, and which may be told of."""
+        if self.wants_p:
+            self.sketch.read()  # once, and not again by each copy
+        engine, sketch = self.engine, self.sketch.copy()
+        first_row, n_opened = engine.n_observations, engine.n_opened
+        first = len(X) if whole or self.takes_missing else first_missing(X)
+        if feedback is not None and feedback.empty:
+            feedback = None
+        if first == len(X):
+            trace = self._run(X, times, feedback)
+        else:
+            before, rest = slice(0, first), slice(first, None)
+            traces = [self._run(X[before], times[before], _part(feedback, before))] if first else []
+            self.engine = self.engine_for_missing()
+            traces.append(self._run(X[rest], times[rest], _part(feedback, rest)))
+            trace = concatenate(traces)
+        if self.examples is not None:
+            self.examples.add(first_row, X, times, trace.labels)
+            self.examples.forget(trace.closed)
+        return Batch(trace, times, first_row, n_opened, sketch)
+
+    def time_of_one(self, t: Any) -> float | None:
+        """Return the time t of the next row as a number, where ``run_one`` is all there is to do; None elsewhere."""
+        if self.alpha_posterior is not None or self.examples is not None:
+            return None
+        engine = self.engine
+        if t is None:
+            return engine.n_observations if self.clock is Clock.INDEX else None
+        plain = isinstance(t, float) or type(t) is int
+        return float(t) if plain and self.clock is Clock.NUMBERS and engine.time <= t <= LATEST_TIME else None
+
+    def run_one(self, x: Rows, t: float) -> int:
+        """Learn from one whole row x (D,), where that is all there is to do, and return its label."""
+        label, log_evidence = self.engine.run_one(x, t)
+        self.sketch.add_one(-log_evidence)
+        return label
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the engine takes rows with missing cells as it is."""
+        return isinstance(self.engine.model.family, Columns)
+
+    def engine_for_missing(self) -> Engine:
+        """Return an engine that has learnt the same and takes missing cells; this one, if it does."""
+        if self.takes_missing:
+            return self.engine
+        family = Columns.of(self.family, self.engine.n_features)
+        wider = self._empty_engine(family)
+        if self.engine.n_observations:
+            arrays = {name: array for name, array in self.engine.arrays().items() if name not in OF_ENGINES}
+            state = self.engine.state
+            wider.restore(arrays | family.split(state.stats, state.squares))
+        return wider
+
+    def _empty_engine(self, family: Family) -> Engine:
+        return make_engine(replace(self.engine.model, family=family), self.engine.n_features)
+
+    def _run(self, X: Rows, times: Float, feedback: Feedback | None) -> Trace:
+        """Learn from rows; after every hundredth, let alpha learn from the tables opened."""
+        engine = self.engine
+        if self.alpha_posterior is None:
+            return self._seat(X, times, feedback)
+        self._catch_up()
+        traces = []
+        begin = 0
+        while begin < len(X):
+            end = min(begin + ROWS_PER_ALPHA - engine.n_observations % ROWS_PER_ALPHA, len(X))
+            self._latest_times = times[begin:end]
+            traces.append(self._seat(X[begin:end], self._latest_times, _part(feedback, slice(begin, end))))
+            self._catch_up()
+            begin = end
+        return concatenate(traces)
+
+    def _seat(self, X: Rows, times: Float, feedback: Feedback | None) -> Trace:
+        """Seat rows as they are told to be. A table that is not open, or not any more, opens with its next row."""
+        if feedback is None:
+            return self._take_in(X, times, None)
+        tables, marks = self._ids(feedback), feedback.marks
+        traces, begin = [], 0
+        while begin < len(X):
+            rest = slice(begin, None)
+            trace = self._take_in(X[rest], times[rest], Told(tables[rest], marks[rest]))
+            if not len(trace.labels):
+                one, told, closed = slice(begin, begin + 1), int(feedback.tables[begin]), int(tables[begin])
+                trace = self._take_in(X[one], times[one], Told(np.array([NEW]), marks[one]))
+                opened = int(trace.labels[0])
+                if closed == NOBODYS:
+                    self.names.give(opened, feedback.names[NEW - told])
+                    tables[feedback.tables == told] = opened
+                else:  # all that stood for the one that has closed stands for the new one, its name too
+                    self.names.forward(closed, opened)
+                    tables[tables == closed] = opened
+            traces.append(trace)
+            begin += len(trace.labels)
+        return concatenate(traces)
+
+    def _take_in(self, X: Rows, times: Float, told: Told | None) -> Trace:
+        """Let the engine learn rows, and the sketch their novelty: of those it came to, if it is interrupted."""
+        engine, before = self.engine, self.engine.n_observations
+        try:
+            return engine.run(X, times) if told is None else engine.run(X, times, told)
+        finally:
+            if engine.n_observations > before:
+                self.sketch.add_evidence(engine.latest_evidence)
+
+    def _ids(self, feedback: Feedback) -> Int:
+        """Return the tables of rows by ids as they are now, those that nobody has opened yet by one of nobody's."""
+        tables = self.names.find_all(feedback.tables)
+        named = np.flatnonzero(tables <= NEW)
+        codes, which = np.unique(tables[named], return_inverse=True)
+        found = (self.names.find(feedback.names[NEW - code]) for code in codes.tolist())
+        tables[named] = np.array([NOBODYS if table is None else table for table in found], dtype=np.int64)[which]
+        return tables
+
+    def merge(self, a: int, b: int) -> int:
+        """Let two open tables be one; return its id, the older of the two. The other stands for it from now on."""
+        kept, gone = min(a, b), max(a, b)
+        edit.merge(self.engine, kept, gone)
+        if a == gone and gone in self.names.of:  # the first of the two names stays
+            name = self.names.of[gone]
+            self.names.give(gone, "")
+            self.names.give(kept, name)
+        self.names.forward(gone, kept)
+        if self.examples is not None:
+            self.examples.merge(kept, gone)
+        return kept
+
+    def split(self, table: int, X: Rows, times: Float) -> int:
+        """Take rows X (n, D) at times (n,) out of an open table; return the id of theirs."""
+        engine = self.engine if first_missing(X) == len(X) else self.engine_for_missing()
+        new = edit.split(engine, table, X, times)
+        self.engine = engine
+        if self.examples is not None:
+            self.examples.forget([table])  # which of them are still its own, nobody knows
+            self.examples.sort_in()
+        return new
+
+    def _catch_up(self) -> None:
+        """Let alpha learn from what the engine has learnt; after an interruption, from what it came to."""
+        engine, posterior = self.engine, self.alpha_posterior
+        if posterior is None or not engine.n_observations:
+            return
+        posterior.update(self._latest_times[: engine.n_observations - posterior.n_observations])
+        if engine.n_observations % ROWS_PER_ALPHA == 0:
+            engine.set_alpha(posterior.mean(engine.n_opened))
+
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features from now on, in which all rows so far had 0; or NaN, which is nothing."""
+        self.__dict__.pop("fingerprint", None)
+        if self.examples is not None:
+            self.examples.widen(n_features, absent)
+        if not math.isnan(absent):
+            self.engine = self.engine.widen(n_features)
+            return
+        before, model = self.engine_for_missing(), self.engine.model
+        engine = make_engine(replace(model, family=Columns.of(self.family, n_features)), n_features)
+        if before.n_observations:
+            arrays = {name: array for name, array in before.arrays().items() if name not in OF_ENGINES}
+            more = n_features - before.n_features
+            for name in {"stats", "squares"} & arrays.keys():  # as many zeros as each column has numbers
+                width = (arrays[name].shape[1] - (name == "stats")) // before.n_features
+                arrays[name] = np.pad(arrays[name], ((0, 0), (0, more * width)))
+            engine.restore(arrays)
+        self.engine = engine
+
+    def config(self) -> dict[str, Any]:
+        """Return what a file must say beside ``arrays``, in plain values, families and dynamics."""
+        config = {
+            "hyperparameters": {
+                "family": self.family,
+                "dynamics": self.dynamics,
+                "alpha": self.alpha,
+                "memory": self.engine.model.memory,
+            },
+            "n_features": self.engine.n_features,
+            "clock": self.clock.value,
+        }
+        if self.alpha_posterior is not None:
+            config["prior_alpha"] = self.alpha_posterior.prior_mean
+        return config | self.names.to_plain()
+
+    def arrays(self) -> Arrays:
+        """Return all that a file needs for the next row, to the bit; the sketch only if alarms are wanted."""
+        modes = self.engine.model.modes
+        return self._state() | {name: getattr(modes, field) for name, field in OF_MODES.items()}
+
+    def _state(self) -> Arrays:
+        """Return all that the next row needs if the modes are known."""
+        self._catch_up()
+        arrays = self.engine.arrays()
+        if self._saves_sketch:
+            arrays |= {OF_SKETCH + name: array for name, array in self.sketch.arrays().items()}
+        if self.examples is not None:
+            arrays |= self.examples.arrays()
+        if self.alpha_posterior is not None:
+            arrays |= {OF_ALPHA + name: array for name, array in self.alpha_posterior.arrays().items()}
+        return arrays
+
+    @classmethod
+    def restore(cls, spec: ModelSpec, config: Mapping[str, Any], arrays: Arrays) -> Learner:
+        """Return a learner as ``config`` and ``arrays`` describe it; what does not fit together is a ``ValueError``."""
+        n_features, clock = config["n_features"], Clock(config["clock"])
+        if type(n_features) is not int or n_features < 1:
+            raise ValueError(f"its n_features is {n_features!r}")
+        known = Hyperparameters(**config["hyperparameters"])
+        if spec.family.known and type(known.family) is not type(spec.family):
+            raise ValueError(f"its family was given as {spec.family!r}, and is {known.family!r}")
+        if known.family.width not in (None, n_features):
+            raise ValueError(f"its family is for {known.family.width} features, and it has {n_features}")
+        if spec.learn_alpha and not known.dynamics.nonnegative:
+            raise ValueError("learn_alpha needs a kernel that is never negative")
+        modes = _modes(known.dynamics, arrays)
+        arrays = {name: array for name, array in arrays.items() if name not in OF_MODES}
+        widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
+        if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is taken
+            raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
+        learner = cls(spec, known, clock, n_features, modes)
+        if spec.learn_alpha:
+            prior_mean = positive("prior alpha", config["prior_alpha"])
+            learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
+        learner.go_on(arrays)
+        learner.names = Names.from_plain(config, learner.engine.n_opened)
+        return learner
+
+    def go_on(self, arrays: Arrays) -> None:
+        """Go on from what ``arrays`` of a learner of the same model returned; anything else is a ``ValueError``."""
+        posterior = self.alpha_posterior
+        of_alpha = {name: arrays[name] for name in arrays if posterior is not None and name.startswith(OF_ALPHA)}
+        sketch = {name.removeprefix(OF_SKETCH): arrays[name] for name in arrays if name.startswith(OF_SKETCH)}
+        examples = {name: arrays[name] for name in arrays if name.startswith(OF_EXAMPLES)}
+        others = (OF_SKETCH, OF_EXAMPLES)
+        arrays = {n: array for n, array in arrays.items() if n not in of_alpha and not n.startswith(others)}
+        unknown = sorted(arrays.keys() - ARRAY_TYPES.keys())
+        if unknown:
+            raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
+        kept = NoveltySketch.restore(sketch) if sketch else NoveltySketch()
+        rows, D = examples.get("example_rows"), self.engine.n_features
+        if rows is not None and length(rows) and (rows.shape[1:] != (D,) or self.family.sparse):
+            raise ValueError(f"its examples have shape {rows.shape}, for {D} features")
+        if np.max(examples.get("example_words_indices", np.zeros(0)), initial=-1) >= D:
+            raise ValueError(f"its examples have more than {D} words")
+        reservoir = self.examples
+        if reservoir is not None:
+            empty = Reservoir(reservoir.size, sparse=self.family.sparse)
+            reservoir = Reservoir.restore(reservoir.size, examples) if examples else empty
+        found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
+        if posterior is not None:
+            posterior.check(found)
+        engine = self._engine_for(arrays)
+        engine.restore(arrays)  # the last that may fail, so that a refusal changes nothing
+        self.engine, self.sketch, self.examples = engine, kept, reservoir
+        if posterior is not None:
+            posterior.restore(found, engine.n_observations)
+            self._latest_times = np.zeros(0)
+
+    def _engine_for(self, arrays: Arrays) -> Engine:
+        """Return the engine, or an empty one that takes missing cells if these arrays are of one, and vice versa."""
+        known = isinstance(self.family, Columns) or not self.family.independent
+        if known or "stats" not in arrays or arrays["stats"].ndim != 2:
+            return self.engine
+        D, width = self.engine.n_features, arrays["stats"].shape[-1]
+        if width == self.engine.model.family.empty(D).shape[1]:
+            return self.engine
+        for family in (self.family, Columns.of(self.family, D)):
+            if width == family.empty(D).shape[1]:
+                return self._empty_engine(family)
+        return self.engine
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Eight bytes that tell whether two learners are of the same model, features and kind of times."""
+        engine, posterior = self.engine, self.alpha_posterior
+        alpha = engine.model.alpha if posterior is None else posterior.prior_mean
+        told = self.family, self.dynamics, alpha, engine.model.memory, engine.model.rules, posterior is None
+        n_features = 0 if self.family.sparse else engine.n_features  # there may be more at any time
+        return digest(*told, n_features, self.clock.value)
+
+    def to_state(self) -> bytes:
+        """Return ``arrays`` without ``config``, as bytes, for another learner of the same model."""
+        clock, n_features = CLOCKS.index(self.clock), self.engine.n_features
+        if self.names.to_plain():
+            raise ValueError("a state does not hold names or merged ids: keep the model with to_bytes")
+        return HEAD.pack(self.fingerprint, clock, n_features, self.alpha) + pack(self._state())
+
+    def set_state(self, content: bytes) -> None:
+        """Go on from what ``to_state`` of a learner of the same model returned; anything else is a ``ValueError``."""
+        if not isinstance(content, bytes):
+            content = _as_bytes(content)
+        fingerprint, clock, n_features, alpha = _head(content)
+        if fingerprint != self.fingerprint:
+            told = {"features": (n_features, self.engine.n_features), "times": (clock, CLOCKS.index(self.clock))}
+            other = [name for name, (its, mine) in told.items() if its != mine]
+            what = {"features": f"{n_features} features", "times": "another kind of times"}
+            found = " and ".join(what[name] for name in other) or "other parameters"
+            raise ValueError(f"this state is of a model with {found} than this one")
+        self.go_on(unpack(content, HEAD.size))
+        self.names = Names()  # a state has none
+        if self.alpha_posterior is not None:
+            self.engine.set_alpha(alpha)
+
+    @classmethod
+    def from_state(cls, spec: ModelSpec, known: Hyperparameters, content: bytes) -> Learner:
+        """Return a learner of this model that goes on from what ``to_state`` returned."""
+        if not isinstance(content, bytes):
+            content = _as_bytes(content)
+        _, clock, n_features, _ = _head(content)
+        if not 0 < n_features <= len(content) or clock >= len(CLOCKS):
+            raise ValueError("this is not the state of a model")
+        learner = cls(spec, known, CLOCKS[clock], n_features)
+        learner.set_state(content)
+        return learner
+
+
+def _modes(dynamics: Dynamics, arrays: Arrays) -> Modes:
+    """Return the modes that the states in a file are of, if they give the kernel of its dynamics.
+
+    They are in the file since they cannot always be found again: those of ``Hyperbolic`` and ``LinearODE`` come of
+    least squares and roots, which differ from one version of SciPy and LAPACK to the next.
+    """
+    for name in OF_MODES:
+        if name not in arrays:
+            raise ValueError(f"its array {name!r} is missing")
+        if arrays[name].dtype != np.complex128 or arrays[name].ndim != 1 or not np.all(np.isfinite(arrays[name])):
+            raise ValueError(f"its array {name!r} must be one row of finite complex128s")
+    found, expected = Modes(**{field: arrays[name] for name, field in OF_MODES.items()}), dynamics.modes()
+    if not 0 < len(found.rates) == len(found.amplitudes) <= MOST_MODES or np.any(found.rates.real < 0.0):
+        raise ValueError(f"its {len(found.rates)} rates and {len(found.amplitudes)} amplitudes are not a kernel's")
+    if all(np.array_equal(mine, its) for mine, its in zip(expected, found, strict=True)):
+        return found
+    sizes = np.abs(np.concatenate([found.rates, expected.rates]))
+    lengths = 1.0 / sizes[sizes > 1.0 / LATEST_TIME]
+    delays = [0.0, *(np.geomspace(0.01 * lengths.min(), 3.0 * lengths.max(), 300) if len(lengths) else ())]
+    with np.errstate(all="ignore"):  # what is not a number is refused
+        mine, its = (
+            (np.exp(-np.multiply.outer(delays, rates)) @ amplitudes).real for amplitudes, rates in (expected, found)
+        )
+    if not np.max(np.abs(mine - its)) <= SAME_KERNEL * np.max(np.abs(mine)):
+        raise ValueError(f"its modes are not those of {dynamics!r}")
+    return found
+
+
+def _part(feedback: Feedback | None, rows: slice) -> Feedback | None:
+    return None if feedback is None else feedback.part(rows)
+
+
+def digest(*values: Any) -> bytes:
+    """Return eight bytes of families, dynamics and plain values, the same only if all of them are.
+
+    >>> from dyncrp import Exponential, Gaussian
+    >>> digest(Gaussian(1.0, [2.0, 3.0]), Exponential(5.0)) == digest(Gaussian(1.0, [2.0, 3.0]), Exponential(6.0))
+    False
+    """
+    hashed = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if is_dataclass(value):
+            hashed.update(type(value).__name__.encode())
+            for field in fields(value):
+                hashed.update(field.name.encode())
+                add(getattr(value, field.name))
+        elif isinstance(value, (tuple, list)):
+            hashed.update(f"({len(value)}".encode())
+            for entry in value:
+                add(entry)
+        elif isinstance(value, np.ndarray):
+            hashed.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
+        else:
+            hashed.update(repr(value).encode() + b";")
+
+    add(values)
+    return hashed.digest()[:8]
+
+
+def _as_bytes(content: Any) -> bytes:
+    """Return what a database gives for bytes as such."""
+    if not isinstance(content, (bytearray, memoryview)):
+        raise ValueError(f"a state must be bytes, got {type(content).__name__}")
+    return bytes(content)
+
+
+def _head(content: bytes) -> tuple[bytes, int, int, float]:
+    if len(content) < HEAD.size:
+        raise ValueError(f"this is not the state of a model: {len(content)} bytes are too few")
+    fingerprint, clock, n_features, alpha = HEAD.unpack_from(content)
+    return fingerprint, clock, n_features, alpha

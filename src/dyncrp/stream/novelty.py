@@ -1,0 +1,342 @@
+"""How often a row of the stream so far was as unexpected: a bounded, forgetting sketch of past novelty scores.
+
+A score is −log p(x_n | x_<n) in nats, any real number; its zero does not matter. Of the scores s_i of earlier rows,
+with weights w_i that fall with age, the p-value of a score s counts the share that is as high:
+
+    p = Σ_i w_i [s_i ≥ s] / (1 + Σ_i w_i).
+
+If scores come in random order, P(p ≤ a) = a whatever their distribution: the next score is equally likely to lie in
+each of the gaps between earlier ones. In a gap 1/p is linear, which keeps P(p ≤ a) = a if the tail is exponential.
+Above the score u that one row reaches, a generalised Pareto tail goes on,
+
+    p = (1 + ξ (s − u)/σ)^(−1/ξ) / (1 + Σ_i w_i),
+
+with ξ and σ fitted to the highest 96 rows by probability-weighted moments (Hosking and Wallis 1987).
+
+**Near ties.** Rows that differ in nothing but when they came, such as rows of few yes and no, have nearly the same
+score, which rises slowly as the model learns: each would be the highest so far. So a high score s counts as s − 0.1,
+and p is multiplied by exp(−0.1): the share above falls by the factor e in a nat if the density is the right one. Where
+the highest 96 rows exceed the lowest of them by more than a nat on average, by h, it is exp(−0.1/h).
+
+**Memory.** The first rows of a stream are odd, since most tables open among them. So the memory grows with the stream:
+the score of row i has weight (i/n)² at row n, and some 0.4 n rows count. From row 131,072 on, weights fall by the
+factor e in 65,536 rows.
+
+**Blocks.** Scores are taken in by blocks of a quarter of the rows before, from 32 to 16,384. High scores count for
+those after them at once; others wait until the block is full, and of many only some are kept. Where a block ends
+depends on the scores alone, not on calls.
+
+**Cells.** What was taken in is kept as cells: a score, and the weight of those about it. A cell has a 45th of
+the weight above it, and at least a quarter of a row. Some 440 cells are enough, however long the stream is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+from functools import lru_cache
+from math import exp, inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+LEAST_BLOCK, MOST_BLOCK = 32, 16_384  # rows
+BLOCK_SHARE = 4  # in between, a block has this part of the rows before it
+POWER = 2.0  # with which weights fall while the memory grows
+MEMORY = 65_536  # rows in which weights fall by e in the long run
+CELLS = 45.0  # while the weight above them grows by the factor e
+LEAST_CELL = 0.25  # rows
+HIGH_SHARE, LEAST_HIGH = 64.0, 24.0  # the highest 64th of the memory is high, and at least 24 rows of it
+NEAR = 0.1  # nats: a high score counts as no higher than those that are so near
+MOST_HIGH = 512  # high scores that wait: after so many a block ends early
+MOST_LOW = 512  # others that are kept of a block
+GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples are spread evenly between whole numbers
+TAIL = 96.0  # rows, the highest, to which the tail is fitted
+MOST_SHAPE = 0.9  # of ξ; the moments exist below 1
+PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10.0  # towards which ξ is drawn, as if so many more rows said so
+MOST_UNREAD = 16_384  # scores that wait to be looked at
+LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
+SMALLEST_P = 1e-300
+NEGLIGIBLE = 1e-9  # rows: a cell of less is forgotten
+OF_A_FILE = {"counts": np.int64, "values": np.float64, "weights": np.float64, "high": np.float64, "low": np.float64}
+
+
+class NoveltySketch:
+    """The scores of a stream so far, in bounded memory; see the module for the definition.
+
+    The results do not depend on how the scores are divided into calls. The first 32 have p = 1.
+
+    Attributes:
+        n: scores taken in.
+
+    >>> import numpy as np
+    >>> scores = np.random.default_rng(0).exponential(size=100_000)
+    >>> sketch = NoveltySketch()
+    >>> sketch.add(scores)
+    >>> sketch.p_values(np.array([0.0, 1.0, 5.0])).round(4)  # in truth exp(−s): 1, 0.3679, 0.0067
+    array([1.    , 0.3833, 0.0067])
+    >>> int(np.sum(NoveltySketch().p_values(scores)[2000:] <= 0.001))  # 98 are expected
+    100
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._start = 0  # rows before this block
+        self._values: Float = np.empty(0)  # of the cells, increasing
+        self._weights: Float = np.empty(0)
+        self._high: list[float] = []  # of this block, in order of arrival
+        self._low: list[float] = []
+        # What has come and was not looked at yet, with its sign changed: it is quicker to look at many at once. Copies
+        # have the same array, to which more is added, and each knows how many of it are its own.
+        self._unread = array("d")
+        self._n_unread = 0
+        self._look()
+
+    @property
+    def n(self) -> int:
+        """Scores taken in."""
+        return self._n + self._n_unread
+
+    def _look(self) -> None:
+        """Work out what the rows of a block need from the cells."""
+        size = min(max(self._start // BLOCK_SHARE, LEAST_BLOCK), MOST_BLOCK)
+        self._end, (self._picks, self._picked) = self._start + size, _picks(size)
+        self._border, self._total = -inf, 1.0
+        values, weights = self._values, self._weights
+        if not len(values):
+            return
+        above = np.cumsum(weights[::-1])[::-1]
+        W = float(above[0])
+        self._total = 1.0 + W
+        self._shares = 1.0 / above
+        if W > LEAST_HIGH:
+            n_low = int(np.count_nonzero(above > max(W / HIGH_SHARE, LEAST_HIGH)))
+            self._border = float(values[n_low] if n_low < len(values) else np.nextafter(values[-1], inf))
+        self._tail = _Tail(values, weights, above)
+
+    def add(self, scores: Float) -> None:
+        """Take in the next scores, (n,)."""
+        self.add_evidence((-_checked(scores)).tobytes())
+
+    def add_evidence(self, log_evidence: bytes) -> None:
+        """Take in the next scores as what they are, −log p: float64, one after the other; looked at when asked for."""
+        unread = self._unread
+        if len(unread) != self._n_unread:
+            unread = self._unread = unread[: self._n_unread]
+        unread.frombytes(log_evidence)
+        self._n_unread = len(unread)
+        if self._n_unread >= MOST_UNREAD:
+            self.read()
+
+    def add_one(self, score: float) -> None:
+        """Take in the next score: the same as ``add`` of one, and faster."""
+        if not -LARGEST <= score <= LARGEST:
+            self.add(np.array([score]))
+            return
+        unread = self._unread
+        if len(unread) != self._n_unread:
+            unread = self._unread = unread[: self._n_unread]
+        unread.append(-score)
+        self._n_unread += 1
+        if self._n_unread >= MOST_UNREAD:
+            self.read()
+
+    def read(self) -> None:
+        """Look at all that has come: once, and not again by each copy that is asked for p."""
+        if self._n_unread:
+            scores = -np.frombuffer(self._unread[: self._n_unread])
+            self._unread, self._n_unread = array("d"), 0
+            self._take(_checked(scores), None)
+
+    def p_values(self, scores: Float) -> Float:
+        """Return p, (n,), of these scores if they come next, one after the other; the sketch does not change."""
+        scores = _checked(scores)
+        p = np.empty(len(scores))
+        self.read()
+        self.copy()._take(scores, p)
+        return p
+
+    def _take(self, scores: Float, p: Float | None) -> None:
+        """Take in scores, and write p of each if it is asked for."""
+        begin = 0
+        while begin < len(scores):
+            done = self._n - self._start
+            part = scores[begin : begin + self._end - self._n]
+            at = (part >= self._border).nonzero()[0]
+            room = MOST_HIGH - len(self._high)
+            if len(at) >= room:
+                at = at[:room]
+                part = part[: at[-1] + 1]
+            high = part[at].tolist()
+            if p is not None:
+                p[begin : begin + len(part)] = self._p(part, at, high)
+            self._high = self._high + high  # a copy may have the same list
+            first, last = bisect_left(self._picks, done), bisect_left(self._picks, done + len(part))
+            low = part[self._picks[first:last] - done]
+            self._low = self._low + low[low < self._border].tolist()
+            self._n += len(part)
+            begin += len(part)
+            if self._n == self._end or len(self._high) == MOST_HIGH:
+                self._end_block()
+
+    def _p(self, scores: Float, at: NDArray[np.intp], high: list[float]) -> Float:
+        """Return p of scores of one block; those at ``at`` are high."""
+        if not len(self._values):
+            return np.ones(len(scores))
+        p = 1.0 / (self._total * np.interp(scores, self._values, self._shares))
+        near = scores[at] - NEAR
+        above = 1.0 / np.interp(near, self._values, self._shares)
+        beyond = np.flatnonzero(near > self._tail.start)
+        if len(beyond):
+            above[beyond] = self._tail.above(near[beyond])
+        # High scores of this block count at once: a flood of them ends by itself.
+        waiting = sorted(self._high)
+        for i, (score, least) in enumerate(zip(high, near.tolist(), strict=True)):
+            above[i] += len(waiting) - bisect_left(waiting, least)
+            insort(waiting, score)
+        p[at] = exp(-NEAR / self._tail.excess) * above / (self._total + (self._n - self._start) + at)
+        return np.maximum(p, SMALLEST_P, out=p)
+
+    def _end_block(self) -> None:
+        """Let the cells take in the scores that wait."""
+        rows, n_high = self._n - self._start, len(self._high)
+        growing = self._n <= 2 * MEMORY
+        kept = (self._start / self._n) ** POWER if growing else exp(-rows / MEMORY)
+        waiting = np.array(self._high + self._low)
+        weights = np.ones(len(waiting))
+        if self._low:
+            weights[n_high:] = (rows - n_high) / len(self._low)
+        values = np.concatenate([self._values, waiting])
+        self._values, self._weights = _cells(values, np.concatenate([kept * self._weights, weights]))
+        self._start, self._high, self._low = self._n, [], []
+        self._look()
+
+    def copy(self) -> NoveltySketch:
+        """Return a sketch that goes on from here on its own."""
+        other = object.__new__(NoveltySketch)
+        other.__dict__.update(self.__dict__)  # arrays and lists are replaced, never changed
+        return other
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next score needs, to the bit."""
+        self.read()
+        return {
+            "counts": np.array([self._n, self._start]),
+            "values": self._values.copy(),
+            "weights": self._weights.copy(),
+            "high": np.array(self._high),
+            "low": np.array(self._low),
+        }
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> NoveltySketch:
+        """Go on from what ``arrays`` returned; anything else is a ``ValueError``."""
+        if arrays.keys() != OF_A_FILE.keys():
+            raise ValueError(f"its novelty sketch has arrays {sorted(arrays)}, and needs {sorted(OF_A_FILE)}")
+        for name, kind in OF_A_FILE.items():
+            found = arrays[name]
+            if found.dtype != kind or found.ndim != 1 or not np.all(np.abs(found) <= LARGEST):
+                raise ValueError(f"its {name} of past novelty must be one row of finite {np.dtype(kind).name}s")
+        counts, values, weights = arrays["counts"], arrays["values"], arrays["weights"]
+        if len(counts) != 2 or not 0 <= counts[1] <= counts[0]:
+            raise ValueError(f"its counts of past novelty are {counts.tolist()}")
+        if len(values) != len(weights) or np.any(np.diff(values) <= 0.0) or not np.all(weights >= NEGLIGIBLE):
+            raise ValueError("its cells of past novelty are not increasing values with positive weights")
+        if np.sum(weights) > counts[1] * (1.0 + 1e-9):
+            raise ValueError(f"its cells of past novelty weigh {np.sum(weights)}, more than {counts[1]} rows")
+        sketch = cls()
+        sketch._n, sketch._start = counts.tolist()
+        if (sketch._start > 0) != (len(values) > 0):
+            raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} cells")
+        sketch._values, sketch._weights = values.copy(), weights.copy()
+        sketch._look()
+        rows, high, low = sketch._n - sketch._start, arrays["high"], arrays["low"]
+        of_one_block = rows < sketch._end - sketch._start and len(high) < MOST_HIGH and len(high) + len(low) <= rows
+        if not (of_one_block and np.all(high >= sketch._border) and np.all(low < sketch._border)):
+            raise ValueError("its scores of past novelty that wait are not those of one block")
+        sketch._high, sketch._low = high.tolist(), low.tolist()
+        return sketch
+
+
+class _Tail:
+    """How many rows are as high as a score s: c (1 + ξ (s − u)/σ)^(−1/ξ), above the score u that c rows reach."""
+
+    def __init__(self, values: Float, weights: Float, above: Float) -> None:
+        """Fit to the highest of these cells."""
+        self.rows = min(1.0, float(above[0]))
+        self.start = float(np.interp(1.0 / self.rows, 1.0 / above, values))
+        self.shape = self.scale = 0.0
+        self.excess = 1.0  # mean of the scores over the lowest of the highest, and at least a nat
+        first = max(int(np.count_nonzero(above > TAIL)), 1)
+        excess, weights, above = values[first:] - values[first - 1], weights[first:], above[first:]
+        if len(excess) < 2:
+            return
+        # E[Y] and E[Y (1 − F(Y))]: the weight above a score over that of all others is an unbiased 1 − F.
+        mean = float(weights @ excess) / above[0]
+        self.excess = max(mean, 1.0)
+        weighted = float(weights @ (excess / mean * ((above - weights) / (above[0] - weights)))) / above[0]
+        shape = min(max(2.0 - 1.0 / (1.0 - 2.0 * min(weighted, 0.4)), 0.0), MOST_SHAPE)
+        self.shape = (above[0] * shape + PRIOR_ROWS * PRIOR_SHAPE) / (above[0] + PRIOR_ROWS)
+        self.scale = mean * (1.0 - self.shape) + self.shape * max(self.start - float(values[first - 1]), 0.0)
+
+    def above(self, scores: Float) -> Float:
+        """Return how many rows are as high as each of these scores, which lie above the start."""
+        if self.scale == 0.0:  # nothing is known about how fast it falls
+            return np.full(len(scores), self.rows)
+        with np.errstate(over="ignore", under="ignore"):  # a p that is too small to be written is the smallest
+            z = (scores - self.start) / self.scale
+            return self.rows * np.exp(-np.log1p(self.shape * z) / self.shape)
+
+
+@lru_cache(maxsize=4)
+def _picks(size: int) -> tuple[NDArray[np.int64], frozenset[int]]:
+    """Return the rows of a block that are kept if they are low: one of each few, in turn here and there.
+
+    Evenly spaced rows would all be alike if the stream has a period.
+    """
+    stride = -(-size // MOST_LOW)
+    k = np.arange(size // stride)
+    picks = stride * k + (stride * (GOLDEN * k % 1.0)).astype(np.int64)
+    return picks, frozenset(picks.tolist())
+
+
+def _checked(scores: Float) -> Float:
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 1:
+        raise ValueError(f"scores must be one number for each row, got shape {scores.shape}")
+    if len(scores) and not (scores.min() >= -LARGEST and scores.max() <= LARGEST):
+        wrong = np.flatnonzero(~np.isfinite(scores))
+        if len(wrong):
+            raise ValueError(f"scores must be finite, got {scores[wrong[0]]} in row {wrong[0]}")
+        scores = np.clip(scores, -LARGEST, LARGEST)
+    return scores
+
+
+def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
+    """Return cells for weighted scores in any order: increasing values and their weights.
+
+    A score with c rows above it has the number 4c as long as this is below 45, and 45 (1 + log(4c/45)) further down.
+    Those with the same whole number share a cell, whose value is their median: a score that was, so ties stay ties.
+    """
+    order = np.argsort(-values, kind="stable")
+    values, weights = values[order], weights[order]
+    at = _changes(values)
+    values, weights = values[at], np.add.reduceat(weights, at)
+    above = np.cumsum(weights)
+    middle = above - 0.5 * weights
+    share = middle / (CELLS * LEAST_CELL)
+    at = _changes(np.floor(CELLS * (np.minimum(share, 1.0) + np.log(np.maximum(share, 1.0)))))
+    weights = np.add.reduceat(weights, at)
+    last = np.append(at[1:], len(values)) - 1
+    median = np.searchsorted(above, above[last] - 0.5 * weights)
+    counts = weights >= NEGLIGIBLE
+    return values[median][counts][::-1].copy(), weights[counts][::-1].copy()
+
+
+def _changes(values: Float) -> NDArray[np.intp]:
+    """Return where values (n,) differ from the ones before, and 0."""
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1]))

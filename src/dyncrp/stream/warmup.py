@@ -1,0 +1,280 @@
+"""Warmup: the first rows of a stream, kept until what is unknown has been learnt from as many as that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dyncrp.arrays.checks import Clock, as_observations, as_times
+from dyncrp.arrays.counts import ARRAYS as OF_COUNTS
+from dyncrp.arrays.counts import Counts
+from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
+from dyncrp.families.base import check_rows, first_missing
+from dyncrp.input.constraints import Feedback, check_name
+from dyncrp.search import Candidate, Found, Search, learn
+from dyncrp.search.spec import Hyperparameters, ModelSpec
+from dyncrp.stream.events import Batch
+from dyncrp.stream.learner import Learner
+
+OF_WARMUP = "warmup_"  # how the names of its arrays begin in a file
+ARRAY_TYPES = {"times": np.float64, "learnt_from": np.int64}  # and how they go on:
+DENSE, SPARSE = ("rows",), ("indptr", "indices", "counts")  # with the rows, whole or as counts,
+TOLD = ("tables", "marks")  # and what is known of them, if anything is
+OF_BEGINNINGS = frozenset({"told_names"})  # what the header of a file may say
+# A piece of a search is as many runs of candidates as take this many rows, and at least one. What a run takes beside
+# its rows is as much as so many rows take.
+ROWS_PER_PIECE, ROWS_PER_RUN = 3000, 150
+
+
+class Warmup:
+    """Learns a stream from its first row on, and what is unknown as rows come.
+
+    After n rows, the hyperparameters are those that the evidence of the first 1, 2, 4, 8, … rows chose: of the largest
+    power of two up to n, or of ``warmup`` once that many have come. Whenever they change, all rows are seated anew. So
+    the state after n rows is a function of these rows, however they were divided into calls.
+
+    learner: the rows so far, seated by the present hyperparameters; from the first row on. n_learnt_from: how many rows
+    those were learnt from. candidates: what was tried then, None if that is not known. over: whether nothing is
+    provisional any more; then no row is kept. batch: what the last batch did, None if there was none. history: what
+    all rows so far did, as they are seated now; since it was read from a file, if it was. piecewise:
+    whether a call of ``learn`` carries a search on by one piece only, so that the hyperparameters change some calls
+    later; ``finish`` does the rest. missing: whether cells may be missing in rows to come.
+    """
+
+    learner: Learner
+
+    def __init__(self, spec: ModelSpec, clock: Clock, *, piecewise: bool = False, missing: bool = False) -> None:
+        self.spec, self.clock, self.piecewise, self.missing = spec, clock, piecewise, missing
+        self.n_learnt_from = 0
+        self.candidates: list[Candidate] | None = None
+        self.over = spec.given is not None
+        self.batch: Batch | None = None
+        self.history: list[Batch] = []
+        self._batch = (0, 0)  # which rows that is of
+        self._kept: list[tuple[Rows, Float, Feedback]] = []  # rows, times, and what is known of them, as they came
+        self._search: Search | None = None
+        self._goal = 0  # how many rows that is on
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were learnt."""
+        return self.learner.engine.n_observations if hasattr(self, "learner") else 0
+
+    @property
+    def times(self) -> Float:
+        """The times of the rows so far, (n,); none once it is over."""
+        return np.concatenate([np.zeros(0), *(times for _, times, _ in self._kept)])
+
+    @property
+    def feedback(self) -> Feedback:
+        """What is known of the rows so far; nothing of none once it is over."""
+        return Feedback.join([Feedback.nothing(0), *(known for _, _, known in self._kept)])
+
+    def learn(
+        self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False, batch: bool = True
+    ) -> Batch:
+        """Learn from the next rows (n, D), which the family has checked, and return what they did.
+
+        feedback: what is known of them, by names, as ids are provisional. whole: whether these are all rows for now, so
+        that what is unknown is learnt from them all, up to ``warmup``.
+        batch: whether they are the last batch from now on. If a call is interrupted, the rows that it came to are
+        learnt, or none.
+        """
+        begin, end = self.n_rows, self.n_rows + len(X)
+        known = Feedback.nothing(len(X)) if feedback is None else feedback
+        goal = min(end, self.spec.warmup) if whole else self._due(end)
+        at_once = begin == 0 or (goal > self.n_learnt_from and not self.piecewise)
+        if not at_once and not self.over and first_missing(X) < len(X) and not self.learner.family.independent:
+            goal, at_once, self._search = self.n_learnt_from, True, None
+        if at_once:
+            rows, t, known = self._rows((X, times, known))
+            whole = whole or self.over
+            found = learn(self.spec, rows, t, missing=self.missing) if whole else self._find(goal, rows, t)
+            return self._seat(goal, *found, rows, t, known, (begin, end) if batch else self._batch)
+        try:
+            done = self.learner.run(X, times, known)
+        finally:
+            n = self.n_rows - begin
+            self._kept.append((X[:n].copy(), times[:n].copy(), known.part(slice(0, n))))
+        self.history.append(done)
+        if batch:
+            self.batch, self._batch = done, (begin, end)
+        if self.piecewise:
+            self._carry_on(max(1, ROWS_PER_PIECE // (goal + ROWS_PER_RUN)))
+        return done
+
+    def check(self, X: Rows) -> Rows:
+        """Return rows as the family wants them, the one that was asked for and the one that was found."""
+        rows = check_rows(self.spec.family, X)
+        if not self.over and not self.learner.family.independent and first_missing(rows) < len(rows):
+            return rows  # then another is found
+        return check_rows(self.learner.family, rows)
+
+    def finish(self) -> None:
+        """End the search that is under way in pieces, if there is one."""
+        self._carry_on(None)
+
+    def end(self) -> None:
+        """Learn what is unknown from all rows so far, at least 2, up to ``warmup``; then nothing is provisional."""
+        if self.n_rows >= self.spec.warmup:
+            self.finish()
+        elif not self.over and self.n_learnt_from < max(2, self.n_rows):
+            rows, times, known = self._rows()
+            found = learn(self.spec, rows, times, missing=self.missing)
+            self._seat(len(rows), *found, rows, times, known, self._batch)
+        self.over, self._kept, self._search = True, [], None
+
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features from now on, in which all rows so far had 0; or NaN, which is nothing."""
+        if self.n_rows >= self.spec.warmup:
+            self.finish()
+            self.learner.widen(n_features, absent)
+            return
+        rows, times, known = self._rows()
+        rows = check_rows(
+            self.spec.family, np.pad(rows, ((0, 0), (0, n_features - rows.shape[1])), constant_values=absent)
+        )
+        goal = 1 if self.piecewise else self.n_learnt_from  # from 1 row at once, and then again from more in pieces
+        self._search = None
+        self._seat(goal, *self._find(goal, rows, times), rows, times, known, self._batch)
+
+    def arrays(self) -> Arrays:
+        """Return what is needed to go on beside the learner; nothing, if it is over."""
+        if self.over:
+            return {}
+        rows, times, known = self._rows()
+        kept = {"rows": rows} if not isinstance(rows, Counts) else dict(zip(SPARSE, rows.csr, strict=True))
+        kept |= {"times": times, "learnt_from": np.array(self.n_learnt_from)}
+        if not known.empty:
+            kept |= dict(zip(TOLD, known[:2], strict=True))
+        return {OF_WARMUP + name: array for name, array in kept.items()}
+
+    def config(self) -> dict[str, Any]:
+        """Return what a file must say beside ``arrays`` and what the learner says: the names that rows were told."""
+        names = self.feedback.names
+        return {"told_names": list(names)} if names else {}
+
+    @classmethod
+    def restore(cls, spec: ModelSpec, config: Mapping[str, Any], arrays: Arrays) -> Warmup:
+        """Return a warm-up with its learner, as ``config`` and the arrays of both describe them.
+
+        Without arrays of its own it is over, as it was when the file was written, or had nothing unknown.
+        """
+        own = {OF_WARMUP + name for name in (*(SPARSE if spec.family.sparse else DENSE), *ARRAY_TYPES, *TOLD)}
+        learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - own})
+        warmup = cls(spec, learner.clock)
+        warmup.learner, warmup.over = learner, own.isdisjoint(arrays)
+        if not warmup.over:
+            times, learnt_from = (arrays[OF_WARMUP + name] for name in ARRAY_TYPES)
+            if spec.family.sparse:  # by the names that Counts has for them
+                found = {name: arrays[OF_WARMUP + own] for name, own in zip(OF_COUNTS, SPARSE, strict=True)}
+                warmup._restore(Counts.from_arrays(found, times.size), times, learnt_from)
+            else:
+                warmup._restore(arrays[OF_WARMUP + DENSE[0]], times, learnt_from)
+            if OF_WARMUP + TOLD[0] in arrays:
+                tables, marks = (arrays[OF_WARMUP + name] for name in TOLD)
+                warmup._restore_told(tables, marks, config.get("told_names", []))
+        return warmup
+
+    def _restore_told(self, tables: Any, marks: Any, names: Any) -> None:
+        (rows, times, _), n = self._kept[0], self.n_rows
+        if any(array.shape != (n,) or array.dtype != np.int64 for array in (tables, marks)):
+            raise ValueError(f"what it knows of the rows that it keeps must be {n} whole numbers")
+        if tables.max() > UNKNOWN or tables.min() < UNKNOWN - len(names) or marks.min() < UNKNOWN:
+            raise ValueError("what it knows of the rows that it keeps are not names and marks")
+        self._kept = [(rows, times, Feedback(tables, marks, tuple(check_name(name) for name in names)))]
+
+    def _restore(self, rows: Rows, times: Any, learnt_from: Any) -> None:
+        engine, n = self.learner.engine, self.n_rows
+        arrays, D = {"times": times, "learnt_from": learnt_from}, engine.n_features
+        wide = rows.shape[1] <= D if isinstance(rows, Counts) else rows.shape[1:] == (D,)
+        if self.spec.given is not None or n >= self.spec.warmup or not wide or not len(rows) == n == times.size:
+            raise ValueError(f"it keeps rows of shape {rows.shape} of a warm-up, after {n} observations")
+        for (name, array), shape in zip(arrays.items(), ((n,), ()), strict=True):
+            if array.dtype != ARRAY_TYPES[name] or array.shape != shape:
+                kind = ARRAY_TYPES[name].__name__
+                raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {kind} and shape {shape}")
+        if as_times(times, n=n)[-1] != engine.time or not 1 <= learnt_from <= n:
+            raise ValueError("the rows that it keeps are not those that it has learnt")
+        if not isinstance(rows, Counts):
+            if rows.dtype != np.float64:
+                raise ValueError(f"its array {OF_WARMUP + DENSE[0]!r} must be of type float64")
+            check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
+        self.n_learnt_from = int(learnt_from)
+        self._kept = [(rows, times, Feedback.nothing(n))]
+
+    def _due(self, n: int) -> int:
+        """Return how many rows to learn from when n have come."""
+        return self.spec.warmup if n >= self.spec.warmup else 1 << (n.bit_length() - 1)
+
+    def _rows(self, next_: tuple[Rows, Float, Feedback] | None = None) -> tuple[Rows, Float, Feedback]:
+        """Return the rows so far, their times, and what is known of them; of the next ones too, if they are given."""
+        parts = self._kept if next_ is None else [*self._kept, next_]
+        if len(parts) == 1:
+            return parts[0]
+        rows, times, known = zip(*parts, strict=True)
+        join = Counts.join if isinstance(rows[0], Counts) else np.concatenate
+        return join(rows), np.concatenate(times), Feedback.join(known)
+
+    def _start(self, goal: int, rows: Rows, times: Float) -> Search:
+        """Return a search on the first so many rows; if cells of others are missing, for a family that takes that."""
+        return Search(self.spec, rows[:goal], times[:goal], missing=self.missing or first_missing(rows) < len(rows))
+
+    def _find(self, goal: int, rows: Rows, times: Float) -> Found:
+        """Return what the first so many rows say, by a search to its end."""
+        return self._sharpen(goal, *self._start(goal, rows, times).finish())
+
+    def _sharpen(self, goal: int, known: Hyperparameters, candidates: list[Candidate]) -> Found:
+        """Return what a search found at the resolution that is asked for."""
+        try:
+            return known._replace(family=self.spec.sharpen(known.family)), candidates
+        except ValueError:
+            if goal == self.spec.warmup:
+                raise
+            return known, candidates  # the first rows may be so much alike that there is nothing to sharpen
+
+    def _carry_on(self, n_runs: int | None) -> None:
+        """Carry the search that is due on by so many runs, None: to its end; at its end, seat all rows anew."""
+        goal = self._due(self.n_rows)
+        if self.over or goal <= self.n_learnt_from:
+            return
+        search = self._search
+        if search is None or self._goal != goal:
+            search = self._start(goal, *self._rows()[:2])
+        self._search, self._goal = None, goal  # what is interrupted begins again
+        found = search.finish() if n_runs is None else search.advance(n_runs)
+        if found is None:
+            self._search = search
+        else:
+            rows, times, known = self._rows()
+            self._seat(goal, *self._sharpen(goal, *found), rows, times, known, self._batch)
+
+    def _seat(
+        self,
+        goal: int,
+        known: Hyperparameters,
+        candidates: list[Candidate],
+        rows: Rows,
+        times: Float,
+        known_of_rows: Feedback,
+        batch: tuple[int, int],
+    ) -> Batch:
+        """Seat all rows by hyperparameters that were learnt from the first so many; return what the new ones did.
+
+        batch: which of the rows are the last batch from now on. All is done, or nothing.
+        """
+        learner = Learner(self.spec, known, self.clock, rows.shape[1])
+        done = {}
+        for begin, end in pairwise(sorted({0, *batch, self.n_rows, len(rows)})):
+            part = check_rows(learner.family, rows[begin:end])
+            done[begin, end] = learner.run(part, times[begin:end], known_of_rows.part(slice(begin, end)))
+        over = self.over or goal >= self.spec.warmup
+        fresh = not self._kept  # the rows are the caller's own
+        kept = (rows.copy(), times.copy(), known_of_rows) if fresh else (rows, times, known_of_rows)
+        self._kept = [] if over else [kept]
+        self.learner, self.n_learnt_from, self.candidates, self.over = learner, goal, candidates, over
+        self.batch, self._batch, self.history = done.get(batch), batch, list(done.values())
+        return done[begin, end]

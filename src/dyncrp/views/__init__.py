@@ -1,0 +1,1 @@
+"""What people look at: groups of tables, descriptions and explanations."""

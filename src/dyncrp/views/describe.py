@@ -1,0 +1,211 @@
+"""The open tables of a model as columns to read: ``DynamicalMixture.describe`` and ``dyncrp summary``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.arrays.checks import Clock
+from dyncrp.engine.types import Engine, Float
+from dyncrp.families import Columns, Family
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.words import WordEngine
+from dyncrp.views.groups import Groups
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("called", "rows", "share", "first_seen", "last_seen", "group")  # that come before the features
+MOST_CODES = 3  # that a cell lists
+LEAST_PROBABILITY = 0.05  # of those that are listed after the likeliest
+MOST_WORDS = 6  # that a cell lists
+LEAST_SHARE = 0.1  # how often a word of a table must be there, as a share of its documents, to be listed
+LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
+
+
+def describe_tables(
+    engine: Engine,
+    feature_names: Sequence[str | None] | None,
+    clock: str,
+    groups: Groups | None = None,
+    encoding: Encoding | None = None,
+    table_names: Mapping[int, str] | None = None,
+) -> dict[str, Any]:
+    """Return columns by name, each with an entry for each open table, in the order of their ids.
+
+    called: its name, if any table has one. rows: how many were given its label. share: of the rows of all open tables.
+    first_seen, last_seen: when the first and the last of them came, datetime64 in UTC if the clock is "dates", floats
+    otherwise. group: if groups are given. Then one for each feature, see ``describe_features``; with an encoding, in
+    its terms. Of counts of words there is one column instead, words, see ``describe_words``.
+
+    >>> from dyncrp import DynamicalMixture, Gaussian
+    >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.0], [0.0]])
+    >>> columns = describe_tables(model.engine_, None, model.clock_)
+    >>> columns["rows"].tolist(), columns["share"].tolist(), columns["last_seen"].tolist(), list(columns)[-1]
+    ([3, 1], [0.75, 0.25], [3.0, 1.0], 'x0')
+    """
+    words = engine.model.family.sparse
+    state = engine.seating
+    called = [(table_names or {}).get(table, "") for table in state.ids.tolist()]
+    columns = {
+        **({"called": called} if any(called) else {}),
+        "rows": state.sizes,
+        # The one table that is open may have no rows: it opened with a row of one that was closed for it.
+        "share": state.sizes / max(1, int(np.sum(state.sizes))),
+        "first_seen": _as_dates(state.first_times) if clock == Clock.DATES else state.first_times,
+        "last_seen": _as_dates(state.last_times) if clock == Clock.DATES else state.last_times,
+    }
+    if groups is not None:
+        columns["group"] = groups.labels(state.ids)
+    if words:
+        return columns | {"words": describe_words(engine, feature_names)}
+    names = [f"x{d}" for d in range(engine.n_features)] if feature_names is None else list(map(str, feature_names))
+    if encoding is not None:
+        names = list(encoding.features)
+    return columns | describe_features(engine.model.family, state.stats, _distinct(names), encoding)
+
+
+def describe_features(
+    family: Family, stats: Float, names: Sequence[str], encoding: Encoding | None = None
+) -> dict[str, list[Any]]:
+    """Return for each feature, by name, what it is like in each of K tables with stats (K, S).
+
+    It is the centre, a number; for a feature of codes it is a text with the likeliest code, its probability and its
+    lift, and then others of at least 5 %. The lift is the probability in the table over that in all tables, which count
+    by their numbers of observations. With an encoding, codes are its categories, and logarithms are undone.
+
+    >>> from dyncrp import Bernoulli, Categorical
+    >>> ones = np.array([[8.0, 7.0], [8.0, 0.0]])  # of 8 observations, 7 and none
+    >>> describe_features(Bernoulli(1.0, 1.0), ones, ["wet"])
+    {'wet': [0.8, 0.1]}
+    >>> codes = np.array([[20.0, 2.0, 18.0, 0.0], [20.0, 20.0, 0.0, 0.0]])
+    >>> describe_features(Categorical(0.1, n_codes=2), codes, ["colour"])
+    {'colour': ['1 90 % (lift 2.0), 0 10 %', '0 100 % (lift 1.8)']}
+    """
+    centers = family.centers(stats)
+    if encoding is not None:
+        centers = encoding.decode(centers)
+    cells: dict[str, list[Any]] = {}
+    for d, name in enumerate(names):
+        probabilities = family.code_probabilities(stats, d)
+        if probabilities is None:
+            cells[name] = centers[:, d].tolist()
+            continue
+        counts = family.counts(stats, d)
+        words = None if encoding is None else encoding[encoding.features[d]].words
+        texts = _list_codes(probabilities, counts / max(float(np.sum(counts)), 1e-300), words)
+        cells[name] = [text if n > 0.0 else "" for text, n in zip(texts, counts.tolist(), strict=True)]
+    return cells
+
+
+def describe_words(engine: Engine, names: Sequence[str | None] | None = None) -> list[str]:
+    """Return the words that set each open table apart from the others, as a text: those of a high lift.
+
+    The lift of a word is its share of the table's words over its share of the words of all tables. A word counts if it
+    is there twice, and once in ten documents of the table. Words are in order of their lift less about a standard error
+    of it, lift · (1 − 1/√(n + 1)) of a word that is there n times; otherwise rare words would lead. names: of the
+    columns.
+
+    >>> from dyncrp import DynamicalMixture, Multinomial, Stationary
+    >>> texts = ["storm hits the coast", "polls open in the city", "storm off the coast", "polls close in the city"]
+    >>> model = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.3).fit(texts)
+    >>> describe_words(model.engine_, model.vocabulary_.words)
+    ['storm (lift 2.2), coast (2.2), the (1.1)', 'polls (lift 1.8), in (1.8), city (1.8), the (0.9)']
+    """
+    counted = cast(WordEngine, engine)
+    known, totals = counted.word_totals()
+    overall = totals / max(float(np.sum(totals)), 1e-300)
+    texts = []
+    for table, rows in zip(engine.ids.tolist(), engine.seating.sizes.tolist(), strict=True):
+        words, counts = counted.word_counts(table)
+        often = counts >= max(LEAST_SHARE * rows, min(2.0, float(np.max(counts, initial=0.0))))
+        words, shares = words[often], counts[often] / max(float(np.sum(counts)), 1e-300)
+        lift = shares / overall[np.searchsorted(known, words)]
+        order = np.lexsort((words, -lift * (1.0 - 1.0 / np.sqrt(counts[often] + 1.0))))[:MOST_WORDS].tolist()
+        named = [(_name(names, int(words[at])), f"{lift[at]:.2g}") for at in order]
+        texts.append(", ".join(f"{name} ({'' if i else 'lift '}{value})" for i, (name, value) in enumerate(named)))
+    return texts
+
+
+def _name(names: Sequence[str | None] | None, column: int) -> str:
+    name = names[column] if names is not None and column < len(names) else None
+    return f"x{column}" if name is None else name
+
+
+def what_tells_apart(engine: Engine, names: Sequence[str]) -> dict[str, float]:
+    """Return the features in order of how much they tell tables apart, and the part of each in that.
+
+    It is known of independent features, see ``Columns.told``; nothing for others.
+
+    >>> from dyncrp import DynamicalMixture, Gaussian
+    >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.0], [0.0, 30.0]])
+    >>> what_tells_apart(model.engine_, ["a", "b"])
+    {'b': 1.0, 'a': 0.0}
+    """
+    family = engine.model.family
+    if not family.independent:
+        return {}
+    state = engine.state
+    columns = family if isinstance(family, Columns) else Columns.of(family, engine.n_features)
+    stats = state.stats if columns is family else columns.split(state.stats, state.squares)["stats"]
+    nats = np.maximum(columns.told(stats), 0.0)
+    parts = nats / max(float(np.sum(nats)), 1e-300)
+    return dict(sorted(zip(names, parts.tolist(), strict=True), key=lambda item: -item[1]))
+
+
+def as_frame(columns: dict[str, Any], ids: NDArray[np.int64]) -> pd.DataFrame:
+    """Return columns as a DataFrame with the ids as its index, and dates with their time zone."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "describe needs pandas: pip install pandas, or 'dyncrp[experiments]', which has it"
+        ) from error
+
+    frame = pd.DataFrame(columns, index=pd.Index(ids, name="table"))
+    for name in ("first_seen", "last_seen"):
+        if frame[name].dtype.kind == "M":
+            frame[name] = frame[name].dt.tz_localize("UTC")
+    return frame
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of features that differ from each other and from the other columns.
+
+    >>> _distinct(["rows", "a", "a"])
+    ['rows (x0)', 'a', 'a (x2)']
+    """
+    taken = [*COLUMNS]
+    for d, name in enumerate(names):
+        taken.append(f"{name} (x{d})" if name in taken else name)
+    return taken[len(COLUMNS) :]
+
+
+def _as_dates(times: Float) -> NDArray[np.datetime64]:
+    """Return seconds since 1970 as dates: to the microsecond, or to the second if they are too far away for that."""
+    if np.max(np.abs(times)) < LAST_MICROSECOND:
+        return np.rint(times * 1e6).astype(np.int64).view("M8[us]")
+    return np.rint(times).astype(np.int64).view("M8[s]")
+
+
+def _list_codes(probabilities: Float, weights: Float, words: Sequence[str] | None) -> list[str]:
+    """Return the likeliest codes of tables (K, C + 1), or their words, all codes from C on taken as one, as texts."""
+    overall = weights @ probabilities
+    n_codes = probabilities.shape[1] - 1
+    if words is None:
+        words = [str(code) for code in range(n_codes)]
+    rest = "others" if len(words) > n_codes else f"≥{n_codes}"
+    words = [*words[:n_codes], *["another"] * (n_codes - len(words)), rest]
+    texts = []
+    for row in probabilities:
+        first, *others = np.argsort(-row, kind="stable")[:MOST_CODES].tolist()
+        parts = [f"{100.0 * row[code]:.0f} %" for code in (first, *others)]
+        if overall[first] > 0.0:  # somebody has seen the feature
+            parts[0] += f" (lift {row[first] / overall[first]:.1f})"
+        named = [f"{words[code]} " for code in (first, *others)]
+        shown = 1 + sum(row[code] >= LEAST_PROBABILITY for code in others)
+        texts.append(", ".join(name + part for name, part in zip(named[:shown], parts[:shown], strict=True)))
+    return texts

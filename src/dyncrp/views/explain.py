@@ -1,0 +1,239 @@
+"""Why a row is where it is: the log odds of its table, feature by feature; ``DynamicalMixture.explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from dyncrp.arrays.counts import Counts
+from dyncrp.engine.reference import advance, prior_weights
+from dyncrp.engine.types import Engine, Float, Int, Rows
+from dyncrp.families import Family
+from dyncrp.input.encoding import Encoding, is_frame, join_columns
+from dyncrp.input.words import WordEngine
+
+MISSING = "missing"  # what the value of a missing cell is
+MOST_LISTED = 15  # features
+LONGEST_LABEL = 48  # characters of a feature and its value
+
+
+class Odds(NamedTuple):
+    """The log odds of one table against another for a row, in nats: ``prior`` and ``features`` add up to ``total``.
+
+    rival: the id of the other table, −1 for a new one.
+    prior: the log of the ratio of the prior weights: how much more is expected of the table before the row is seen.
+    features: (D,) what each feature adds, log p(x_d) at the table less log p(x_d) at the other, where features are
+        independent. A missing cell adds 0.
+    """
+
+    rival: int
+    prior: float
+    features: Float
+
+    @property
+    def total(self) -> float:
+        """The log odds: 0 is a draw, log 9 is nine to one."""
+        return self.prior + float(np.sum(self.features))
+
+
+class Explanation(NamedTuple):
+    """Why a row is at a table: the log odds of that table against the best of the others, and against a new one.
+
+    table: where the row would be seated, −1 if that is a new table.
+    against_runner_up: the odds against the open table that comes next, or that comes first if the row opens a new one.
+        None if there is none that has any weight.
+    against_new: the odds against a new table; None if the row opens one.
+    names: (D,) of the features, as the odds have them.
+    values: (D,) what the row has there, in words of the data; "missing" for a missing cell.
+    table_names: of tables that have a name, by id.
+    words: whether features are the words of a document, and values how often they are in it.
+
+    Its text is a list of the features, those that matter most first.
+    """
+
+    table: int
+    against_runner_up: Odds | None
+    against_new: Odds | None
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+    table_names: Mapping[int, str]
+    words: bool = False
+
+    @property
+    def runner_up(self) -> int | None:
+        """The open table that comes next, None if there is none."""
+        return None if self.against_runner_up is None else self.against_runner_up.rival
+
+    @property
+    def odds(self) -> tuple[Odds, ...]:
+        """Those against the runner-up and against a new table, as far as there are any."""
+        return tuple(odds for odds in (self.against_runner_up, self.against_new) if odds is not None)
+
+    def call(self, table: int) -> str:
+        """Return what a text calls a table: by its id and its name; −1 is a new one."""
+        name = self.table_names.get(table)
+        return "a new table" if table < 0 else f"table {table}" + (f" ({name})" if name else "")
+
+    def ranked(self, most: int = MOST_LISTED) -> tuple[list[int], list[int]]:
+        """Return the features with the largest terms in any of the odds, largest first, and the others in order.
+
+        There are at most so many of the first, and never a single other: one is as long as the line that stands for it.
+        """
+        D = len(self.names)
+        size = np.max(np.abs([odds.features for odds in self.odds] or np.zeros((1, D))), axis=0)
+        order = np.argsort(-size, kind="stable").tolist()
+        n = D if D - most <= 1 else most
+        return order[:n], sorted(order[n:])
+
+    def label(self, d: int) -> str:
+        """Return a feature and its value, such as "bytes = 120", "bytes missing" or "storm × 2", cut if it is long."""
+        name, value = self.names[d], self.values[d]
+        if self.words:
+            text = name if value == "1" else f"{name} × {value}"
+        else:
+            text = f"{name} missing" if value == MISSING else f"{name} = {value}"
+        return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+    def label_rest(self, n: int) -> str:
+        """Return what stands for so many more features."""
+        return f"{n} other {'words' if self.words else 'features'}"
+
+    def __str__(self) -> str:
+        """Return the terms as lines, the largest first."""
+        if not self.odds:
+            return f"{self.call(self.table)}: no other table has any weight"
+        first, others = self.ranked()
+        lines = [["log odds in nats", *(f"against {self.call(odds.rival)}" for odds in self.odds)]]
+        lines.append(["prior weight", *(signed(odds.prior) for odds in self.odds)])
+        lines += [[self.label(d), *(signed(odds.features[d]) for odds in self.odds)] for d in first]
+        if others:
+            sums = (signed(np.sum(odds.features[others])) for odds in self.odds)
+            lines.append([self.label_rest(len(others)), *sums])
+        lines.append(["total", *(signed(odds.total) for odds in self.odds)])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        shown = [
+            "  ".join(
+                [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
+            )
+            for line in lines
+        ]
+        return "\n".join([self.call(self.table), *shown])
+
+
+def signed(nats: float) -> str:
+    """Return a number with its sign and two decimals.
+
+    >>> signed(2.5), signed(-0.001)
+    ('+2.50', '+0.00')
+    """
+    return f"{round(float(nats), 2) + 0.0:+.2f}"  # −0 becomes 0
+
+
+def explain_row(
+    engine: Engine,
+    x: Rows,
+    t: float,
+    names: Sequence[str | None] | None = None,
+    encoding: Encoding | None = None,
+    table_names: Mapping[int, str] | None = None,
+) -> Explanation:
+    """Return why the row x (D,), as ``family.check`` returned it, would be at its table at time t; changes nothing.
+
+    x may be Counts of one row. Then features are the words that it has. names: of the columns.
+
+    The score of a table is log weight + log p(x | its data), whatever the assignment; with "variational" it is close to
+    what decides, and not the same.
+
+    >>> from dyncrp import DynamicalMixture, Gaussian
+    >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.0], [9.0, 0.0], [0.0, 0.0]])
+    >>> found = explain_row(model.engine_, np.array([8.0, 3.0]), 3.0, ["height", "width"])
+    >>> found.table, found.runner_up, found.against_runner_up.total > 0.0
+    (1, 0, True)
+    """
+    model = engine.model
+    state = advance(engine.seating, t, model.modes)
+    if isinstance(x, Counts):
+        X, (family, tables) = np.append(x.data, 0.0)[None], within_words(engine, x.indices)
+    else:
+        X, family, tables = x[None], model.family, state.stats
+    tables = np.vstack([tables, np.zeros(tables.shape[1])])
+    ids = np.append(state.ids, -1)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(prior_weights(state, model))
+    scores = log_weights + family.log_predictive(X, tables)[0]
+    table = engine.judge_one(x, t)[0]
+    place = int(np.flatnonzero(ids == table)[0])
+    others = np.where(ids == table, -np.inf, scores)[:-1]
+    rivals = [int(np.argmax(others)) if len(others) else place, len(ids) - 1]
+    # What has no weight is no rival: the log odds against it are infinite, whatever the features.
+    rivals = [rival if rival != place and log_weights[rival] > -np.inf else -1 for rival in rivals]
+    terms = family.log_predictive_terms(X, tables[[place, *rivals]])[0]
+    if isinstance(x, Counts):
+        terms = terms[:, :-1]
+    against_runner_up, against_new = (
+        None if rival < 0 else Odds(int(ids[rival]), float(log_weights[place] - log_weights[rival]), terms[0] - term)
+        for rival, term in zip(rivals, terms[1:], strict=True)
+    )
+    odds, called = (against_runner_up, against_new), dict(table_names or {})
+    if isinstance(x, Counts):
+        named = dict(enumerate(() if names is None else names))
+        listed = [f"x{d}" if named.get(d) is None else str(named[d]) for d in x.indices.tolist()]
+        return Explanation(table, *odds, tuple(listed), tuple(f"{n:.0f}" for n in x.data), called, words=True)
+    if encoding is not None:
+        names = encoding.features
+    elif names is None:
+        names = [f"x{d}" for d in range(len(x))]
+    return Explanation(table, *odds, tuple(map(str, names)), _values(x, encoding), called)
+
+
+def within_words(engine: Engine, columns: Int) -> tuple[Family, Float]:
+    """Return the family now and the stats of open tables (K, 2 + m), over columns (m,) and one for all other words.
+
+    columns: in order; there may be some that nobody has seen.
+    """
+    counted = cast(WordEngine, engine)
+    known, totals = counted.word_totals()
+    stats = np.zeros((1, 2 + max(int(np.max(columns, initial=0)), int(np.max(known, initial=0)))))
+    stats[0, 1 + known] = totals
+    return engine.model.family.given(stats, columns), counted.word_stats(columns)
+
+
+def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tuple[Any, Encoding | None, bool]:
+    """Return one row as the only one of an array or a DataFrame; the encoding; and whether names put it in order.
+
+    x: numbers (D,) or (1, D); a DataFrame of one row; or a mapping, or a Series, from the names of the features. The
+    encoding has the words that are new in the row.
+
+    >>> as_row({"b": 2.0, "a": 1.0}, ["a", "b"], None)[0]
+    array([[1., 2.]])
+    """
+    if getattr(x, "ndim", 0) == 1 and hasattr(x, "to_dict") and names is not None:
+        x = x.to_dict()
+    named = isinstance(x, Mapping)
+    if named:
+        if names is None:
+            raise ValueError("x has names, and this model knows none: it learnt from arrays. Give the numbers in order")
+        wanted = list(names if encoding is None else encoding.features)
+        absent = [str(name) for name in wanted if name not in x]
+        if absent:
+            raise ValueError(f"x must have every feature, and has no {join_columns(absent)}; NaN is a missing cell")
+        x = {name: [x[name]] for name in wanted}
+    if encoding is not None and (named or is_frame(x)):
+        x, encoding = encoding.encode(x)
+    elif named:
+        x = np.array(list(x.values())).T
+    elif not is_frame(x) and np.ndim(x) == 1:
+        x = np.asarray(x)[None]
+    if np.ndim(x) == 2 and len(x) != 1:
+        raise ValueError(f"x must be one row, got {len(x)}; predict_proba takes many")
+    return x, encoding, named
+
+
+def _values(x: Float, encoding: Encoding | None) -> tuple[str, ...]:
+    """Return what a row (D,) holds as texts."""
+    if encoding is None:
+        return tuple(MISSING if np.isnan(value) else f"{value:.6g}" for value in x.tolist())
+    cells = zip(encoding.features, x.tolist(), strict=True)
+    return tuple(MISSING if np.isnan(value) else encoding.label(name, value) for name, value in cells)
