@@ -138,11 +138,11 @@ def _by_quantile(scores: Float) -> Any:
     import numpy as np
     from river import anomaly
 
-    judge = anomaly.QuantileFilter(anomaly.HalfSpaceTrees(seed=0), q=1.0 - RATE)
+    predict = anomaly.QuantileFilter(anomaly.HalfSpaceTrees(seed=0), q=1.0 - RATE)
     alarms = np.zeros(len(scores), dtype=bool)
     for i, score in enumerate(scores.tolist()):
-        alarms[i] = judge.classify(score)
-        judge.quantile.update(score)
+        alarms[i] = predict.classify(score)
+        predict.quantile.update(score)
     return alarms
 
 
@@ -151,12 +151,12 @@ def _by_trees(X: Float) -> Any:
     import numpy as np
     from river import anomaly, compose, preprocessing
 
-    judge = anomaly.QuantileFilter(anomaly.HalfSpaceTrees(seed=0), q=1.0 - RATE)
-    model = compose.Pipeline(preprocessing.MinMaxScaler(), judge)
+    predict = anomaly.QuantileFilter(anomaly.HalfSpaceTrees(seed=0), q=1.0 - RATE)
+    model = compose.Pipeline(preprocessing.MinMaxScaler(), predict)
     alarms = np.zeros(len(X), dtype=bool)
     for i, row in enumerate(X.tolist()):
         x = dict(enumerate(row))
-        alarms[i] = judge.classify(model.score_one(x))
+        alarms[i] = predict.classify(model.score_one(x))
         model.learn_one(x)
     return alarms
 

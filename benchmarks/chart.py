@@ -78,7 +78,7 @@ def _rate(rows: list[Row], name: str) -> float | None:
 
 
 def _spread(heights: dict[str, float]) -> dict[str, float]:
-    """Move labels apart, from the top down, until each is ``GAP`` times the next."""
+    """Move labels cannot_link, from the top down, until each is ``GAP`` times the next."""
     placed: dict[str, float] = {}
     above = float("inf")
     for name, height in sorted(heights.items(), key=lambda item: -item[1]):

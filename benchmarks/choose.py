@@ -115,7 +115,7 @@ def memory(path: Path) -> list[int]:
     X = (centers + rng.normal(size=1000))[:, None]
     figure, axes = _figure(8.0, 3.2, 1, 2)
     tables = []
-    for axis, given, name in zip(axes, (np.inf, None), ("math.inf, the default", "None, learnt"), strict=True):
+    for axis, given, name in zip(axes, (np.inf, None), ("math.inf, the default", "None, learned"), strict=True):
         model = DynamicalMixture(Gaussian(1.0, 400.0), Stationary(), 1.0, memory=given).fit(X)
         tables.append(model.n_tables_)
         _scatter(axis, np.column_stack([time, X[:, 0]]), model.labels_, size=9)
@@ -176,7 +176,7 @@ def main(folder: Path = HERE.parent / "docs" / "images") -> None:
     print("tables by family:", families(folder / "choose-family.png"))
     dynamics(folder / "choose-dynamics.png")
     print("tables and groups of two moons:", groups(folder / "choose-groups.png"))
-    print("tables of drifting clusters, memory infinite and learnt:", memory(folder / "choose-memory.png"))
+    print("tables of drifting clusters, memory infinite and learned:", memory(folder / "choose-memory.png"))
 
 
 if __name__ == "__main__":

@@ -44,14 +44,14 @@ def rounds_of(old: Side, new: Side, rounds: int, seconds: float) -> tuple[list[f
     return times
 
 
-def judge(old: Sequence[float], new: Sequence[float]) -> Row:
+def predict(old: Sequence[float], new: Sequence[float]) -> Row:
     """Return the ratio of the best times, the interval of the ratios of the rounds, and the verdict.
 
     The interval leaves out the lowest and the highest ratio: of nine rounds, it holds the median with 96 %.
 
-    >>> judge([2.0] * 9, [1.0] * 9)["verdict"], judge([1.0] * 9, [1.0] * 9)["verdict"]
+    >>> predict([2.0] * 9, [1.0] * 9)["verdict"], predict([1.0] * 9, [1.0] * 9)["verdict"]
     ('faster', 'the same')
-    >>> judge([1.0, 1.1, 1.0, 1.3, 1.0], [1.2, 1.0, 1.1, 1.2, 1.0])["verdict"]
+    >>> predict([1.0, 1.1, 1.0, 1.3, 1.0], [1.2, 1.0, 1.1, 1.2, 1.0])["verdict"]
     'the same'
     """
     ratios = sorted(a / b for a, b in zip(old, new, strict=True))
@@ -67,7 +67,7 @@ def compare(sides: dict[str, tuple[str, Side, Side]], rounds: int, seconds: floa
     for name, (unit, old, new) in sides.items():
         row: Row = {"system": name, "unit": unit}
         try:
-            rows.append(row | judge(*rounds_of(old, new, rounds, seconds)))
+            rows.append(row | predict(*rounds_of(old, new, rounds, seconds)))
         except LookupError as error:
             rows.append(row | {"verdict": ABSENT, "why": str(error)})
     return rows

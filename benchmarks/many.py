@@ -1,6 +1,6 @@
 """Very many tables, as docs/benchmarks.md has them: ``python -m benchmarks.many [--quick] [--embeddings FILE.npz]``.
 
-Every table has taken in 20 rows when it is measured. Rows are learnt in batches of 1,024, from random tables.
+Every table has taken in 20 rows when it is measured. Rows are learned in batches of 1,024, from random tables.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def engine_with(centers: Float, spread: float) -> Engine:
 
 
 def measure(centers: Float, spread: float, seconds: float, rounds: int) -> Row:
-    """Return rows learnt a second at these centres, the best of several rounds."""
+    """Return rows learned a second at these centres, the best of several rounds."""
     rng, engine = np.random.default_rng(1), engine_with(centers, spread)
 
     def learn(X: Float) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 from benchmarks import speed
 
-# Of the clusters: prior variance over variance of numbers, concentration of categories, a = b of yes and no.
+# Of the clusters: prior variance over variance of numbers, concentration of categories, a = b of booleans.
 SETTINGS = ((25.0, 1.0, 0.5), (9.0, 1.0, 0.5), (4.0, 2.0, 0.3), (4.0, 0.5, 0.3), (100.0, 5.0, 1.0), (1.0, 0.3, 0.2))
-NUMBERS, CATEGORIES, YES_NO = (0, 1, 2, 3, 4), (5, 6, 7), (8, 9, 10, 11)  # the columns
+NUMBERS, CATEGORIES, BOOLEAN = (0, 1, 2, 3, 4), (5, 6, 7), (8, 9, 10, 11)  # the columns
 CLUSTERS, ROWS = 20, 3000
 SEEDS, FIRST_SEED = 5, 1000  # the rules were chosen on seeds 0 to 2
 HOLES = 0.3  # the share of cells that are missing
 CONNECTIONS, CLASS, CLASSES, FROM_ROW = "connections.csv.gz", "class", 14, 30_000
-SPEED_TABLES, SPEED_COLUMNS = 100, (10, 5, 5)  # numbers, yes and no, categories
+SPEED_TABLES, SPEED_COLUMNS = 100, (10, 5, 5)  # numbers, booleans, categories
 SPEED_CODES = 8
 SECTIONS = ("synthetic", "missing", "connections", "speed")
 Row = dict[str, Any]
@@ -69,7 +69,7 @@ class Draw:
         unit = 10.0 ** rng.uniform(-2.0, 3.0, len(NUMBERS))
         numbers = Gaussian(unit**2, ratio * unit**2, 3.0 * unit)
         categories = Categorical(concentration)
-        self.family = Columns({NUMBERS: numbers, CATEGORIES: categories, YES_NO: Bernoulli(a, a)})
+        self.family = Columns({NUMBERS: numbers, CATEGORIES: categories, BOOLEAN: Bernoulli(a, a)})
         parameters = self.family.sample_parameters(CLUSTERS, self.family.width, rng)
         self.y = rng.integers(CLUSTERS, size=n)
         self.X = self.family.sample(parameters[self.y], rng)
@@ -84,7 +84,7 @@ class Draw:
         cells: dict[str, Any] = {f"number{at}": self.X[:, at] for at in NUMBERS}
         for at in CATEGORIES:
             cells[f"category{at}"] = [None if np.isnan(code) else f"word{code:.0f}" for code in self.X[:, at]]
-        for at in YES_NO:
+        for at in BOOLEAN:
             flags = pd.array([None if np.isnan(cell) else bool(cell) for cell in self.X[:, at]], dtype="boolean")
             cells[f"flag{at}"] = flags if flags.isna().any() else flags.astype(bool)
         return pd.DataFrame(cells)
@@ -108,7 +108,7 @@ def every_system() -> dict[str, Labels]:
     from dyncrp import Bernoulli, Categorical, Columns, DynamicalMixture, Gaussian, NormalGamma, Stationary
 
     def unknown(numbers: Any) -> DynamicalMixture:
-        return DynamicalMixture(Columns({NUMBERS: numbers, CATEGORIES: Categorical(), YES_NO: Bernoulli()}))
+        return DynamicalMixture(Columns({NUMBERS: numbers, CATEGORIES: Categorical(), BOOLEAN: Bernoulli()}))
 
     def dropped(draw: Draw) -> Any:
         whole = draw.X[~np.isnan(draw.X).any(axis=1)]
@@ -126,7 +126,7 @@ def every_system() -> dict[str, Labels]:
 
 
 def synthetic(options: Any) -> Iterator[tuple[str, list[Row]]]:
-    """Yield one table: every setting, nothing missing. The truth is the family; alpha is learnt by all."""
+    """Yield one table: every setting, nothing missing. The truth is the family; alpha is learned by all."""
     names = ("given the truth", "Gaussian", "NormalGamma", "DataFrame")
     yield (
         f"AMI, {ROWS:,} rows of {CLUSTERS} clusters, by variance ratio, concentration, a = b",
@@ -135,7 +135,7 @@ def synthetic(options: Any) -> Iterator[tuple[str, list[Row]]]:
 
 
 def missing(options: Any) -> Iterator[tuple[str, list[Row]]]:
-    """Yield one table: every setting with cells missing, also filled in, and learnt from whole rows only.
+    """Yield one table: every setting with cells missing, also filled in, and learned from whole rows only.
 
     The latter learns from the few rows with nothing missing, and then predicts the table of every row.
     """

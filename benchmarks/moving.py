@@ -78,7 +78,7 @@ def systems() -> dict[str, Callable[[Float], tuple[Any, int, float | None]]]:
 
         return fit
 
-    return {"dyncrp": dyncrp(inf), "dyncrp, memory learnt": dyncrp(None), "MiniBatchKMeans, told K": _kmeans}
+    return {"dyncrp": dyncrp(inf), "dyncrp, memory learned": dyncrp(None), "MiniBatchKMeans, told K": _kmeans}
 
 
 def _kmeans(X: Float) -> tuple[Any, int, float | None]:

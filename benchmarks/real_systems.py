@@ -1,7 +1,7 @@
 """Who clusters the real streams, what each is told, and how. None sees a label; "K" is the true number of classes.
 
 Ours is scored by its labels on arrival, in one pass in which no label depends on later rows; only its hyperparameters
-are learnt, without labels, from the first 1,000 rows before it begins. The peers learn the whole stream and label all
+are learned, without labels, from the first 1,000 rows before it begins. The peers learn the whole stream and label all
 of it afterwards, by what they know in the end, which is kinder to them. They are told the length N of the stream where
 they can forget, so that they need not. Two of river's clusterers do not apply: TextClust wants raw text, ODAC clusters
 variables instead of rows.

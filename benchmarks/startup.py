@@ -27,7 +27,7 @@ PROGRAMS = {
     "import dyncrp": "import dyncrp",
     "from dyncrp import DynamicalMixture": "from dyncrp import DynamicalMixture",
     "first result": FIRST_RESULT,
-    "first result, hyperparameters learnt from 1,000 × 2": FIRST_LEARNT,
+    "first result, hyperparameters learned from 1,000 × 2": FIRST_LEARNT,
     "dyncrp --version": "from dyncrp.__main__ import main; import sys; sys.argv[1:] = ['--version']; main()",
     "dyncrp --help": "from dyncrp.__main__ import main; import sys; sys.argv[1:] = ['--help']; main()",
 }

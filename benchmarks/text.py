@@ -158,7 +158,7 @@ TEXTCLUST: dict[str, dict[str, Any]] = {
 def _text_clust(told: str, settings: dict[str, Any], stream: Stream, seconds: float) -> Row:
     """Return how river's TextClust does on the documents that it finishes.
 
-    The label of a document is the cluster that it is nearest to just after it was learnt. The others label as they
+    The label of a document is the cluster that it is nearest to just after it was learned. The others label as they
     learn, or in no time; it has to be asked, so its rate is given without that, too.
     """
     from river import cluster

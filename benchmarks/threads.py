@@ -32,7 +32,7 @@ def best(run: Callable[[], object], rounds: int) -> float:
 
 
 def measure(K: int, D: int, n: int, rounds: int) -> list[Row]:
-    """Return rows learnt a second by one stream, by one with two threads of BLAS, and by two streams together."""
+    """Return rows learned a second by one stream, by one with two threads of BLAS, and by two streams together."""
     X = data.gaussian(K, D, n, 0).pool
     models = [ours(1024, "dyncrp").model.partial_fit(X) for _ in range(2)]
 

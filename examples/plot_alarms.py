@@ -24,7 +24,7 @@ X[6000:6020] = rng.normal([70.0, 2.0], [2.0, 0.3], size=(20, 2))
 X[8000] = [55.0, 8.0]
 
 # %%
-# Everything is learnt from the first 1,000 rows. What happens is in ``events_``.
+# Everything is learned from the first 1,000 rows. What happens is in ``events_``.
 
 model = DynamicalMixture(alarm_rate=0.001).fit(X)
 alarms = np.array([event.row for event in model.events_ if event.kind == "alarm"])

@@ -50,13 +50,13 @@ streams = {
 }
 
 # %%
-# dyncrp is given nothing, and labels each row as it arrives. All of it is learnt from the first 1,000 rows, the memory
+# dyncrp is given nothing, and labels each row as it arrives. All of it is learned from the first 1,000 rows, the memory
 # as well, by which clusters may move. Its groups are tables that are joined after the last row.
 #
 # The others are given the number of clusters K, or radii, widths of starting centres and rates of forgetting. For each
 # stream these are the best of a grid by their AMI: 4 values for ``Birch``, 32 for ``DBSCAN``, 30 for ``DBSTREAM``, 6
 # for ``CluStream`` and for ``STREAMKMeans``. ``Birch`` and ``DBSCAN`` get all rows in one call. The other peers learn
-# batches of 100 rows; ``MiniBatchKMeans`` starts from the first 1,000. They label each batch when they have learnt it,
+# batches of 100 rows; ``MiniBatchKMeans`` starts from the first 1,000. They label each batch when they have learned it,
 # and all rows again at the end; what agrees better counts.
 
 settings = {  # by stream: of Birch, DBSCAN, DBSTREAM, CluStream and STREAMKMeans

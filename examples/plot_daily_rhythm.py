@@ -28,7 +28,7 @@ X = rng.normal(np.array([[24.0, 9.0], [32.0, 15.0], [50.0, 18.0]])[kind], [6.5, 
 times = np.datetime64("2026-03-02") + (3.6e6 * hour).astype("timedelta64[ms]")
 
 # %%
-# Three dynamics, each with the same family, whose variances are learnt. Dynamics can be multiplied: the third power of
+# Three dynamics, each with the same family, whose variances are learned. Dynamics can be multiplied: the third power of
 # a wave is narrower than the wave.
 
 day = Oscillatory(timedelta(days=1))

@@ -57,7 +57,7 @@ axes[1, 0].set_ylabel("table")
 # dynamics on the same stream. Here, each process makes a stream of 1,000 rows in two dimensions, and each model learns
 # it. A number says by how much the evidence is below the best of its row, in nats, and the best is 0: it is that of
 # the dynamics by which the stream was made. To let the model choose, pass a list: ``dynamics=[Stationary(),
-# Exponential()]``, where what is not given is learnt as well.
+# Exponential()]``, where what is not given is learned as well.
 
 family = Gaussian(variance=1.0, prior_variance=100.0)
 evidence = np.empty((5, 5))

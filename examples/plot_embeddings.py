@@ -23,7 +23,7 @@ order = np.random.default_rng(0).permutation(len(images))
 X, digits = normalize(images[order]), digits[order]
 
 # %%
-# The concentration, which says how close the vectors of a cluster are, is learnt. The order of the rows has no meaning
+# The concentration, which says how close the vectors of a cluster are, is learned. The order of the rows has no meaning
 # here, so nothing is to be forgotten.
 
 model = DynamicalMixture(VonMisesFisher(), Stationary()).fit(X)

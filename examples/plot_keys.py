@@ -3,7 +3,7 @@ A model for every key
 =====================
 
 Many sensors report to one place, and each has its own states. Each needs a model of its own, though they share the
-hyperparameters. ``to_state`` gives what a model has learnt as bytes, and ``set_state`` goes on from it, so one
+hyperparameters. ``to_state`` gives what a model has learned as bytes, and ``set_state`` goes on from it, so one
 model serves any number of keys, and the states can lie in a dictionary or a database.
 """
 

@@ -23,7 +23,7 @@ angle = 2 * np.pi * (cluster / 5 + np.arange(n) / n)
 X = 10.0 * np.column_stack([np.cos(angle), np.sin(angle)]) + rng.normal(size=(n, 2))
 
 # %%
-# With ``memory=None`` the memory is learnt, like everything else that is not given.
+# With ``memory=None`` the memory is learned, like everything else that is not given.
 
 models = {"memory=inf, the default": DynamicalMixture().fit(X), "memory=None": DynamicalMixture(memory=None).fit(X)}
 for name, model in models.items():

@@ -3,8 +3,8 @@ A robot recognises rooms
 ========================
 
 A robot walks through a building that it has never seen. At every step it sees which landmarks are near, ahead of it
-and not behind a wall. It has no map, and does not know how many rooms there are. Can it tell them apart, and recognise
-a room when it comes back?
+and not behind a wall. It has no map, and does not know how many rooms there are. Can it tell them apart, and
+recognise a room when it comes back?
 """
 
 import matplotlib.pyplot as plt

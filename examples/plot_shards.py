@@ -2,7 +2,7 @@
 One model from many shards
 ==========================
 
-A stream that is too long for one process can be divided into shards, each learnt by a model of its own, wherever there
+A stream that is too long for one process can be divided into shards, each learned by a model of its own, wherever there
 is a processor. ``dyncrp.combine`` makes one model of them.
 """
 
@@ -24,14 +24,16 @@ X = centers[truth] + rng.normal(scale=1.5, size=(len(truth), 2))
 shards = np.array_split(X, 4)
 
 # %%
-# The models must have the same hyperparameters, so these are learnt once, from a sample of all rows. Only alpha is
-# given: if it is small, a rare outlier opens no table. The shards are then learnt in parallel, here in two threads.
+# The models must have the same hyperparameters, so these are learned once, from a sample of all rows. Only alpha is
+# given: if it is small, a rare outlier opens no table. The shards are then learned in parallel, here in two threads.
 # Models can be pickled, so that processes or machines do as well: see ``examples/joblib_shards.py``,
 # ``examples/ray_shards.py`` and ``examples/spark_shards.py`` in the repository.
 
-learnt = dyncrp.tune(X[::200], dynamics=dyncrp.Stationary(), alpha=1e-4).model
+learned = dyncrp.tune(X[::200], dynamics=dyncrp.Stationary(), alpha=1e-4).model
 parallel = joblib.Parallel(n_jobs=2, prefer="threads")
-models = parallel(joblib.delayed(dyncrp.DynamicalMixture(**learnt.get_params(deep=False)).fit)(each) for each in shards)
+models = parallel(
+    joblib.delayed(dyncrp.DynamicalMixture(**learned.get_params(deep=False)).fit)(each) for each in shards
+)
 print([model.n_tables_ for model in models], "tables in the shards")
 
 # %%

@@ -30,8 +30,8 @@ X = centers[states] + rng.normal(scale=[3.5, 1.1], size=(len(states), 2))
 
 model = DynamicalMixture().fit(X)
 plain = DynamicalMixture(dynamics=Stationary()).fit(X)
-print(f"dynamics learnt: {model.dynamics_}")
-for name, fitted in (("learnt", model), ("Stationary()", plain)):
+print(f"dynamics learned: {model.dynamics_}")
+for name, fitted in (("learned", model), ("Stationary()", plain)):
     ami = adjusted_mutual_info_score(states, fitted.labels_)
     print(f"{name}: {fitted.n_tables_} tables, AMI with the true states {ami:.2f}")
 

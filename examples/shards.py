@@ -149,7 +149,7 @@ def main(
     print(f"{n:,} rows, {Path(path).stat().st_size / 1e9:.2f} GB", flush=True)
 
     parameters = tune(path)
-    print(f"learnt from a sample: {parameters['family']}, alpha {parameters['alpha']:.3g}", flush=True)
+    print(f"learned from a sample: {parameters['family']}, alpha {parameters['alpha']:.3g}", flush=True)
     begin = time.perf_counter()
     models = []
     for content in fit_all(path, options.shards, parameters):

@@ -87,7 +87,7 @@ SEPARATED: dict[str, FamilyCase] = {
     "columns": FamilyCase(Columns({(0, 1, 2, 3, 4, 5): Gaussian(1.0, 400.0), (6, 7): Bernoulli(0.1, 0.1)}), 8),
 }
 
-# With hyperparameters to be learnt; those that have an entry for each feature have three.
+# With hyperparameters to be learned; those that have an entry for each feature have three.
 UNKNOWN_FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
     "gaussian-of-known-variance": Gaussian(variance=1.0),
@@ -128,7 +128,7 @@ DYNAMICS: dict[str, Dynamics] = {
 }
 SIGNED = ("ringing", "product-of-ringing")
 
-# With durations to be learnt.
+# With durations to be learned.
 UNKNOWN_DYNAMICS: dict[str, Dynamics] = {
     "exponential": Exponential(),
     "oscillatory": Oscillatory(),

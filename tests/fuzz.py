@@ -40,7 +40,7 @@ from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader
 from dyncrp.serve.app import Service
 from dyncrp.serve.bodies import Roles, read_batch
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.registry import Registry
 
 MEMORY = 1 << 30  # bytes that an input may take beside what the program has
@@ -151,9 +151,9 @@ def use_model(model, rows):
         forged = "as family.check returns it" in str(error)
         check(forged or model.to_bytes() == before, "rows that were refused changed the model")
     else:
-        with contextlib.suppress(ValueError):  # as above: what was learnt on top of forged numbers may be none
+        with contextlib.suppress(ValueError):  # as above: what was learned on top of forged numbers may be none
             after = model.to_bytes()
-            check(DynamicalMixture.from_bytes(after).to_bytes() == after, "a model that has learnt more is another")
+            check(DynamicalMixture.from_bytes(after).to_bytes() == after, "a model that has learned more is another")
 
 
 UNCHANGED = {}  # models by their files, for the next state
@@ -182,7 +182,7 @@ def read_body(r, folder):
     names = [r.choice(("t", "x", "y")) if r.random() < 0.1 else None for _ in range(3)]
     try:
         batch = read_batch(body, kind, Roles(*names), Served.limits)
-    except Refused as refused:
+    except RequestError as refused:
         check(400 <= refused.status < 500 and refused.error, f"refused with {refused.status}")
         json.dumps(refused.content).encode()
         return REFUSED
@@ -343,7 +343,7 @@ class Served:
 
 
 def _state(stream):
-    """Return what there is of a stream; before it has learnt, its rows, since asking for more would end the search."""
+    """Return what there is of a stream; before it has learned, its rows, since asking for more would end the search."""
     return stream.n_rows, stream.last_event, stream.features, stream.model.to_bytes() if stream.learned else None
 
 

@@ -270,7 +270,7 @@ def selection(r, names, encoding=None):
         told["missing"] = (r.choice(("?", "-999", "", "x", "1")),)
     if r.random() < 0.05 and "time_column" in told:
         told["time_format"] = r.choice(("%d/%m/%Y", "s", "ms", "ns", "number", "%Y-%m-%dT%H:%M:%S", "%H:%M"))
-    for name in ("label_column", "apart_column"):
+    for name in ("label_column", "cannot_link_column"):
         if r.random() < 0.05:
             told[name] = r.choice(names)
     if r.random() < 0.05:
@@ -494,11 +494,11 @@ def _models():
         model.rename(int(model.table_ids_[0]), "door")
         keep(model, X[:4])
     model = DynamicalMixture(Gaussian(2.0, 3.0), Stationary()).fit(
-        X, labels=["a", "b", None] * 10, apart=[0, 0, None] * 10
+        X, labels=["a", "b", None] * 10, cannot_link=[0, 0, None] * 10
     )
     model.merge(*model.table_ids_[:2].tolist())
     keep(model, X[:4])
-    keep(DynamicalMixture(warmup=20).fit(X), X[:4])  # learnt
+    keep(DynamicalMixture(warmup=20).fit(X), X[:4])  # learned
     keep(DynamicalMixture(warmup=100).partial_fit(X[:12]), X[:4])  # not yet
     holes = np.where(rng.random(X.shape) < 0.2, np.nan, X)
     keep(DynamicalMixture(Gaussian(2.0, 3.0), Stationary()).fit(holes), holes[:4])
@@ -812,7 +812,7 @@ def rows(r):
     if kind == NDJSON:
         return "\n".join(as_json(r, row) for row in rows).encode("utf-8", "surrogatepass"), kind
     body = {"rows": rows}
-    for name in ("times", "labels", "apart"):
+    for name in ("times", "labels", "cannot_link"):
         if r.random() < 0.1:
             body[name] = (
                 value(r) if r.random() < 0.3 else [value(r) if r.random() < 0.2 else r.randrange(9) for _ in range(n)]
@@ -872,7 +872,7 @@ def request(r):
                 headers["content-type"] = r.choice(
                     (JSON, CSV, ARROW, "text/csv; charset=utf-16", "", "a" * 5000, "é", "multipart/form-data")
                 )
-            for key in ("time_column", "label_column", "apart_column"):
+            for key in ("time_column", "label_column", "cannot_link_column"):
                 if r.random() < 0.08:
                     query.append((key, r.choice(("t", "x", "y", *NAMES))))
             if r.random() < 0.3:

@@ -24,9 +24,10 @@ main = get_command(app)  # made once, not in every fork
 ROWS = 800
 MODEL = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=100", "--alpha", "1"]
 MODEL += ["--dynamics", "0.99*exponential(50s) + 0.01*stationary()", "--time-column", "when", "--keep", "note"]
-# Tables come back, close, open again under their names, and are kept apart: all that an event or a name depends on.
+# Tables come back, close, open again under their names, and are kept apart: all that an event or a name depends
+# on.
 MODEL += ["--set", "max_tables=5", "--alarm-rate", "0.01", "--names"]
-MODEL += ["--label-column", "who", "--apart-column", "frame"]
+MODEL += ["--label-column", "who", "--cannot-link-column", "frame"]
 MOST_IN_A_ROW = 60  # kills without an end: then nothing is gained between them
 
 

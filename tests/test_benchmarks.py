@@ -354,7 +354,7 @@ def test_sides_are_measured_in_turns():
     ],
 )
 def test_a_verdict_heeds_the_noise(old, new, verdict):
-    assert compare.judge(old, new)["verdict"] == verdict
+    assert compare.predict(old, new)["verdict"] == verdict
 
 
 @pytest.mark.parametrize(("ratio", "code"), [(2.0, 0), (1.0, 0), (0.5, 1)])
@@ -439,7 +439,7 @@ def test_draws_of_mixed_columns_are_the_same_rows_in_every_form():
     filled = draw.imputed()
     np.testing.assert_array_equal(filled[~missing], draw.X[~missing])
     assert filled[missing[:, 0], 0] == pytest.approx(draw.X[~missing[:, 0], 0].mean())
-    for at in (*mixed.CATEGORIES, *mixed.YES_NO):
+    for at in (*mixed.CATEGORIES, *mixed.BOOLEAN):
         often = np.bincount(draw.X[~missing[:, at], at].astype(int)).argmax()
         assert set(filled[missing[:, at], at]) == {often}
     assert mixed.Draw((25.0, 1.0, 0.5), seed=3, n=400).frame()["flag8"].dtype == bool
@@ -543,11 +543,11 @@ def test_many_tables_at_toy_size(tmp_path):
     assert all(row["rate"] > 0 for rows in tables.values() for row in rows)
 
 
-def test_tables_that_are_put_in_place_are_as_if_they_were_learnt():
+def test_tables_that_are_put_in_place_are_as_if_they_were_learned():
     centers = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 70.0]])
     engine = many.engine_with(centers, 10.0)
     assert engine.n_tables == 3
-    assert engine.labels(centers + 0.5, np.full(3, engine.time)).tolist() == [0, 1, 2]
+    assert engine.predict(centers + 0.5, np.full(3, engine.time)).tolist() == [0, 1, 2]
     assert engine.state.stats[:, 0].tolist() == [many.VISITS] * 3
 
 

@@ -417,7 +417,7 @@ def test_the_latest_table_of_one_model_stays():
         ({"assignment": "variational"}, r"models\[2\] has assignment 'variational'"),
         ({"table_count": "posterior"}, r"models\[2\] has table_count='posterior'"),
         ({"learn_alpha": True}, r"models\[2\] has learn_alpha=True"),
-        ({"family": None}, r"models\[2\] has not learnt its hyperparameters yet\..*dyncrp.tune"),
+        ({"family": None}, r"models\[2\] has not learned its hyperparameters yet\..*dyncrp.tune"),
     ],
 )
 def test_models_that_differ_are_refused(change, message):

@@ -157,10 +157,10 @@ def test_questions_teach_no_words():
 
 def test_words_and_counts_do_not_mix():
     by_words, by_counts = mixture().fit(["a b"]), mixture().fit(csr_array([[1.0, 2.0]]))
-    with pytest.raises(ValueError, match="learnt on words: give texts"):
+    with pytest.raises(ValueError, match="learned on words: give texts"):
         by_words.partial_fit(csr_array([[1.0, 2.0]]))
     for row in (csr_array([[1.0, 2.0]]), np.array([1.0, 2.0]), [1.0, 2.0]):
-        with pytest.raises(ValueError, match="learnt on words: give texts"):
+        with pytest.raises(ValueError, match="learned on words: give texts"):
             by_words.learn_one(row)
     with pytest.raises(ValueError, match="give it counts, not words"):
         by_counts.partial_fit(["a b"])
@@ -279,11 +279,11 @@ def test_a_column_of_texts_is_clustered(tmp_path, monkeypatch):
     assert "(lift" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "multinomial" in run("info", saved).stdout.lower()
-    assert "learnt on texts: name their column with --text" in run("run", path, "--model", saved, code=2).stderr
+    assert "learned on texts: name their column with --text" in run("run", path, "--model", saved, code=2).stderr
 
 
 @pytest.mark.parametrize("more", [["--stop-words"], ["--time-column", "t"]])
-def test_what_is_not_given_is_learnt_and_tune_says_what_it_is(tmp_path, more):
+def test_what_is_not_given_is_learned_and_tune_says_what_it_is(tmp_path, more):
     path = write(tmp_path / "in.csv", 120)
     done = run("run", path, "--text", "message", *more)
     assert "learning the hyperparameters from the first 120 rows" in done.stderr
@@ -395,12 +395,12 @@ def test_what_people_tell_of_texts(forgetful, monkeypatch, reference):
     labels: list = [None] * 60
     labels[3], labels[40], labels[41] = "weather", "weather", "other"
     apart = ["one", "one", "one", *[None] * 57]
-    model = mixture(n_examples=1).fit(texts, labels=labels, apart=apart)
+    model = mixture(n_examples=1).fit(texts, labels=labels, cannot_link=apart)
     given = model.labels_
     assert len(set(given[:3])) == 3
     assert given[3] == given[40] == model.resolve(["weather"])[0]
     assert model.names_[int(given[41])] == "other"
-    assert mixture(n_examples=1).fit(texts, labels=labels, apart=apart).to_bytes() == state(model)
+    assert mixture(n_examples=1).fit(texts, labels=labels, cannot_link=apart).to_bytes() == state(model)
     a, b = int(given[40]), int(given[41])
     counts = {table: dict(zip(*model.engine_.word_counts(table), strict=True)) for table in (a, b)}
     kept = model.merge("weather", "other")
@@ -423,7 +423,7 @@ def test_what_people_tell_of_texts_on_the_command_line(tmp_path):
     ]
     path, saved, output = tmp_path / "in.csv", tmp_path / "model.npz", tmp_path / "out.csv"
     path.write_text("t,message,known,photo\n" + "".join(rows))
-    told = ["--text", "message", *KNOWN, "--label-column", "known", "--apart-column", "photo", "--names"]
+    told = ["--text", "message", *KNOWN, "--label-column", "known", "--cannot-link-column", "photo", "--names"]
     run("run", path, *told, "--output", output, "--save", saved)
     cells = [line.split(",") for line in output.read_text().splitlines()]
     assert len({row[1] for row in cells[1:4]}) == 3
@@ -484,16 +484,16 @@ def test_a_frame_with_a_column_of_texts_is_no_frame_of_counts(library):
     with pytest.raises(ValueError, match=r"give the column of texts by itself, such as X\['message'\]"):
         mixture().fit(frame)
     model = mixture().fit(frame["message"])
-    with pytest.raises(ValueError, match="learnt on words: give texts"):
+    with pytest.raises(ValueError, match="learned on words: give texts"):
         model.predict(frame)
 
 
 def test_questions_are_held_to_words_or_counts_as_the_model_has_them():
     by_words, by_counts, counts = mixture().fit(["a b"]), mixture().fit(csr_array([[1.0, 2.0]])), csr_array([[1, 0]])
     for ask in (by_words.predict, by_words.predict_proba, by_words.score_samples, by_words.explain):
-        with pytest.raises(ValueError, match="learnt on words: give texts"):
+        with pytest.raises(ValueError, match="learned on words: give texts"):
             ask(counts)
-    with pytest.raises(ValueError, match="learnt on words: give texts"):
+    with pytest.raises(ValueError, match="learned on words: give texts"):
         by_words.split(0, counts, times=[0.0])
     for texts in (["a b"], [["a"]], [{"a": 1}]):
         with pytest.raises(ValueError, match="give it counts, not words"):

@@ -42,7 +42,7 @@ def stream(family, n=16, seed=0):
 
 
 def fingerprint(model, probe):
-    """Everything a model says, to the bit; the probe is judged at the model's own next time."""
+    """Everything a model says, to the bit; the probe is predicted at the model's own next time."""
     return [
         model.n_tables_,
         model.log_evidence_,
@@ -366,7 +366,7 @@ def read_only(X):
     ids=["list", "tuples", "float32", "int16", "object", "read-only", "fortran", "strided", "reversed", "frame"],
 )
 def test_any_table_of_numbers_will_do(convert):
-    X = np.round(stream(THREE_FEATURES["gaussian"])[0])  # whole numbers, exact in every type
+    X = np.round(stream(THREE_FEATURES["gaussian"])[0])  # integers, exact in every type
     expected = gaussian_model().fit(X)
     model = gaussian_model().fit(convert(X))
     assert model.labels_.tolist() == expected.labels_.tolist()
@@ -722,7 +722,7 @@ def test_learn_one_refuses_what_partial_fit_refuses():
     assert fingerprint(model, G) == before
 
 
-def test_an_interrupted_call_has_learnt_the_rows_that_it_came_to(monkeypatch):
+def test_an_interrupted_call_has_learned_the_rows_that_it_came_to(monkeypatch):
     X = np.random.default_rng(0).normal(size=(200, 3))
     model = DynamicalMixture(THREE_FEATURES["gaussian"], Exponential(15.0)).fit(X[:100])
     engine = type(model.engine_)

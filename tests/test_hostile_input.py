@@ -67,7 +67,7 @@ TABLES = {
     "both": [[TINY, -HUGE], [HUGE, TINY], [TINY, TINY], [0.0, HUGE]],
     "a tiny column": [[TINY, 1.0], [2 * TINY, 2.0], [TINY, 9.0], [0.0, 8.0]],
     "a huge column": [[HUGE, 1.0], [-HUGE, 2.0], [HUGE, 9.0], [HUGE, 8.0]],
-    "as large as can be learnt from": [[1e44, TINY], [-1e44, -TINY], [1e44, 2 * TINY], [0.0, 0.0]],
+    "as large as can be learned from": [[1e44, TINY], [-1e44, -TINY], [1e44, 2 * TINY], [0.0, 0.0]],
     "as large as it gets": [[1e139, TINY], [-1e139, 1e139], [TINY, 1.0], [0.0, 0.0]],
     "small": [[1e-60, -1e-60], [2e-60, 1e-60], [1e-60, 0.0], [0.0, 5e-60]],
     "small and large": [[1e-45, 1e44], [2e-45, -1e44], [1e-45, 1e43], [0.0, 5e43]],
@@ -120,16 +120,16 @@ def check_all_or_nothing(model, X):
 @pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["predictive", "variational"])
 @pytest.mark.parametrize("family", KNOWN.values(), ids=KNOWN)
-def test_tiny_and_huge_values_are_learnt_or_refused(family, assignment):
-    learnt = set()
+def test_tiny_and_huge_values_are_learned_or_refused(family, assignment):
+    learned = set()
     for name, rows in TABLES.items():
         model = DynamicalMixture(family, Exponential(20.0), assignment=assignment)
         if check_all_or_nothing(model, np.array(rows * 3)):
-            learnt.add(name)
+            learned.add(name)
     if isinstance(family, Gaussian | NormalGamma):
-        assert {"tiny", "denormal", "a tiny column", "small", "small and large", "bits"} <= learnt
-    assert learnt & {"axes", "bits"}
-    assert not learnt & {"huge", "both", "a huge column", "the largest"}
+        assert {"tiny", "denormal", "a tiny column", "small", "small and large", "bits"} <= learned
+    assert learned & {"axes", "bits"}
+    assert not learned & {"huge", "both", "a huge column", "the largest"}
 
 
 @pytest.mark.slow
@@ -148,18 +148,18 @@ def test_groups_of_tiny_and_huge_values_can_be_drawn(family):
 
 
 @pytest.mark.parametrize("family", UNKNOWN.values(), ids=UNKNOWN)
-def test_tiny_and_huge_values_are_learnt_from_or_refused(family):
-    learnt = set()
+def test_tiny_and_huge_values_are_learned_from_or_refused(family):
+    learned = set()
     for name, rows in TABLES.items():
         model = DynamicalMixture(family, Stationary())
         message = refusal(model.fit, rows * 3)
         if message is None:
             check_answers(model, np.array(rows))
-            learnt.add(name)
+            learned.add(name)
         else:
             assert " at row " in message
-    assert learnt & {"axes", "bits"}
-    assert not learnt & {"huge", "both", "a huge column", "the largest", "as large as it gets"}
+    assert learned & {"axes", "bits"}
+    assert not learned & {"huge", "both", "a huge column", "the largest", "as large as it gets"}
 
 
 extreme = st.sampled_from([10.0**k for k in (-320, -300, -160, -100, -8, 0, 8, 60, 89, 99, 139, 141, 160, 300)])
@@ -179,7 +179,7 @@ entries = st.builds(lambda size, sign: size * sign, extreme, st.sampled_from([-1
     assignment=st.sampled_from(["predictive", "variational"]),
 )
 @settings(max_examples=200)
-def test_any_magnitudes_are_learnt_or_refused(rows, family, assignment):
+def test_any_magnitudes_are_learned_or_refused(rows, family, assignment):
     check_all_or_nothing(DynamicalMixture(family, Exponential(3.0), assignment=assignment), np.array(rows))
 
 

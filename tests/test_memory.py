@@ -165,7 +165,7 @@ def test_what_a_memory_may_be(bad):
     X = np.zeros((3, 2))
     model = DynamicalMixture(Gaussian(1.0, 9.0)).fit(X)
     before = model.to_bytes()
-    with pytest.raises(ValueError, match=r"memory must be a number ≥ 2, math.inf or None \(to be learnt\), got "):
+    with pytest.raises(ValueError, match=r"memory must be a number ≥ 2, math.inf or None \(to be learned\), got "):
         model.set_params(memory=bad).fit(X)
     assert model.to_bytes() == before
 
@@ -242,13 +242,13 @@ def test_widening_is_as_if_the_rows_before_had_been_0(family):
 
 
 @pytest.fixture(scope="module")
-def learnt():
+def learned():
     X, labels = moving()
     return DynamicalMixture(memory=None).fit(X), X, labels
 
 
-def test_clusters_that_move_are_followed(learnt):
-    model, X, labels = learnt
+def test_clusters_that_move_are_followed(learned):
+    model, X, labels = learned
     assert model.memory_ in (15.0, 30.0, 100.0)
     followed = adjusted_mutual_info_score(labels, model.labels_)
     lost = adjusted_mutual_info_score(labels, DynamicalMixture().fit(X).labels_)
@@ -266,8 +266,8 @@ def test_still_clusters_are_not_forgotten(seed):
     assert {c.memory for c in plain.evidence_} == {math.inf}
 
 
-def test_the_candidates_say_their_memory(learnt):
-    model, X, _ = learnt
+def test_the_candidates_say_their_memory(learned):
+    model, X, _ = learned
     (chosen,) = (c for c in model.evidence_ if c.chosen)
     assert (chosen.family, chosen.dynamics, chosen.alpha) == (model.family_, model.dynamics_, model.alpha_)
     assert chosen.memory == model.memory_
@@ -276,8 +276,8 @@ def test_the_candidates_say_their_memory(learnt):
         assert c.log_evidence == pytest.approx(again.log_evidence_, rel=1e-9)
 
 
-def test_a_finite_memory_earns_its_keep(learnt):
-    model, _, _ = learnt
+def test_a_finite_memory_earns_its_keep(learned):
+    model, _, _ = learned
     (chosen,) = (c for c in model.evidence_ if c.chosen)
     same = [c for c in model.evidence_ if (c.family, c.dynamics, c.alpha) == chosen[:3]]
     infinite = max(c.log_evidence for c in same if c.memory == math.inf)
@@ -293,7 +293,7 @@ def test_only_the_memory_may_be_unknown():
     assert ModelSpec.resolve(Gaussian(1.0, 9.0), memory=None).given is None
 
 
-def test_a_given_memory_is_used_while_the_rest_is_learnt():
+def test_a_given_memory_is_used_while_the_rest_is_learned():
     X, _ = moving(n=600)
     model = DynamicalMixture(memory=25.0).fit(X)
     assert {c.memory for c in model.evidence_} == {model.memory_} == {25.0}

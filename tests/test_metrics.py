@@ -1,4 +1,4 @@
-"""Returns to a cluster, on streams short enough to judge by eye."""
+"""Returns to a cluster, on streams short enough to predict by eye."""
 
 import numpy as np
 import pytest
@@ -9,28 +9,28 @@ from dyncrp.metrics import returns
 TRUTH = np.array([1, 1, 1, 0, 0, 2, 2, 2, 0, 1, 1, 1, 1, 0, 2, 2, 2])
 
 
-def judge(labels, **options):
+def predict(labels, **options):
     found = returns(TRUTH, labels, **options)
     return found.recognised.tolist(), found.steps.tolist()
 
 
 def test_perfect_labels_are_recognised_at_once():
-    assert judge(TRUTH, ignore=[0]) == ([True, True], [0, 0])
-    assert judge(TRUTH + 7) == ([True] * 4, [0] * 4)  # the hallway was come back to twice
+    assert predict(TRUTH, ignore=[0]) == ([True, True], [0, 0])
+    assert predict(TRUTH + 7) == ([True] * 4, [0] * 4)  # the hallway was come back to twice
 
 
 def test_steps_are_counted_from_the_door():
     late = [1, 1, 1, 0, 0, 2, 2, 2, 0, 0, 1, 1, 1, 0, 0, 2, 2]
-    assert judge(late, ignore=[0]) == ([True, True], [1, 1])
+    assert predict(late, ignore=[0]) == ([True, True], [1, 1])
 
 
 def test_a_new_label_for_every_visit_recognises_nothing():
     visits = np.cumsum(np.append(0, np.diff(TRUTH) != 0))
-    assert judge(visits) == ([False] * 4, [-1] * 4)
+    assert predict(visits) == ([False] * 4, [-1] * 4)
 
 
 def test_one_label_for_all_recognises_only_whom_it_belongs_to():
-    assert judge(np.zeros(17, dtype=int)) == ([False] * 4, [-1] * 4)  # nobody has more than half of it
+    assert predict(np.zeros(17, dtype=int)) == ([False] * 4, [-1] * 4)  # nobody has more than half of it
     assert returns([1, 1, 1, 2, 1], [7] * 5).recognised.tolist() == [True]
     assert returns([1, 1, 2, 2, 1], [7] * 5).recognised.tolist() == [False]
 
@@ -48,7 +48,7 @@ def test_none_of_the_tables_is_no_home():
 
 def test_most_of_the_visit_must_be_at_home():
     glance = [1, 1, 1, 0, 0, 2, 2, 2, 0, 1, 5, 5, 5, 0, 2, 2, 5]
-    assert judge(glance, ignore=[0]) == ([False, True], [-1, 0])
+    assert predict(glance, ignore=[0]) == ([False, True], [-1, 0])
 
 
 def test_nothing_to_return_to():

@@ -24,7 +24,7 @@ OPTIONS = {
     "posterior": {"table_count": "posterior"},
     "own variances": {"family": NormalGamma(1.0, 100.0)},
     "a line": {"family": Gaussian(1.0, 100.0, 0.0, np.full((1, D), 1.0 / np.sqrt(D)), 1.0)},
-    "yes and no": {"family": Bernoulli(0.5, 0.5)},  # of which every row is checked
+    "booleans": {"family": Bernoulli(0.5, 0.5)},  # of which every row is checked
     "unknown": {"family": None, "dynamics": None, "alpha": None, "warmup": 150},
 }
 
@@ -35,7 +35,7 @@ def make(option):
 
 def rows(option, n, seed):
     rng = np.random.default_rng(seed)
-    if option == "yes and no":
+    if option == "booleans":
         return np.round(rng.random((n, D)))
     return rng.normal(0.0, 10.0, (8, D))[rng.integers(8, size=n)] + rng.normal(size=(n, D))
 
@@ -168,7 +168,7 @@ def test_what_the_engine_accepts():
     refused += [np.where(X[3, 1] == X, value, X) for value in (np.nan, np.inf, -np.inf)]
     assert not any(accepts(one, 2) for one in refused)
     assert not any(accepts(one, 1) for one in (X, X[:1], X[0, :2], X[:0, 0], [0.0] * D, np.zeros(()), X[::2, 0]))
-    assert not make("yes and no").partial_fit(np.ones((3, D))).engine_.accepts(np.ones((3, D)), 2)
+    assert not make("booleans").partial_fit(np.ones((3, D))).engine_.accepts(np.ones((3, D)), 2)
     assert not ReferenceEngine(Model(FAMILY, Stationary().modes(), 1.0, Rules()), D).accepts(X, 2)
 
 

@@ -326,7 +326,7 @@ def test_tables_of_a_building_have_the_colours_of_their_rooms():
 
 
 def test_a_building_refuses_labels_of_another_walk():
-    with pytest.raises(ValueError, match="one whole number ≥ -1 for each of 100 observations"):
+    with pytest.raises(ValueError, match="one integer ≥ -1 for each of 100 observations"):
         plots.building(rooms(100, seed=0), np.zeros(99, dtype=int))
 
 

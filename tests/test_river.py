@@ -37,7 +37,7 @@ def dicts(X, names=NAMES):
     return [dict(zip(names, row, strict=False)) for row in np.asarray(X).tolist()]
 
 
-def learnt(model, rows, **keywords):
+def learned(model, rows, **keywords):
     for x in rows:
         model.learn_one(x, **keywords)
     return model
@@ -96,7 +96,7 @@ def test_river_checks_that_need_a_stream(model, check):
 @pytest.mark.parametrize("family", [PLAIN, NormalGamma(1.0, 100.0)], ids=lambda f: type(f).__name__)
 def test_learning_is_that_of_the_estimator_to_the_bit(family):
     X, _ = blobs(2 * MOST_ROWS_WAITING + 100)
-    model = learnt(DynamicalMixture(family, Exponential(50.0)), dicts(X))
+    model = learned(DynamicalMixture(family, Exponential(50.0)), dicts(X))
     expected = Mixture(family, Exponential(50.0)).partial_fit(X)
     assert same(model.mixture, expected)
     assert model.n_tables == expected.n_tables_
@@ -120,7 +120,7 @@ def test_asking_in_between_changes_nothing_and_gets_the_estimators_answers():
 
 def test_alpha_goes_on_learning():
     X, _ = blobs(250)
-    model = learnt(DynamicalMixture(PLAIN, learn_alpha=True), dicts(X))
+    model = learned(DynamicalMixture(PLAIN, learn_alpha=True), dicts(X))
     expected = Mixture(PLAIN, learn_alpha=True).fit(X).alpha_
     assert model.mixture.alpha_ == expected != 1.0
     asked = DynamicalMixture(PLAIN, learn_alpha=True)
@@ -133,26 +133,26 @@ def test_alpha_goes_on_learning():
 def test_tables_close_and_keep_their_ids():
     X, _ = blobs(200)
     limits = {"max_tables": 3, "prune_below": 1e-3}
-    model = learnt(DynamicalMixture(PLAIN, Exponential(20.0), **limits), dicts(X))
+    model = learned(DynamicalMixture(PLAIN, Exponential(20.0), **limits), dicts(X))
     expected = Mixture(PLAIN, Exponential(20.0), **limits).fit(X)
     assert model.n_tables == 3
     assert list(model.centers) == expected.table_ids_.tolist() != [0, 1, 2]
     assert list(model.predict_proba_one(dicts(X)[0])) == [*expected.table_ids_, -1]
     assert [model.predict_one(x) for x in dicts(X)] == expected.predict(X).tolist()
-    learnt(model, dicts(np.column_stack([X, X[:, 0]]), (*NAMES, "e")))  # a wider engine knows the ids too
+    learned(model, dicts(np.column_stack([X, X[:, 0]]), (*NAMES, "e")))  # a wider engine knows the ids too
     assert model.n_tables == 3
     assert min(model.centers) > max(expected.table_ids_)
 
 
 def test_the_resolution_is_that_of_the_estimator():
     X, _ = blobs(100, spread=2.0)
-    model = learnt(DynamicalMixture(PLAIN, resolution=4.0), dicts(X))
+    model = learned(DynamicalMixture(PLAIN, resolution=4.0), dicts(X))
     assert same(model.mixture, Mixture(PLAIN, resolution=4.0).fit(X))
     with pytest.raises(ValueError, match="concentration must be at most"):
         DynamicalMixture(VonMisesFisher(1e9), resolution=2.0)
 
 
-def test_before_anything_is_learnt_there_are_no_tables():
+def test_before_anything_is_learned_there_are_no_tables():
     model = DynamicalMixture(PLAIN)
     x = {"a": 1.0}
     assert (model.predict_one(x), model.predict_proba_one(x), model.score_one(x)) == (-1, {-1: 1.0}, 0.0)
@@ -160,12 +160,12 @@ def test_before_anything_is_learnt_there_are_no_tables():
 
 
 @pytest.mark.parametrize("n", [3, 100])
-def test_rows_that_an_interruption_kept_waiting_are_learnt_later(monkeypatch, n):
+def test_rows_that_an_interruption_kept_waiting_are_learned_later(monkeypatch, n):
     X, _ = blobs(200)
-    model = learnt(DynamicalMixture(PLAIN), dicts(X[:50]))
+    model = learned(DynamicalMixture(PLAIN), dicts(X[:50]))
     assert model.n_tables > 1
     owner = Mixture if n > 3 else type(model.mixture.engine_)
-    learnt(model, dicts(X[50 : 50 + n]))
+    learned(model, dicts(X[50 : 50 + n]))
     plain = owner.partial_fit if n > 3 else owner.run_one
 
     def interrupted(self, rows, *arguments, **keywords):
@@ -176,13 +176,13 @@ def test_rows_that_an_interruption_kept_waiting_are_learnt_later(monkeypatch, n)
         patch.setattr(owner, plain.__name__, interrupted)
         with pytest.raises(KeyboardInterrupt):
             _ = model.n_tables
-    learnt(model, dicts(X[50 + n :]))
+    learned(model, dicts(X[50 + n :]))
     assert same(model.mixture, Mixture(PLAIN).fit(X))
 
 
 def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
     X, _ = blobs(MOST_ROWS_WAITING)
-    model = learnt(DynamicalMixture(PLAIN), dicts(X[:-1]))
+    model = learned(DynamicalMixture(PLAIN), dicts(X[:-1]))
 
     def broken(*arguments, **keywords):
         raise TypeError("broken")
@@ -196,7 +196,7 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
 
 @pytest.mark.parametrize(("D", "most"), [(2, 4096), (30_000, 5)])
 def test_few_rows_wait(D, most):
-    model = learnt(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
+    model = learned(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
     assert model._model.n_observations_ == 3 * most
 
 
@@ -247,8 +247,8 @@ def test_a_feature_that_comes_later_was_zero_before(name):
     padded = np.column_stack([X, np.zeros(60), np.zeros(60)])
     after = padded[20:50].copy()
     after[:, 3] = later
-    model = learnt(DynamicalMixture(family), dicts(X))
-    learnt(model, dicts(after, (*NAMES, "e")))
+    model = learned(DynamicalMixture(family), dicts(X))
+    learned(model, dicts(after, (*NAMES, "e")))
     expected = Mixture(family).fit(padded)
     ours, theirs = model.mixture.engine_.state, expected.partial_fit(after).engine_.state
     assert model.feature_names == (*NAMES, "e")
@@ -260,14 +260,14 @@ def test_a_feature_that_comes_later_was_zero_before(name):
     assert [model.predict_one(x) for x in dicts(after, (*NAMES, "e"))] == expected.predict(after).tolist()
 
 
-def test_rows_that_wait_are_learnt_with_the_features_of_their_time():
+def test_rows_that_wait_are_learned_with_the_features_of_their_time():
     X, _ = blobs(60, spread=2.0)
     waited, asked = DynamicalMixture(PLAIN), DynamicalMixture(PLAIN)
     for model in (waited, asked):
-        learnt(model, dicts(X[:30, :3]))
+        learned(model, dicts(X[:30, :3]))
         if model is asked:
             assert model.n_tables > 1
-        learnt(model, dicts(X[30:]))
+        learned(model, dicts(X[30:]))
     assert same(waited.mixture, asked.mixture)
 
 
@@ -289,7 +289,7 @@ def test_widening_the_fast_engine_is_widening_the_reference(name):
 
 
 def test_a_row_is_judged_by_the_features_it_brings_and_the_model_stays_as_it_was():
-    model = learnt(DynamicalMixture(PLAIN), [{"a": 0.0}, {"a": 20.0}, {"a": 0.5}])
+    model = learned(DynamicalMixture(PLAIN), [{"a": 0.0}, {"a": 20.0}, {"a": 0.5}])
     before = pickle.dumps(model)
     assert model.predict_one({"a": 0.0}) == 0
     assert model.predict_one({"a": 0.0, "new": 0.1}) == 0
@@ -303,7 +303,7 @@ def test_a_row_is_judged_by_the_features_it_brings_and_the_model_stays_as_it_was
 def test_features_that_are_given_are_all_there_are():
     family = Gaussian([1.0, 4.0], [100.0, 400.0])
     X, _ = blobs(50, D=3)
-    model = learnt(DynamicalMixture(family, features=["b", "a"]), dicts(X, ("a", "b", "ignored")))
+    model = learned(DynamicalMixture(family, features=["b", "a"]), dicts(X, ("a", "b", "ignored")))
     assert model.feature_names == ("b", "a")
     assert same(model.mixture, Mixture(family).fit(X[:, [1, 0]]))
 
@@ -312,11 +312,11 @@ def test_features_that_are_given_are_all_there_are():
 def test_features_after_the_warm_up_are_ignored_with_one_warning():
     X, _ = blobs(120)
     model = DynamicalMixture(warmup=50)
-    learnt(model, dicts(X[:20, :2]))
-    learnt(model, dicts(X[20:50, :3]))
+    learned(model, dicts(X[:20, :2]))
+    learned(model, dicts(X[20:50, :3]))
     with pytest.warns(UserWarning, match="feature 'd' came after the features were fixed") as record:
         model.learn_one(dicts(X)[50])
-    learnt(model, dicts(X[51:]))  # another warning would be an error
+    learned(model, dicts(X[51:]))  # another warning would be an error
     model.predict_one({"e": 1.0})
     assert record[0].filename == __file__
     assert model.feature_names == ("a", "b", "c")
@@ -334,7 +334,7 @@ def test_a_family_of_ones_own_checks_rows_and_says_whether_it_widens(widens):
                 raise BadRow("Mine takes no fives", 0, int(np.argmax(X[0] == 5.0)))
             return X
 
-    model = learnt(DynamicalMixture(Mine(1.0, 100.0)), [{"a": 0.0}, {"a": 9.0}])
+    model = learned(DynamicalMixture(Mine(1.0, 100.0)), [{"a": 0.0}, {"a": 9.0}])
     with nullcontext() if widens else pytest.warns(UserWarning, match="'b'"):
         model.learn_one({"a": 0.1, "b": 50.0})
     with pytest.raises(ValueError, match=r"^Mine takes no fives for feature 'a'$"):
@@ -370,11 +370,11 @@ BAD = {
 @pytest.mark.parametrize("n", [0, 1, 3, MOST_ROWS_WAITING - 1])
 def test_a_bad_value_is_refused_by_its_own_call_and_changes_nothing(x, message, n):
     X, _ = blobs(MOST_ROWS_WAITING + 10, D=2)
-    model = learnt(DynamicalMixture(PLAIN), dicts(X[:n]))
+    model = learned(DynamicalMixture(PLAIN), dicts(X[:n]))
     for method in (model.learn_one, model.predict_one, model.predict_proba_one, model.score_one):
         with pytest.raises(ValueError, match=message):
             method(x)
-    learnt(model, dicts(X[n:]))
+    learned(model, dicts(X[n:]))
     assert same(model.mixture, Mixture(PLAIN).fit(X))
     assert model.feature_names == ("a", "b")
 
@@ -388,7 +388,7 @@ def test_a_bad_value_is_refused_by_its_own_call_and_changes_nothing(x, message, 
     ],
 )
 def test_a_family_may_refuse_a_row(family, x, message):
-    model = learnt(DynamicalMixture(family), [{"a": 1, "b": 0}, {"a": True, "b": False}])
+    model = learned(DynamicalMixture(family), [{"a": 1, "b": 0}, {"a": True, "b": False}])
     with pytest.raises(ValueError, match=message):
         model.learn_one(x)
     assert same(model.mixture, Mixture(family).fit([[1.0, 0.0], [1.0, 0.0]]))
@@ -401,10 +401,10 @@ def test_a_lone_direction_and_an_empty_row_are_refused():
         DynamicalMixture(PLAIN).learn_one({})
 
 
-def test_rows_near_the_edges_of_what_is_looked_at_quickly_are_learnt():
+def test_rows_near_the_edges_of_what_is_looked_at_quickly_are_learned():
     family = VonMisesFisher(10.0)
     X = np.array([[1.0, 0.0], [1.00049, 0.0], [0.0, 0.99951]])
-    assert same(learnt(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
+    assert same(learned(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
     asked = DynamicalMixture(family)
     for x, row in zip(dicts(X), X, strict=True):
         asked.learn_one(x)
@@ -412,11 +412,11 @@ def test_rows_near_the_edges_of_what_is_looked_at_quickly_are_learnt():
     assert same(asked.mixture, Mixture(family).fit(X))
     for family in (PLAIN, Gaussian(1.0, 100.0, prior_mean=1e200)):
         X = np.array([[1e31, 0.0], [-1e100, 3.0]]) + family.prior_mean
-        assert same(learnt(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
+        assert same(learned(DynamicalMixture(family), dicts(X)).mixture, Mixture(family).fit(X))
 
 
 def test_a_row_of_zeros_may_lie_too_far_from_the_prior_mean():
-    model = learnt(DynamicalMixture(Gaussian(1.0, 100.0, prior_mean=1e200)), [{"a": 1e200}, {"a": 1e200}])
+    model = learned(DynamicalMixture(Gaussian(1.0, 100.0, prior_mean=1e200)), [{"a": 1e200}, {"a": 1e200}])
     with pytest.raises(ValueError, match=r"got 0\.0 for feature 'a'"):
         model.learn_one({"a": 0.0})
 
@@ -525,7 +525,7 @@ def test_dates_are_those_of_the_estimator(kind):
 @pytest.mark.parametrize("keywords", [{}, {"features": NAMES}], ids=["features found", "features given"])
 def test_a_bad_time_is_refused_and_changes_nothing(first, then, message, keywords):
     x = dict.fromkeys(NAMES, 1.0)
-    model = learnt(DynamicalMixture(PLAIN, **keywords), [x, x], t=first)
+    model = learned(DynamicalMixture(PLAIN, **keywords), [x, x], t=first)
     before = pickle.dumps(model)
     for row in (x, x | {"new": 1.0}):
         with pytest.raises(ValueError, match=message):
@@ -554,16 +554,16 @@ def test_a_time_key_wants_its_time_in_x_and_nowhere_else():
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 100, 149, 150, 170, 400])
 def test_the_mixture_is_the_estimators_after_any_number_of_rows(n):
     X, _ = blobs(400)
-    model = learnt(DynamicalMixture(warmup=150), dicts(X[:n]))
+    model = learned(DynamicalMixture(warmup=150), dicts(X[:n]))
     expected = Mixture(warmup=150).partial_fit(X[:n])
     assert same(model.mixture, expected)
     assert model.mixture.learned_ == expected.learned_ == (n >= 150)
     assert model.mixture.family_ == expected.family_
-    learnt(model, dicts(X[n:]))
+    learned(model, dicts(X[n:]))
     assert same(model.mixture, Mixture(warmup=150).fit(X))
 
 
-def test_a_warm_up_ends_by_itself_and_is_learnt_in_order():
+def test_a_warm_up_ends_by_itself_and_is_learned_in_order():
     X, truth = blobs(400)
     model, n_labelled = DynamicalMixture(warmup=150), 0
     for i, x in enumerate(dicts(X)):
@@ -580,7 +580,7 @@ def test_a_warm_up_ends_by_itself_and_is_learnt_in_order():
 @pytest.mark.parametrize("asked", ["mixture", "pickle", "copy"])
 def test_a_search_under_way_is_finished_for_those_who_want_the_model(asked):
     X, _ = blobs(400)
-    model = learnt(DynamicalMixture(warmup=150), dicts(X[:160]))
+    model = learned(DynamicalMixture(warmup=150), dicts(X[:160]))
     assert not model._model.learned_
     if asked == "mixture":
         twin = model
@@ -589,7 +589,7 @@ def test_a_search_under_way_is_finished_for_those_who_want_the_model(asked):
         twin = pickle.loads(pickle.dumps(model)) if asked == "pickle" else copy.deepcopy(model)
     assert twin._model.learned_
     for each in {id(model): model, id(twin): twin}.values():
-        learnt(each, dicts(X[160:]))
+        learned(each, dicts(X[160:]))
     assert same(model.mixture, Mixture(warmup=150).fit(X))
     assert same(twin.mixture, Mixture(warmup=150).fit(X))
 
@@ -617,7 +617,7 @@ def test_no_call_does_more_than_a_piece_of_a_search(monkeypatch):
 @pytest.mark.parametrize("n", [150, 160])
 def test_an_interrupted_piece_of_a_search_begins_again(n, monkeypatch):
     X, _ = blobs(400)
-    model = learnt(DynamicalMixture(warmup=150), dicts(X[:n]))
+    model = learned(DynamicalMixture(warmup=150), dicts(X[:n]))
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -626,12 +626,12 @@ def test_an_interrupted_piece_of_a_search_begins_again(n, monkeypatch):
         patch.setattr(search, "_run", interrupted)
         patch.setattr(search._Search, "_best", interrupted)  # between the runs
         with pytest.raises(KeyboardInterrupt):
-            learnt(model, dicts(X[n:]))
-        n_learnt = model._model.n_observations_
-        assert n < n_learnt < 200  # each row was learnt before the search went on
+            learned(model, dicts(X[n:]))
+        n_learned = model._model.n_observations_
+        assert n < n_learned < 200  # each row was learned before the search went on
         with pytest.raises(KeyboardInterrupt):
             _ = model.mixture
-    learnt(model, dicts(X[n_learnt:]))
+    learned(model, dicts(X[n_learned:]))
     assert model.n_tables == 4  # which learns the rows that wait, and ends no search
     assert same(model._model, Mixture(warmup=150).fit(X))
 
@@ -640,12 +640,12 @@ def test_an_interrupted_piece_of_a_search_begins_again(n, monkeypatch):
 @pytest.mark.parametrize("n", [1, 15, 16, 39])
 def test_a_bad_value_in_the_warm_up_is_refused_and_changes_nothing(x, message, n):
     X, _ = blobs(60, D=2)
-    model = learnt(DynamicalMixture(warmup=40), dicts(X[:n]))
+    model = learned(DynamicalMixture(warmup=40), dicts(X[:n]))
     far = message.startswith("X must lie")
     for method in (model.learn_one, model.predict_one, model.predict_proba_one, model.score_one):
         with pytest.raises(ValueError, match=r"X must lie within 1e\+45" if far else message):
             method(x)
-    learnt(model, dicts(X[n:]))
+    learned(model, dicts(X[n:]))
     assert model.feature_names == ("a", "b")
     assert same(model.mixture, Mixture(warmup=40).fit(X))
 
@@ -654,12 +654,12 @@ def test_a_bad_value_in_the_warm_up_is_refused_and_changes_nothing(x, message, n
 def test_features_that_come_in_the_warm_up_were_zero_before(family):
     X, _ = blobs(120)
     model = DynamicalMixture(family, alpha=None, warmup=100)
-    learnt(model, dicts(X[:40, :2]))
+    learned(model, dicts(X[:40, :2]))
     assert model.predict_one(dicts(X)[40]) >= -1  # with features that nothing had so far
     assert model.feature_names == NAMES[:2]
-    learnt(model, dicts(X[40:70, :3]))
+    learned(model, dicts(X[40:70, :3]))
     assert len(model.centers[0]) == 3
-    learnt(model, dicts(X[70:]))
+    learned(model, dicts(X[70:]))
     X[:40, 2], X[:70, 3] = 0.0, 0.0
     assert same(model.mixture, Mixture(family, alpha=None, warmup=100).fit(X))
 
@@ -689,10 +689,10 @@ def test_times_are_kept_in_the_warm_up(kind):
 @pytest.mark.slow
 def test_a_warm_up_can_be_ended_early():
     X, _ = blobs(150)
-    model = learnt(DynamicalMixture(), dicts(X[:1]))
+    model = learned(DynamicalMixture(), dicts(X[:1]))
     with pytest.raises(ValueError, match=r"1 sample is too few to learn .*\(1,000 is better\)"):
         model.learn_unknown()
-    learnt(model, dicts(X[1:]))
+    learned(model, dicts(X[1:]))
     model.learn_unknown()
     model.learn_unknown()
     assert same(model.mixture, Mixture().fit(X))
@@ -700,9 +700,9 @@ def test_a_warm_up_can_be_ended_early():
 
 def test_with_a_known_family_features_come_after_the_warm_up_too():
     X, _ = blobs(150)
-    model = learnt(DynamicalMixture(PLAIN, None, None, warmup=100), dicts(X[:102, :3]))
+    model = learned(DynamicalMixture(PLAIN, None, None, warmup=100), dicts(X[:102, :3]))
     assert not model._model.learned_
-    learnt(model, dicts(X[102:]))
+    learned(model, dicts(X[102:]))
     assert model.feature_names == NAMES
     expected = Mixture(PLAIN, None, None, warmup=100).fit(X[:102, :3])
     expected.widen(4)
@@ -714,10 +714,10 @@ def test_with_a_known_family_features_come_after_the_warm_up_too():
 
 def test_copies_go_their_own_ways():
     X, _ = blobs(80)
-    model = learnt(DynamicalMixture(PLAIN), dicts(X[:40]))
+    model = learned(DynamicalMixture(PLAIN), dicts(X[:40]))
     twins = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.clone(include_attributes=True)]
     for twin in twins:
-        learnt(twin, dicts(X[40:]))
+        learned(twin, dicts(X[40:]))
         assert same(twin.mixture, Mixture(PLAIN).fit(X))
     assert same(model.mixture, Mixture(PLAIN).fit(X[:40]))
     assert model.clone().n_tables == 0
@@ -752,7 +752,7 @@ def test_a_pipeline_hands_the_time_over_in_x():
 @pytest.mark.parametrize("limits", [{"max_tables": 2}, {"prune_below": 0.05}])
 def test_tables_close_as_the_estimator_closes_them(limits):
     X = np.repeat(100.0 * np.arange(30.0), 7)[:, None] + np.zeros(4)
-    model = learnt(DynamicalMixture(Gaussian(1.0, 1e6), Exponential(3.0), **limits), dicts(X))
+    model = learned(DynamicalMixture(Gaussian(1.0, 1e6), Exponential(3.0), **limits), dicts(X))
     inner = Mixture(Gaussian(1.0, 1e6), Exponential(3.0), **limits).fit(X)
     assert same(model.mixture, inner)
     assert list(model.centers) == list(model.occupancies) == inner.table_ids_.tolist()
@@ -765,7 +765,7 @@ def test_a_timescale_of_hours_needs_times():
     model = DynamicalMixture(PLAIN, Exponential(dt.timedelta(hours=1)))
     with pytest.raises(ValueError, match="there are no times"):
         model.learn_one({"a": 1.0})
-    learnt(model, [{"a": 1.0}], t=dt.datetime(2026, 1, 1))
+    learned(model, [{"a": 1.0}], t=dt.datetime(2026, 1, 1))
     assert model.n_tables == 1
 
 
@@ -780,7 +780,7 @@ def with_holes(n=300, seed=0):
     return X
 
 
-@pytest.mark.parametrize("family", [Gaussian(1.0, 60.0), None], ids=["given", "learnt"])
+@pytest.mark.parametrize("family", [Gaussian(1.0, 60.0), None], ids=["given", "learned"])
 def test_absent_features_are_missing_if_asked_for(family):
     X = with_holes()
     rows = [{name: value for name, value in zip("abc", row, strict=True) if value == value} for row in X.tolist()]

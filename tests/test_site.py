@@ -104,7 +104,7 @@ def test_the_page_on_choosing_shows_what_its_script_draws(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "tables by family: [3, 4, 3, 3]",
         "tables and groups of two moons: (29, 2)",
-        "tables of drifting clusters, memory infinite and learnt: [10, 3]",
+        "tables of drifting clusters, memory infinite and learned: [10, 3]",
     ]
     page = (DOCS / "choose.md").read_text(encoding="utf-8")
     for caption in (

@@ -125,7 +125,7 @@ def test_fields_set_later_count_from_the_next_fit():
 
 @pytest.mark.parametrize("n_jobs", [0, 1.0, "2", True, -0.5])
 def test_n_jobs_is_checked(n_jobs):
-    with pytest.raises(ValueError, match="n_jobs must be None or a whole number other than 0"):
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
         model(n_jobs=n_jobs).fit(X)
     assert same(model(n_jobs=-1).fit(X), model(n_jobs=-1).fit(X))
 

@@ -15,7 +15,7 @@ N_WORDS = 30
 
 
 def documents(n=200, seed=0):
-    """Return counts of words of topics that come and go: (n, N_WORDS) whole numbers; some documents are empty."""
+    """Return counts of words of topics that come and go: (n, N_WORDS) integers; some documents are empty."""
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(N_WORDS, 0.1), 8)
     at = (np.arange(n) // 20 + rng.integers(2, size=n)) % 8

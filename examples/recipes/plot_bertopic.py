@@ -94,7 +94,7 @@ def encode(texts):
 # The cluster model
 # -----------------
 #
-# Unit vectors are for ``VonMisesFisher``. Its concentration, the dynamics and alpha are learnt, without labels, from
+# Unit vectors are for ``VonMisesFisher``. Its concentration, the dynamics and alpha are learned, without labels, from
 # the headlines of another quarter. ``DynamicalMixture(VonMisesFisher())`` would learn them from its first 1,000
 # documents, but labels are provisional until then, and BERTopic does not expect a label to change its meaning. So
 # either tune before, as here, or make the first batch 1,000 documents long.

@@ -61,7 +61,7 @@ X, times, states = plant(seed=2000)
 #
 # A ``FunctionTransformer``, a ``Normalizer`` or a ``HashingVectorizer`` has no state, so its ``transform`` can be
 # called at any time. ``DynamicalMixture`` needs no scaler: it learns the covariance of its clusters in their own units.
-# States last for a while and come back, which the dynamics say; the timescale is learnt.
+# States last for a while and come back, which the dynamics say; the timescale is learned.
 
 logarithm = FunctionTransformer(np.log)
 sticky = 0.999 * Exponential() + 0.001 * Stationary()
@@ -98,7 +98,7 @@ with sklearn.config_context(enable_metadata_routing=True):
 # ------------------------
 #
 # ``StandardScaler`` and ``IncrementalPCA`` have a ``partial_fit``. Each batch then changes the mean, the scale and the
-# axes, and what a table has learnt about the old axes is wrong for the new ones.
+# axes, and what a table has learned about the old axes is wrong for the new ones.
 
 
 def learn(steps, rows):

@@ -80,7 +80,7 @@ best = pairs[np.argmax([adjusted_mutual_info_score(other_truth, labels) for labe
 print(f"radius and fading: {best}")
 
 # %%
-# ``dyncrp.river.DynamicalMixture`` goes into the same loop. It needs no radius: widths and centres are learnt
+# ``dyncrp.river.DynamicalMixture`` goes into the same loop. It needs no radius: widths and centres are learned
 # from the first 1,000 rows. Told nothing at all it would also choose the dynamics; that clusters last for a while and
 # come back much later cannot be seen in the first rows, so we say it.
 

@@ -64,7 +64,7 @@ def pump(seed, faults=()):
 # The alarms
 # ----------
 #
-# The model is told the rate of alarms, and that states last for a while and come back. All else is learnt from the
+# The model is told the rate of alarms, and that states last for a while and come back. All else is learned from the
 # first 1,000 rows.
 
 

@@ -1,4 +1,4 @@
-"""``dyncrp.combine``: models that were learnt on shards of one stream become one.
+"""``dyncrp.combine``: models that were learned on shards of one stream become one.
 
 Statistics add up, so a table of one shard and a table of another can be joined without their rows. They are joined if
 that makes partition and data more probable. In the Chinese restaurant process a partition into tables of n_c members
@@ -344,7 +344,7 @@ def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
         if not model.__sklearn_is_fitted__():
             raise ValueError(f"models[{i}] is not fitted")
         if not model.learned_:
-            raise ValueError(f"models[{i}] has not learnt its hyperparameters yet. {HINT}")
+            raise ValueError(f"models[{i}] has not learned its hyperparameters yet. {HINT}")
         if model.learn_alpha:
             raise ValueError(f"models[{i}] has learn_alpha=True: its alpha is of its own shard. Give one to all models")
         if model.engine_.model.rules.table_count != "map":

@@ -25,7 +25,7 @@ from dyncrp.engine.reference import occupancy
 from dyncrp.engine.types import Engine, Float, Rows, Trace, concatenate
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows, first_missing
-from dyncrp.input.constraints import Feedback, check_name
+from dyncrp.input.constraints import Constraints, check_name
 from dyncrp.input.encoding import Encoding, is_frame, stack
 from dyncrp.input.words import Documents, Vocabulary, WordEngine, forgets_after, holds_documents, pieces
 from dyncrp.io import files, model_file
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 # What the header of a file may say of a model, see docs/files.md.
 OF_A_FILE = frozenset({"params", "feature_names", "encoding", "vocabulary", *OF_LEARNERS, *OF_BEGINNINGS})
-NEEDS_WORDS = "the model was learnt on words: give texts, lists of tokens or dictionaries of counts"
-NEEDS_COUNTS = "the model was learnt on counts of words that have no names: give it counts, not words"
+NEEDS_WORDS = "the model was learned on words: give texts, lists of tokens or dictionaries of counts"
+NEEDS_COUNTS = "the model was learned on counts of words that have no names: give it counts, not words"
 NEEDS_MAP = "{} needs table_count='map': q(C_n) does not know of what is done by hand"
 
 
@@ -58,7 +58,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     table keeps its id for ever; ids count up from 0 in order of opening. The result does not depend, to the bit, on how
     the stream is split into calls. Parameters changed by ``set_params`` take effect at the next ``fit``.
 
-    Unknown hyperparameters are learnt from the first ``warmup`` rows (see ``dyncrp.tune``), and then stay fixed. A
+    Unknown hyperparameters are learned from the first ``warmup`` rows (see ``dyncrp.tune``), and then stay fixed. A
     family without arguments, such as ``Gaussian()``, is unknown; so is a dynamics without a timescale, such as
     ``Exponential()``, a list of dynamics to choose from, ``alpha=None`` and ``memory=None``. By default all but the
     memory, which is infinite, is unknown. Until ``warmup`` rows have come, they are kept, and hyperparameters, tables
@@ -75,9 +75,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         memory: how many of its members a table remembers, a number ≥ 2: with each of them it forgets 1/memory of what
             it knew, so that it can follow a cluster that moves. An infinite memory forgets nothing. None is unknown: a
             finite one is chosen if the evidence is for it.
-        warmup: the number of rows from which unknown hyperparameters are learnt. "auto" is 1,000, or 10,000 documents
+        warmup: the number of rows from which unknown hyperparameters are learned. "auto" is 1,000, or 10,000 documents
             if the family counts words.
-        resolution: a factor from 1e-6 to 1e6 that divides the variance of clusters, given or learnt. Above 1 gives more
+        resolution: a factor from 1e-6 to 1e6 that divides the variance of clusters, given or learned. Above 1 gives
+        more
             and narrower clusters, below 1 fewer and wider ones.
         learn_alpha: whether alpha is updated while learning. Every 100 observations it becomes its posterior mean given
             the tables opened so far, under a Gamma prior of shape 1 with the initial alpha as its mean.
@@ -97,7 +98,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n_examples: how many typical and how many of the latest rows to keep of each table, for ``examples``.
 
     Attributes:
-        family_, dynamics_, alpha_, memory_: the hyperparameters in use, given or learnt; alpha as it is now.
+        family_, dynamics_, alpha_, memory_: the hyperparameters in use, given or learned; alpha as it is now.
         learned_: whether hyperparameters, tables and ids are final: nothing was unknown, ``warmup`` rows have come, or
             ``learn_unknown`` was called.
         evidence_: the candidates that were tried to learn unknown hyperparameters, a list of named tuples.
@@ -216,13 +217,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         *,
         times: ArrayLike | None = None,
         labels: Iterable[Any] | None = None,
-        apart: Iterable[Any] | None = None,
+        cannot_link: Iterable[Any] | None = None,
     ) -> Self:
         """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored.
 
-        labels and apart: as for ``partial_fit``.
+        labels and cannot_link: as for ``partial_fit``.
         """
-        self._learn(X, times, (labels, apart), start=True, whole=True)
+        self._learn(X, times, (labels, cannot_link), start=True, whole=True)
         return self
 
     def partial_fit(
@@ -232,13 +233,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         *,
         times: ArrayLike | None = None,
         labels: Iterable[Any] | None = None,
-        apart: Iterable[Any] | None = None,
+        cannot_link: Iterable[Any] | None = None,
     ) -> Self:
         """Continue learning from X (n, D) at ``times`` (n,), by default the index of arrival; y is ignored.
 
         labels: (n,) the table of each row, as far as known: an id, a name, or −1 or None. Such a row is seated there,
         and nowhere else. A name that no table has opens one of that name; an id of a closed table opens one in its
-        place. Until ``learned_`` ids are provisional, and only names are taken. apart: (n,) marks, whole numbers or
+        place. Until ``learned_`` ids are provisional, and only names are taken. cannot_link: (n,) marks, integers or
         texts, or −1 or None. Rows that follow each other with the same mark cannot share a table, such as the faces in
         one photo: a row takes none that an earlier one of them has, unless ``labels`` says so.
 
@@ -248,10 +249,10 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         array([0, 1, 0])
         >>> model.names_
         {0: 'left', 1: 'right'}
-        >>> model.partial_fit([[0.2], [0.1]], apart=["photo 1", "photo 1"]).labels_
+        >>> model.partial_fit([[0.2], [0.1]], cannot_link=["photo 1", "photo 1"]).labels_
         array([0, 1])
         """
-        self._learn(X, times, (labels, apart), start=not self.__sklearn_is_fitted__())
+        self._learn(X, times, (labels, cannot_link), start=not self.__sklearn_is_fitted__())
         return self
 
     def learn_one(self, x: ArrayLike, t: Any = None) -> int:
@@ -317,16 +318,16 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
 
-        Each row is judged by itself under the present state, at its own time (any time not before the latest
+        Each row is predicted by itself under the present state, at its own time (any time not before the latest
         observation; by default the latest time, or without times the next index).
         """
         engine, rows, t = self._validate(X, times)
-        return engine.labels(rows, t)
+        return engine.predict(rows, t)
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
         engine, rows, t = self._validate(X, times)
-        return engine.shares(rows, t)
+        return engine.responsibilities(rows, t)
 
     def groups(self, n_groups: int | None = None) -> Groups:
         """Return the open tables joined into groups: what people would call clusters. Events name the latest ones.
@@ -361,7 +362,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Its columns are ``called``, its name, if any table has one; ``rows``, how many were given the table's label;
         ``share``, of the rows of all open tables; ``first_seen`` and ``last_seen``, when the first and the last of them
         came (dates in UTC if times were dates, numbers otherwise); with ``groups`` (or a number of them) ``group``; and
-        one for each feature, with the table's centre. Of yes and no that is the probability of yes; of categories it is
+        one for each feature, with the table's centre. Of a boolean that is the probability of true; of categories it is
         a text with the likeliest and their lift, which is how much likelier they are than in all tables.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
@@ -385,7 +386,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         x: one row: numbers (D,), a DataFrame of one row, or a mapping from the names of the features. t: its time, by
         default as in ``predict``. With ``Multinomial`` it is one document, and features are the words that it has.
-        Nothing is learnt. The odds are sums of a term for the prior weights and one for each feature, and print as a
+        Nothing is learned. The odds are sums of a term for the prior weights and one for each feature, and print as a
         list; see ``dyncrp.views.explain.Explanation``. With ``assignment="variational"`` they are those of the
         predictive scores, and so not quite what decides.
 
@@ -487,7 +488,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             rows = check_rows(engine.model.family, np.ascontiguousarray(centers))
         except ValueError:
             return True
-        return bool(np.all(engine.labels(rows, np.full(len(rows), engine.time)) == table))
+        return bool(np.all(engine.predict(rows, np.full(len(rows), engine.time)) == table))
 
     def rename(self, table: int | str, name: str) -> None:
         """Give a table a name that no other one has; "" takes its name away. table: its id, or the name it has.
@@ -613,8 +614,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 known = ", ".join(map(repr, sorted(learner.names.of.values())[:10])) or "none"
                 raise ValueError(f"no table is called {table!r}; the names are {known}")
         else:
-            whole_number = isinstance(table, (int, np.integer)) and not isinstance(table, bool)
-            if not whole_number or not 0 <= table < engine.n_opened:
+            is_integer = isinstance(table, (int, np.integer)) and not isinstance(table, bool)
+            if not is_integer or not 0 <= table < engine.n_opened:
                 raise ValueError(f"a table must be an id below {engine.n_opened} or a name, got {table!r}")
             found = int(learner.names.find(int(table)))  # type: ignore[arg-type]
         if not closed and found not in engine.ids:
@@ -678,7 +679,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return self._fitted.engine
 
     def engine_for(self, rows: Rows) -> Engine:
-        """Return ``engine_``, or one that has learnt the same if cells of the rows (n, D) are missing."""
+        """Return ``engine_``, or one that has learned the same if cells of the rows (n, D) are missing."""
         learner = self._fitted
         return learner.engine if first_missing(rows) == len(rows) else learner.engine_for_missing()
 
@@ -689,27 +690,27 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def family_(self) -> Family:
-        """The family, as given or learnt."""
+        """The family, as given or learned."""
         return self._fitted.family
 
     @property
     def dynamics_(self) -> Dynamics:
-        """The dynamics, as given or learnt."""
+        """The dynamics, as given or learned."""
         return self._fitted.dynamics
 
     @property
     def alpha_(self) -> float:
-        """What alpha is, as given or learnt."""
+        """What alpha is, as given or learned."""
         return self._fitted.alpha
 
     @property
     def memory_(self) -> float:
-        """How many of its members a table remembers, as given or learnt."""
+        """How many of its members a table remembers, as given or learned."""
         return self.engine_.model.memory
 
     @property
     def n_observations_(self) -> int:
-        """Number of observations learnt."""
+        """Number of observations learned."""
         return self.engine_.n_observations
 
     @property
@@ -807,7 +808,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def to_state(self) -> bytes:
-        """Return what was learnt, without the parameters, for ``set_state``: for those who keep thousands of models.
+        """Return what was learned, without the parameters, for ``set_state``: for those who keep thousands of models.
 
         It takes some 15 µs and has no checksum; ``to_bytes`` is for files.
 
@@ -824,7 +825,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return self._learner.to_state()
 
     def set_state(self, content: bytes) -> Self:
-        """Go on from what ``to_state`` of a model with the same parameters returned, instead of what was learnt."""
+        """Go on from what ``to_state`` of a model with the same parameters returned, instead of what was learned."""
         if self.__sklearn_is_fitted__() and self.learned_:
             self._learner.set_state(content)
         else:
@@ -862,7 +863,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Batch:
         """Validate everything, and only then learn; return what the rows did.
 
-        told: labels and apart. start: whether these are the first rows. whole, batch: as for ``Warmup.learn``.
+        told: labels and cannot_link. start: whether these are the first rows. whole, batch: as for ``Warmup.learn``.
         """
         if not start and self._accepts(X):
             return self._learn_rows(X, times, told, start=False, whole=whole, batch=batch, plain=True)
@@ -907,11 +908,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(NEEDS_COUNTS)
         documents = _read(vocabulary, X)
         edges = self._pieces(documents.n, start=start)
-        if len(edges) > 2:  # all is checked before the first piece is learnt
+        if len(edges) > 2:  # all is checked before the first piece is learned
             told = _listed(told[0]), _listed(told[1])
-            feedback = self._feedback(told, documents.n, None if start else self._fitted)
-            if feedback is not None and start:
-                feedback.check_ids(0, provisional=False)
+            constraints = self._feedback(told, documents.n, None if start else self._fitted)
+            if constraints is not None and start:
+                constraints.check_ids(0, provisional=False)
             if times is not None:
                 as_times(times, n=documents.n, last=-math.inf if start else self.engine_.time)
                 times = list(times)
@@ -955,20 +956,20 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self._check_names(X)
             self._check_width(rows)
         learner.clock.check(Clock.of(times))
-        feedback = self._feedback(told, len(rows), learner)
+        constraints = self._feedback(told, len(rows), learner)
         if self.learned_:
             rows = rows if plain else check_rows(learner.family, rows)
-            done = learner.run(rows, learner.times(times, len(rows)), feedback, whole=plain)
+            done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
             if learner.family.sparse:
                 self.n_features_in_ = learner.engine.n_features
             if batch:
                 self._batch = done
         elif self._looks_different(X):
-            return self._start_again(X, learner.times(times, len(rows)), feedback, batch=batch)
+            return self._start_again(X, learner.times(times, len(rows)), constraints, batch=batch)
         else:
             warmup = self._warmup
             rows = warmup.check(rows)
-            done = warmup.learn(rows, learner.times(times, len(rows)), feedback, batch=batch)
+            done = warmup.learn(rows, learner.times(times, len(rows)), constraints, batch=batch)
             if self._frames:
                 self._frames = (*self._frames, X)
             if learner.family.sparse:
@@ -980,13 +981,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._report(done)
         return done
 
-    def _feedback(self, told: tuple[Any, Any], n: int, learner: Learner | None = None) -> Feedback | None:
-        """Return what labels and apart say of n rows, checked; learner: as far as there is one."""
-        feedback = Feedback.read(*told, n)
-        if feedback is not None and learner is not None:
-            feedback.check_ids(learner.engine.n_opened, provisional=not self.learned_)
-            self._require_map(learner, "what labels and apart say")
-        return feedback
+    def _feedback(self, told: tuple[Any, Any], n: int, learner: Learner | None = None) -> Constraints | None:
+        """Return what labels and cannot_link say of n rows, checked; learner: as far as there is one."""
+        constraints = Constraints.read(*told, n)
+        if constraints is not None and learner is not None:
+            constraints.check_ids(learner.engine.n_opened, provisional=not self.learned_)
+            self._require_map(learner, "what labels and cannot_link say")
+        return constraints
 
     def _report(self, *batches: Batch) -> None:
         """Call ``on_event`` with what happened."""
@@ -1005,15 +1006,15 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the frames of the warm-up and X as one."""
         return stack([*self._frames, X], [] if self.encoding_ is None else self.encoding_.names)
 
-    def _start_again(self, X: Any, t: Float, feedback: Feedback | None, *, batch: bool) -> Batch:
+    def _start_again(self, X: Any, t: Float, constraints: Constraints | None, *, batch: bool) -> Batch:
         """Learn the rows so far and those of X (n, D) at times t (n,) with what columns are known to hold now."""
         before, frame = self._warmup, self._stack(X)
         rows, encoding = self._encode(frame, _infer(frame, self._params), self._params["family"])
         spec = _resolve(self._params, encoding, None)
         rows, times = check_rows(spec.family, rows), np.concatenate([before.times, t])
         warmup = Warmup(spec, before.clock, piecewise=self.piecewise, missing=self.expects_missing)
-        warmup.learn(rows[: -len(t)], times[: -len(t)], before.feedback, batch=not batch)
-        done = warmup.learn(rows[-len(t) :], t, feedback, batch=batch)
+        warmup.learn(rows[: -len(t)], times[: -len(t)], before.constraints, batch=not batch)
+        done = warmup.learn(rows[-len(t) :], t, constraints, batch=batch)
         self._frames, self.encoding_ = (frame,), encoding
         self._adopt(warmup)
         return done
@@ -1031,13 +1032,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         spec.check_clock(clock)
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
-        feedback = self._feedback(told, len(rows))
-        if feedback is not None:
-            feedback.check_ids(0, provisional=spec.given is None)
+        constraints = self._feedback(told, len(rows))
+        if constraints is not None:
+            constraints.check_ids(0, provisional=spec.given is None)
             if spec.rules.table_count != "map":
-                raise ValueError(NEEDS_MAP.format("what labels and apart say"))
+                raise ValueError(NEEDS_MAP.format("what labels and cannot_link say"))
         warmup = Warmup(spec, clock, piecewise=self.piecewise, missing=self.expects_missing)
-        done = warmup.learn(rows, t, feedback, whole=whole, batch=batch)
+        done = warmup.learn(rows, t, constraints, whole=whole, batch=batch)
         self._frames, self._params, self.encoding_ = frames, params, encoding
         if encoding is None:
             self.n_features_in_ = rows.shape[1]
@@ -1066,7 +1067,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return rows, longer
 
     def _check_documents(self, X: Any) -> None:
-        """Hold rows that are not learnt to words, or to counts, as the model has them."""
+        """Hold rows that are not learned to words, or to counts, as the model has them."""
         if self._takes_counts:
             documents = holds_documents(X)
             if documents != (self.vocabulary_ is not None):
@@ -1087,7 +1088,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("_learner", None)
 
     def _validate(self, X: ArrayLike, times: ArrayLike | None, *, named: bool = False) -> tuple[Engine, Rows, Float]:
-        """Return rows to be judged as the family wants them, the time of each, and the engine to judge them.
+        """Return rows to be predicted as the family wants them, the time of each, and the engine to predict them.
 
         named: whether X is an array whose columns have been put in order by their names.
         """
@@ -1176,7 +1177,7 @@ def _one_document(x: Any) -> Counts:
 
 
 def _infer(frame: Any, params: dict[str, Any]) -> Encoding | None:
-    """Return how a DataFrame is encoded, by the rows that hyperparameters are learnt from; None if it holds numbers."""
+    """Return how a DataFrame is encoded, by the rows that hyperparameters are learned from; None if all are numbers."""
     names = list(frame.columns)
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         try:

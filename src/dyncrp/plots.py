@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import issparse
 
-from dyncrp.arrays.checks import Clock, as_observations, as_times, whole
+from dyncrp.arrays.checks import Clock, as_observations, as_times, integer
 from dyncrp.datasets import Rooms
 from dyncrp.dynamics import Dynamics
 from dyncrp.estimator import DynamicalMixture
@@ -137,7 +137,7 @@ def building(
         axis = Figure(figsize=(6.0, 6.0 * depth / width), layout="constrained").add_subplot()
     shown = house.rooms if labels is None else _labels("labels", labels, len(house.rooms))
     colors = _building_colors(house.rooms, shown)
-    last = len(shown) if n is None else whole("n", n, 0)
+    last = len(shown) if n is None else integer("n", n, 0)
     shown, positions = shown[:last], house.positions[:last]
     axis.add_collection(LineCollection(list(house.walls), colors="0.25", linewidths=2.2, capstyle="projecting"))
     edges = [1, *(np.flatnonzero(np.diff(shown[1:])) + 2), len(shown)] if len(shown) > 1 else []
@@ -201,7 +201,7 @@ def _labels(name: str, labels: ArrayLike, n: int) -> NDArray[np.int64]:
     array = np.asarray(labels)
     if array.shape != (n,) or array.dtype.kind not in "iu" or np.any(array < -1):
         raise ValueError(
-            f"{name} must be one whole number ≥ -1 for each of {n} observations, got shape {array.shape} of "
+            f"{name} must be one integer ≥ -1 for each of {n} observations, got shape {array.shape} of "
             f"{array.dtype}" + (f" with {np.min(array)}" if array.size and array.dtype.kind in "iu" else "")
         )
     return array.astype(np.int64)
@@ -337,7 +337,7 @@ def topics(
         raise ValueError("there are no rows to draw")
     x = x / 86_400 if dated else x
     ids, counts = np.unique(labels, return_counts=True)
-    largest = ids[np.argsort(-counts, kind="stable")[: whole("most", most, 1)]]
+    largest = ids[np.argsort(-counts, kind="stable")[: integer("most", most, 1)]]
     shown = sorted(largest.tolist(), key=lambda table: float(np.median(x[labels == table])))
     lines = [(labels == table, table_style(at)[0], _headline(words, table)) for at, table in enumerate(shown)]
     if len(shown) < len(ids):

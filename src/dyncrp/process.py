@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.arrays.checks import Seed, as_observations, as_times, positive, whole
+from dyncrp.arrays.checks import Seed, as_observations, as_times, integer, positive
 from dyncrp.dynamics import Dynamics, Modes, Stationary
 
 Float = NDArray[np.float64]
@@ -66,7 +66,7 @@ class DynamicalCRP:
             seed: an integer or a ``numpy.random.Generator``.
         """
         t = as_times(times)
-        n_samples = whole("n_samples", n_samples, 1)
+        n_samples = integer("n_samples", n_samples, 1)
         rng = np.random.default_rng(seed)
         choose = _choose_customer if self.dynamics.nonnegative else _choose_table
         tables = np.zeros((len(t), n_samples), dtype=np.int64)

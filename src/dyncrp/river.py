@@ -50,7 +50,7 @@ class DynamicalMixture(base.Clusterer):
 
     **Features** have names; their values are finite numbers. One that is absent is 0, or missing if ``absent`` is NaN;
     then None and NaN are missing too. If the family was given with plain numbers, such as ``Gaussian(1.0, 100.0)``, one
-    that appears later is taken in from then on, as if it had been absent in all rows before. If the family is learnt,
+    that appears later is taken in from then on, as if it had been absent in all rows before. If the family is learned,
     the features are those of the warm-up, and later ones are ignored, with a warning the first time. With ``features``,
     they are those.
 
@@ -61,7 +61,7 @@ class DynamicalMixture(base.Clusterer):
     x that is not a feature: numbers, or dates, which are taken to the microsecond. In a ``river.compose.Pipeline`` only
     the latter works, since it hands no ``t`` to a clusterer's ``learn_one``.
 
-    **Unknown hyperparameters**, as for ``dyncrp.DynamicalMixture``, are learnt from the first ``warmup`` observations,
+    **Unknown hyperparameters**, as for ``dyncrp.DynamicalMixture``, are learned from the first ``warmup`` observations,
     and provisionally from the first 1, 2, 4, 8, …; until then, ids are provisional too. So that no call takes long,
     each ``learn_one`` carries the search on by a piece, and what it finds counts some observations later. ``mixture``,
     copies and pickles end the search first. To end the warm-up early, call ``learn_unknown``.
@@ -73,7 +73,7 @@ class DynamicalMixture(base.Clusterer):
         time_key: the key of the time in x.
         features: the names of all features, in the order of hyperparameters with one entry for each.
         absent: what a feature is that x does not have: 0, or NaN if it is missing.
-        memory: how many of its members a table remembers; infinite unless set, and None to be learnt.
+        memory: how many of its members a table remembers; infinite unless set, and None to be learned.
         warmup: how many observations to learn unknown hyperparameters from, as for ``dyncrp.DynamicalMixture``.
         resolution: above 1, for more and narrower clusters; below 1, for fewer.
         learn_alpha: whether alpha is updated while learning.
@@ -178,7 +178,7 @@ class DynamicalMixture(base.Clusterer):
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return NEW_TABLE
-        return engine.judge_one(row, time)[0]
+        return engine.predict_one(row, time)[0]
 
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""
@@ -189,7 +189,7 @@ class DynamicalMixture(base.Clusterer):
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return {NEW_TABLE: 1.0}
-        shares = engine.shares(row[None, :], np.array([time]))[0]
+        shares = engine.responsibilities(row[None, :], np.array([time]))[0]
         return dict(zip([*engine.ids.tolist(), NEW_TABLE], shares.tolist(), strict=True))
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
@@ -197,7 +197,7 @@ class DynamicalMixture(base.Clusterer):
         if self._family.sparse:
             return -float(self._ask(Mixture.score_samples, x, t, -0.0))
         engine, row, time = self._prepare(x, t)
-        return 0.0 if engine is None else -engine.judge_one(row, time)[1]
+        return 0.0 if engine is None else -engine.predict_one(row, time)[1]
 
     def learn_unknown(self) -> None:
         """End the warm-up now: learn what is unknown from the observations so far, at least 2, and keep it."""
@@ -207,7 +207,7 @@ class DynamicalMixture(base.Clusterer):
 
     @property
     def mixture(self) -> Mixture:
-        """The model underneath, to look at and to save; it has learnt all rows."""
+        """The model underneath, to look at and to save; it has learned all rows."""
         self._catch_up()
         if self._fitted:
             self._model.finish_search()
@@ -259,7 +259,7 @@ class DynamicalMixture(base.Clusterer):
 
     @property
     def _fitted(self) -> bool:
-        """Whether an observation was learnt, or is buffered."""
+        """Whether an observation was learned, or is buffered."""
         return bool(self._rows or self._bags) or hasattr(self._model, "engine_")
 
     def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
@@ -297,7 +297,7 @@ class DynamicalMixture(base.Clusterer):
             self._hand_over_words()
 
     def _hand_over_words(self) -> None:
-        """Let the model learn all buffered counts. If that is interrupted, those already learnt leave the buffer."""
+        """Let the model learn all buffered counts. If that is interrupted, those already learned leave the buffer."""
         model, bags = self._model, self._bags
         before = model.n_observations_ if hasattr(model, "engine_") else 0
         times = None if self._clock is Clock.INDEX else [t for _, t in bags]
@@ -310,7 +310,7 @@ class DynamicalMixture(base.Clusterer):
             self._lay_out(self._names)
 
     def _ask(self, question: Callable[..., Any], x: Mapping[Any, Any], t: Any, before: float) -> Any:
-        """Return what a method of the model says of counts of words; before: what it says if nothing was learnt."""
+        """Return what a method of the model says of counts of words; before: what it says if nothing was learned."""
         x, t = self._split(x, t)
         read_documents([x])
         if t is not None:
@@ -380,7 +380,7 @@ class DynamicalMixture(base.Clusterer):
         return names, struct.pack(f"{len(values)}d", *values)
 
     def _prepare(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Float, float]:
-        """Return an engine to judge x by, x as a row for it, and when; no engine if nothing was learnt yet."""
+        """Return an engine to predict x by, x as a row for it, and when; no engine if nothing was learned yet."""
         x, t = self._split(x, t)
         names, row = self._pack_row(x)
         clock, time = (self._clock, 0.0) if t is None else self._parse_time(t)
@@ -398,7 +398,7 @@ class DynamicalMixture(base.Clusterer):
             engine = self._model.engine_for(values[None, :])
         if names is not self._names:
             if engine.model.family.can_widen:
-                engine = engine.widen(len(names))  # as the model will be once it has learnt x
+                engine = engine.widen(len(names))  # as the model will be once it has learned x
             else:
                 values = values[: engine.n_features]  # by the features so far
         return engine, values, time
@@ -415,7 +415,7 @@ class DynamicalMixture(base.Clusterer):
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Let the model learn all buffered rows. If that is interrupted, the rows already learnt leave the buffer."""
+        """Let the model learn all buffered rows. If that is interrupted, the rows already learned leave the buffer."""
         model, rows, clock = self._model, self._rows, self._clock
         engine: Engine | None = getattr(model, "engine_", None)
         before = 0 if engine is None else engine.n_observations

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dyncrp.arrays.checks import BadTime, NotANumber, as_observations, as_times, duration, positive, whole
+from dyncrp.arrays.checks import BadTime, NotANumber, as_observations, as_times, duration, integer, positive
 
 NOT_POSITIVE = [0, -1, -0.0, np.nan, np.inf, -np.inf, np.float32(np.inf), 10**400]
 NO_NUMBERS = ["1", None, True, np.True_, 1j, [1.0], np.ones(1), timedelta(1), np.timedelta64(1), np.timedelta64(1, "s")]
@@ -33,13 +33,13 @@ class TestPositive:
 class TestWhole:
     @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3)])
     def test_whole_numbers_become_ints(self, value):
-        assert type(whole("n", value, 1, 3)) is int
-        assert whole("n", value, 3) == 3
+        assert type(integer("n", value, 1, 3)) is int
+        assert integer("n", value, 3) == 3
 
     @pytest.mark.parametrize("value", [0, 4, 10**400, 2.0, np.float64(2), "2", None, True, 2j, np.timedelta64(2, "s")])
     def test_anything_else_is_refused_by_name(self, value):
-        with pytest.raises(ValueError, match=r"^n must be a whole number from 1 to 3, got"):
-            whole("n", value, 1, 3)
+        with pytest.raises(ValueError, match=r"^n must be an integer from 1 to 3, got"):
+            integer("n", value, 1, 3)
 
 
 class TestDuration:

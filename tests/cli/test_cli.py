@@ -200,7 +200,7 @@ NO_NUMBERS = ("0", "00", "-1", "many", "", " 3", "3.0", "1e3", "1_0", "٣", "²"
 def test_a_number_of_groups_is_checked_before_anything_is_done(rooms, monkeypatch, text):
     monkeypatch.chdir(rooms.parent)
     done = invoke("run", "rooms.csv", "-o", "out.csv", "--groups", text, code=2)
-    assert done.stderr == f"dyncrp: --groups must be auto or a whole number ≥ 1, got {text!r}\n"
+    assert done.stderr == f"dyncrp: --groups must be auto or an integer ≥ 1, got {text!r}\n"
     assert [path.name for path in rooms.parent.iterdir()] == ["rooms.csv"]
 
 

@@ -36,20 +36,20 @@ ORDINARY = {
     ),
     "survey.csv": (
         [],
-        "categories: Age group, Q1 Satisfaction, Q2 Price, Q3 Recommend; yes/no: 1; left out: Respondent (every row "
+        "categories: Age group, Q1 Satisfaction, Q2 Price, Q3 Recommend; booleans: 1; left out: Respondent (every row "
         "differs), Comments (every row differs)",
         "Member: yes is read as 1, no as 0",
         "Age group, Member, Q1 Satisfaction, Q2 Price, Q3 Recommend",
     ),
     "clinical.csv": (
         ["--missing", "-999"],
-        "numbers: 6; categories: sex, diagnosis; yes/no: 1; left out: patient_id (every row differs)",
+        "numbers: 6; categories: sex, diagnosis; booleans: 1; left out: patient_id (every row differs)",
         "smoker: yes is read as 1, no as 0",
         "sex, age, smoker, bmi, sbp, dbp, chol, glucose, diagnosis",
     ),
     "shop.csv": (
         ["--exclude", "Order"],
-        "numbers: 3; categories: SKU, Category, Ship to; yes/no: 1; left out: Date (times)",
+        "numbers: 3; categories: SKU, Category, Ship to; booleans: 1; left out: Date (times)",
         "Unit price: '508,34' is read as 508.34",
         "SKU, Category, Qty, Unit price, Discount, Paid, Ship to",
     ),
@@ -61,7 +61,7 @@ ORDINARY = {
     ),
     "logistics.csv": (
         ["--time-column", "departed"],
-        "numbers: 4; categories: lane, carrier; yes/no: 1; left out: shipment (every row differs)",
+        "numbers: 4; categories: lane, carrier; booleans: 1; left out: shipment (every row differs)",
         "weight_kg: '22,993' is read as 22993",
         "lane, carrier, weight_kg, volume, load, on_time, cost",
     ),
@@ -83,7 +83,7 @@ ORDINARY = {
 
 def run(path, *options, code=0):
     known = [] if "--model" in options else KNOWN
-    if Path(path).name == "sensor_log.csv":  # all of it is numbers, and the family is learnt
+    if Path(path).name == "sensor_log.csv":  # all of it is numbers, and the family is learned
         known = [*known, "--set", "warmup=30"]
     done = CliRunner().invoke(app, ["run", str(path), *known, *map(str, options)])
     assert done.exit_code == code, done.output
@@ -135,6 +135,6 @@ def test_options_that_say_the_kinds(tmp_path):
         "status,ms,ok\n" + "".join(f"{200 + i % 3},{i * i},{'yes' if i % 2 else 'no'}\n" for i in range(40))
     )
     _, said = run(path, "--categorical", "status", "--log", "ms")
-    assert "dyncrp: numbers: 1 (log1p: ms); categories: status; yes/no: 1\n" in said
+    assert "dyncrp: numbers: 1 (log1p: ms); categories: status; booleans: 1\n" in said
     _, said = run(path, "--categorical", "#1", "--log", "none", "--numeric", "o*")
     assert "dyncrp: numbers: 2; categories: status\n" in said

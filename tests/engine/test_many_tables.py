@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dyncrp import Exponential, Gaussian, Hyperbolic, LinearODE, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules
 from dyncrp.engine.native import NativeEngine
-from dyncrp.engine.types import Told
+from dyncrp.engine.types import TableConstraints
 
 DYNAMICS = {
     "stationary": Stationary(),
@@ -130,7 +130,7 @@ def test_features_that_are_not_looked_at_change_no_bit(telling, block):
     assert engine.run(X[:150], times[:150]).labels.tolist() == expected.labels.tolist()
     rows = [engine.run_one(x, t) for x, t in zip(X[150:], times[150:], strict=True)]
     assert_same_bits(state, engine.arrays())
-    assert np.array_equal(engine.labels(X, np.full(n, float(n))), whole.labels(X, np.full(n, float(n))))
+    assert np.array_equal(engine.predict(X, np.full(n, float(n))), whole.predict(X, np.full(n, float(n))))
     assert len(rows) == n - 150
     screened, scores, slack = engine._compare(X[:200])
     assert np.all(screened + slack[:, None] >= scores)
@@ -156,7 +156,7 @@ def test_a_table_that_closed_in_this_call_cannot_be_told():
     X = np.array([[0.0], [50.0], [100.0], [0.0], [0.0]])
     engine = NativeEngine(model, 1)
 
-    told = Told(np.array([-1, -1, -1, 0, -1]), np.full(5, -1))
+    told = TableConstraints(np.array([-1, -1, -1, 0, -1]), np.full(5, -1))
     trace = engine.run(X, np.arange(5.0), told)
     assert trace.closed.tolist() == [0]
     assert len(trace.labels) == 3

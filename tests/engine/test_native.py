@@ -417,7 +417,7 @@ def test_threads_may_judge_single_rows_at_once():
     wrong = []
 
     def ask(i):
-        wrong.extend(1 for _ in range(4000) if engine.judge_one(X[i], 10.0)[0] != i)
+        wrong.extend(1 for _ in range(4000) if engine.predict_one(X[i], 10.0)[0] != i)
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -484,7 +484,7 @@ def sent():
 
 @pytest.mark.slow
 @families
-def test_an_interrupted_call_has_learnt_the_rows_it_came_to_and_no_other(name, sent):
+def test_an_interrupted_call_has_learned_the_rows_it_came_to_and_no_other(name, sent):
     model, X = long_stream(name)
     engine = NativeEngine(model, X.shape[1])
     times = np.arange(float(len(X)))
@@ -509,7 +509,7 @@ def test_judging_can_be_interrupted_too(sent):
     before, times = engine.arrays(), np.full(len(X), 5000.0)
     interrupt_once(lambda: True)
     with pytest.raises(Interrupted):
-        engine.labels(X, times)
+        engine.predict(X, times)
     assert time.perf_counter() - sent[0] < 1.0
     assert_same_bits(before, engine.arrays())
 
@@ -520,7 +520,7 @@ def test_a_handler_that_asks_the_model_in_the_midst_of_learning_is_refused():
     refused = []
 
     def handler(*_):
-        for ask in (lambda: engine.judge_one(X[0], 1e9), engine.arrays, lambda: engine.run_one(X[0], 1e9)):
+        for ask in (lambda: engine.predict_one(X[0], 1e9), engine.arrays, lambda: engine.run_one(X[0], 1e9)):
             with pytest.raises(RuntimeError, match="learning"):
                 ask()
             refused.append(ask)
@@ -534,7 +534,7 @@ def test_a_handler_that_asks_the_model_in_the_midst_of_learning_is_refused():
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(refused) == 3
-    assert engine.judge_one(X[0], 1e9)[0] in [-1, *engine.ids]
+    assert engine.predict_one(X[0], 1e9)[0] in [-1, *engine.ids]
 
 
 @pytest.mark.slow
@@ -552,10 +552,10 @@ def test_those_who_ask_while_another_thread_learns_wait_and_get_one_state(name):
 
     def ask():
         while not done.is_set():
-            arrays, labels = engine.arrays(), engine.labels(X[:5], np.full(5, 1e6))
+            arrays, labels = engine.arrays(), engine.predict(X[:5], np.full(5, 1e6))
             answers.append((int(arrays["n_observations"]), len(labels)))
-            engine.judge_one(X[0], 1e6)
-            engine.shares(X[:3], np.full(3, 1e6))
+            engine.predict_one(X[0], 1e6)
+            engine.responsibilities(X[:3], np.full(3, 1e6))
             engine.log_density(X[:3], np.full(3, 1e6))
 
     def intrude():
@@ -573,7 +573,7 @@ def test_those_who_ask_while_another_thread_learns_wait_and_get_one_state(name):
         try:
             learn()
             break
-        except RuntimeError:  # the intruder was quicker; what was not learnt is learnt again from the start
+        except RuntimeError:  # the intruder was quicker; what was not learned is learned again from the start
             engine = NativeEngine(model, X.shape[1])
     for thread in threads:
         thread.join()
@@ -997,7 +997,9 @@ def test_a_silence_that_a_table_survives(silence, before):
     reference, engine = assert_agrees(model, X, times)
     assert engine.n_tables == 1
     queries = times[-1] + np.array([0.0, 0.5 * silence, silence])
-    np.testing.assert_allclose(engine.shares(X[:3], queries), reference.shares(X[:3], queries), atol=TOLERANCE)
+    np.testing.assert_allclose(
+        engine.responsibilities(X[:3], queries), reference.responsibilities(X[:3], queries), atol=TOLERANCE
+    )
 
 
 @pytest.mark.parametrize("before", [0.0, 499.0])
@@ -1015,9 +1017,9 @@ def test_asking_about_times_that_the_frame_cannot_reach(dynamics):
     X = np.random.default_rng(0).normal(size=(60, 128))
     reference, engine = assert_agrees(make_model(Gaussian(1.0, 1e8), dynamics), X, np.linspace(0.0, 499.0, 60))
     when = 499.0 + np.array([0.0, 100.0, 300.0, 500.0])
-    shares = engine.shares(X[:4], when)
+    shares = engine.responsibilities(X[:4], when)
     assert np.all(shares[:, 0] > 0.99)
-    np.testing.assert_allclose(shares, reference.shares(X[:4], when), atol=TOLERANCE)
+    np.testing.assert_allclose(shares, reference.responsibilities(X[:4], when), atol=TOLERANCE)
     np.testing.assert_allclose(engine.log_density(X[:4], when), reference.log_density(X[:4], when), rtol=TOLERANCE)
 
 
@@ -1108,7 +1110,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(name):
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
             engine, report = run_in_pieces(model, X, times, [])
-            shares = {"shares": engine.shares(X, times + times[-1])}
+            shares = {"shares": engine.responsibilities(X, times + times[-1])}
         assert engine.n_tables > 200
         results.append(report | engine.arrays() | shares)
     assert_same_bits(*results)
@@ -1268,12 +1270,13 @@ def test_the_stream_is_not_modified():
         X, times = make_stream(family, D, 50, seed=15)
         before = X.copy(), times.copy()
         engine, _ = run_in_pieces(make_model(family), X, times, [20])
-        engine.shares(X, times + times[-1])
+        engine.responsibilities(X, times + times[-1])
         assert X.tobytes() == before[0].tobytes()
         assert np.array_equal(times, before[1])
 
 
-# --- judging without learning ---------------------------------------------------------------------------------------
+# --- predicting without learning
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -1288,9 +1291,9 @@ def test_shares_and_densities(name, assignment, table_count):
     before = engine.arrays()
     queries = np.vstack([X[::2], make_stream(family, D, 60, seed=17)[0]])
     when = times[-1] + np.random.default_rng(0).exponential(4.0, len(queries))  # in no order
-    shares, density = engine.shares(queries, when), engine.log_density(queries, when)
+    shares, density = engine.responsibilities(queries, when), engine.log_density(queries, when)
     assert shares.shape == (len(queries), engine.n_tables + 1)
-    np.testing.assert_allclose(shares, reference.shares(queries, when), atol=TOLERANCE)
+    np.testing.assert_allclose(shares, reference.responsibilities(queries, when), atol=TOLERANCE)
     np.testing.assert_allclose(density, reference.log_density(queries, when), rtol=TOLERANCE, atol=TOLERANCE)
     assert_same_bits(engine.arrays(), before)
 
@@ -1301,11 +1304,11 @@ def test_shares_of_many_tables(name):
     X, times = make_stream(family, D, 200, seed=18, n_clusters=1)
     reference, engine = assert_agrees(make_model(family, alpha=1e9), X, times)
     when = np.full(200, times[-1])
-    np.testing.assert_allclose(engine.shares(X, when), reference.shares(X, when), atol=TOLERANCE)
+    np.testing.assert_allclose(engine.responsibilities(X, when), reference.responsibilities(X, when), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_asking_changes_nothing_about_what_is_learnt_next(name):
+def test_asking_changes_nothing_about_what_is_learned_next(name):
     family, D = MANY[name]
     X, times = make_stream(family, D, 120, seed=19, n_clusters=20)
     model = make_model(family, Exponential(30.0), assignment="variational")
@@ -1313,7 +1316,7 @@ def test_asking_changes_nothing_about_what_is_learnt_next(name):
     for part in np.array_split(np.arange(120), 4):
         quiet.run(X[part], times[part])
         curious.run(X[part], times[part])
-        curious.shares(X, times + times[-1])
+        curious.responsibilities(X, times + times[-1])
         curious.log_density(X, times + times[-1])
     assert_same_bits(curious.arrays(), quiet.arrays())
 
@@ -1329,7 +1332,7 @@ def test_labels_of_rows_by_themselves(name, assignment, threshold):
     before = engine.arrays()
     queries = make_stream(family, D, 60, seed=22)[0]
     when = times[-1] + np.random.default_rng(0).exponential(9.0, 60)
-    assert engine.labels(queries, when).tolist() == reference.labels(queries, when).tolist()
+    assert engine.predict(queries, when).tolist() == reference.predict(queries, when).tolist()
     assert_same_bits(engine.arrays(), before)
 
 
@@ -1373,7 +1376,7 @@ def test_a_row_that_is_not_finite_is_refused_and_changes_nothing(name, bad):
             return
         row = np.append(X[0, :-1], bad)
         row[-3:-1] = 0.0
-    for ask in (lambda: engine.judge_one(row, times[-1]), lambda: engine.labels(row[None], times[-1:])):
+    for ask in (lambda: engine.predict_one(row, times[-1]), lambda: engine.predict(row[None], times[-1:])):
         with pytest.raises(ValueError, match="finite"):
             ask()
     for learn in (lambda: engine.run_one(row, times[-1]), lambda: engine.run(row[None], times[-1:])):
@@ -1403,7 +1406,7 @@ def test_a_handler_may_ask_but_not_teach_while_the_model_is_asked(sent):
     timer = threading.Timer(0.05, learner.start)
     timer.start()
     with pytest.raises(Interrupted):
-        engine.labels(X, np.full(len(X), 5000.0))
+        engine.predict(X, np.full(len(X), 5000.0))
     timer.join()
     learner.join()
     assert answers

@@ -446,7 +446,7 @@ def test_posterior_over_table_counts_stays_a_distribution(seed, threshold):
 def test_a_share_equal_to_the_threshold_opens_a_table():
     model = paper_model()
     state, _ = walk(model, PAPER_X[:1], PAPER_TIMES[:1])
-    share = reference.shares(state, np.array([1.0]), 1.0, model)[-1]
+    share = reference.responsibilities(state, np.array([1.0]), 1.0, model)[-1]
 
     def tables_after(threshold):
         rules = replace(model.rules, new_table_threshold=threshold)
@@ -459,7 +459,7 @@ def test_a_share_equal_to_the_threshold_opens_a_table():
 def test_a_dropped_share_is_renormalised_away():
     model = make_model(Gaussian(1.0, 4.0), alpha=1.0)
     state, _ = walk(replace(model, rules=Rules(new_table_threshold=0.05)), [[0.0], [1.5]], [0, 1])
-    shares = reference.shares(state, np.array([0.8]), 2.0, model)
+    shares = reference.responsibilities(state, np.array([0.8]), 2.0, model)
     _, done = step(state, np.array([0.8]), 2.0, model)
     assert 0.05 < shares[-1] < 0.5
     assert done.responsibilities == pytest.approx(shares[:-1] / np.sum(shares[:-1]))
@@ -522,7 +522,7 @@ def test_helpers_say_what_the_step_would_do(assignment):
     X, times = generated_stream(model.family, 20, seed=4)
     state, _ = walk(model, X[:-1], times[:-1])
     _, done = step(state, X[-1], times[-1], model)
-    shares = reference.shares(state, X[-1], times[-1], model)
+    shares = reference.responsibilities(state, X[-1], times[-1], model)
     assert shares == pytest.approx(np.exp(done.scores) / np.sum(np.exp(done.scores)))
     if assignment == "predictive":
         assert log_density(state, X[-1], times[-1], model) == pytest.approx(done.log_evidence, abs=1e-12)
@@ -625,8 +625,8 @@ def test_what_is_left_is_what_would_be_had_the_closed_tables_never_been():
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"max_tables": 0}, "max_tables must be a whole number ≥ 1, got 0"),
-        ({"max_tables": 2.0}, "max_tables must be a whole number ≥ 1, got 2.0"),
+        ({"max_tables": 0}, "max_tables must be an integer ≥ 1, got 0"),
+        ({"max_tables": 2.0}, "max_tables must be an integer ≥ 1, got 2.0"),
         ({"prune_below": -0.1}, "prune_below must be 0 or a number ≥ 1e-300, got -0.1"),
         ({"prune_below": np.nan}, "prune_below must be 0 or a number ≥ 1e-300, got nan"),
         ({"prune_below": "0"}, "prune_below must be 0 or a number ≥ 1e-300, got '0'"),

@@ -12,7 +12,7 @@ from dyncrp import Exponential, Hyperbolic, LinearODE, Multinomial, Oscillatory,
 from dyncrp.arrays.counts import Counts, as_counts
 from dyncrp.engine import Model, ReferenceEngine, Rules, make_engine
 from dyncrp.engine.text import TextEngine
-from dyncrp.engine.types import NEW, UNKNOWN, Told
+from dyncrp.engine.types import NEW, UNKNOWN, TableConstraints
 
 TOLERANCE = 1e-9
 FAMILIES = {"symmetric": Multinomial(5.0), "background": Multinomial(20.0, 3.0), "sharp": Multinomial(0.01, 0.5)}
@@ -98,11 +98,11 @@ def test_the_engine_does_what_the_reference_says(dynamics, rules):
         reference, text = both(model_of(family, dynamics, rules), *stream(150))
         X, t = stream(12, seed=1)
         t = reference.time + 10.0 * t
-        np.testing.assert_array_equal(text.labels(as_counts(X), t), reference.labels(X, t))
-        np.testing.assert_allclose(text.shares(X, t), reference.shares(X, t), rtol=1e-7, atol=1e-12)
+        np.testing.assert_array_equal(text.predict(as_counts(X), t), reference.predict(X, t))
+        np.testing.assert_allclose(text.responsibilities(X, t), reference.responsibilities(X, t), rtol=1e-7, atol=1e-12)
         np.testing.assert_allclose(text.log_density(X, t), reference.log_density(X, t), rtol=TOLERANCE)
         for x, when in zip(X, t, strict=True):
-            assert text.judge_one(x, when) == pytest.approx(reference.judge_one(x, when), rel=TOLERANCE)
+            assert text.predict_one(x, when) == pytest.approx(reference.predict_one(x, when), rel=TOLERANCE)
 
 
 @settings(deadline=None)
@@ -126,7 +126,7 @@ def test_hundreds_of_tables_are_bounded_by_chunks(dynamics):
     X = np.zeros((420, 320))
     X[np.arange(300), np.arange(300)] = rng.integers(1, 4, size=300)
     X[300:, 300:] = rng.random((120, 20)) < 0.05
-    told = Told(np.where(np.arange(420) < 300, NEW, UNKNOWN), np.full(420, UNKNOWN))
+    told = TableConstraints(np.where(np.arange(420) < 300, NEW, UNKNOWN), np.full(420, UNKNOWN))
     reference, _ = both(model_of(Multinomial(30.0), dynamics, alpha=0.05), X, np.arange(420.0), told)
     assert 300 <= reference.n_tables < 420
 
@@ -137,7 +137,7 @@ def test_of_tables_alike_the_oldest_has_the_label():
         [[3.0, 5.0, 7.0], [5.0, 7.0, 3.0], [7.0, 3.0, 5.0], [3.0, 7.0, 5.0], [5.0, 3.0, 7.0], [7.0, 5.0, 3.0]]
     )
     X = np.vstack([counts, [[1.0, 1.0, 1.0]]])
-    told = Told(np.r_[np.full(6, NEW), UNKNOWN], np.full(7, UNKNOWN))
+    told = TableConstraints(np.r_[np.full(6, NEW), UNKNOWN], np.full(7, UNKNOWN))
     for concentration in np.linspace(0.7, 9.1, 12):
         _, text = both(model_of(Multinomial(float(concentration)), Stationary()), X, np.arange(7.0), told)
         assert text.seating.sizes[0] == 2
@@ -146,7 +146,7 @@ def test_of_tables_alike_the_oldest_has_the_label():
 def test_a_new_table_opens_where_it_ties_with_the_best():
     """A table of n words weighs B/(n + B) for a word that nobody has, and a new one weighs alpha."""
     X = np.eye(12)
-    told = Told(np.r_[np.full(8, NEW), np.full(4, UNKNOWN)], np.full(12, UNKNOWN))
+    told = TableConstraints(np.r_[np.full(8, NEW), np.full(4, UNKNOWN)], np.full(12, UNKNOWN))
     for concentration in (5.0, 0.7, 3.3):
         model = model_of(Multinomial(concentration), Stationary(), alpha=concentration / (1.0 + concentration))
         reference, _ = both(model, X, np.arange(12.0), told)
@@ -161,7 +161,7 @@ def test_rows_that_are_told(rules):
     tables[60:] = np.where(rng.random(20) < 0.5, 2 if rules.max_tables is None else NEW, UNKNOWN)
     marks = np.repeat(np.arange(20), 4)
     marks[rng.random(80) < 0.3] = UNKNOWN
-    both(model_of(Multinomial(5.0), Exponential(9.0), rules), X, times, Told(tables, marks))
+    both(model_of(Multinomial(5.0), Exponential(9.0), rules), X, times, TableConstraints(tables, marks))
 
 
 def test_a_row_told_to_be_at_a_closed_table_ends_the_run():
@@ -169,7 +169,7 @@ def test_a_row_told_to_be_at_a_closed_table_ends_the_run():
     engine = TextEngine(model_of(Multinomial(5.0), Exponential(9.0)), 25)
     told = np.full(30, UNKNOWN)
     told[17] = 999
-    assert len(engine.run(X, times, Told(told, np.full(30, UNKNOWN))).labels) == 17
+    assert len(engine.run(X, times, TableConstraints(told, np.full(30, UNKNOWN))).labels) == 17
     assert engine.n_observations == 17
 
 
@@ -209,7 +209,7 @@ def test_no_bit_depends_on_the_cuts_or_on_a_file(rules):
     for i in range(300):
         label, log_evidence = one_by_one.run_one(X[i], times[i])
         assert (label, log_evidence) == (expected.labels[i], expected.log_evidence[i])
-        assert one_by_one.judge_one(X[i + 1], times[i + 1]) != ()  # which changes nothing
+        assert one_by_one.predict_one(X[i + 1], times[i + 1]) != ()  # which changes nothing
 
 
 def test_words_that_no_open_table_has_are_forgotten():
@@ -331,12 +331,14 @@ def test_rows_that_are_only_judged_may_have_columns_that_nobody_has_seen(family)
     rows, t = as_counts(Y), reference.time + t
     before = [engine.arrays() for engine in (reference, text)]
     assert np.any(Y[:, 25:])
-    np.testing.assert_array_equal(text.labels(rows, t), reference.labels(rows, t))
-    np.testing.assert_allclose(text.shares(rows, t), reference.shares(rows, t), rtol=1e-7, atol=1e-12)
+    np.testing.assert_array_equal(text.predict(rows, t), reference.predict(rows, t))
+    np.testing.assert_allclose(
+        text.responsibilities(rows, t), reference.responsibilities(rows, t), rtol=1e-7, atol=1e-12
+    )
     np.testing.assert_allclose(text.log_density(rows, t), reference.log_density(rows, t), rtol=TOLERANCE)
     for i, when in enumerate(t):
         one = rows[i : i + 1]
-        assert text.judge_one(one, when) == pytest.approx(reference.judge_one(one, when), rel=TOLERANCE)
+        assert text.predict_one(one, when) == pytest.approx(reference.predict_one(one, when), rel=TOLERANCE)
         stats = text.word_stats(one.indices)
         np.testing.assert_array_equal(stats, reference.word_stats(one.indices))
         np.testing.assert_array_equal(np.sum(stats[:, 1:], axis=1), np.sum(reference.state.stats[:, 1:], axis=1))

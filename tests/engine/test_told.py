@@ -1,4 +1,4 @@
-"""Rows that are told their table or kept apart, and tables merged and split: the reference, then the native engine."""
+"""Rows with constraints, and tables merged and split: the reference, then the native engine."""
 
 import math
 
@@ -10,7 +10,7 @@ from cases import FAMILIES, draw
 from dyncrp import Exponential, Gaussian, LinearODE, NormalGamma, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules, edit, reference
 from dyncrp.engine.native import NativeEngine
-from dyncrp.engine.types import NEW, UNKNOWN, Told
+from dyncrp.engine.types import NEW, UNKNOWN, TableConstraints
 
 STICKY = 0.99 * Exponential(4.0) + 0.01 * Stationary()
 DYNAMICS = {"stationary": Stationary(), "exponential": Exponential(9.0), "sticky": STICKY}
@@ -44,10 +44,10 @@ def learn(engine, X, times, tables, marks=None):
     ids, traces, begin = {}, [], 0
     while begin < len(X):
         told = np.array([code if code < 0 else ids.get(code, 1 << 40) for code in tables[begin:].tolist()])
-        trace = engine.run(X[begin:], times[begin:], Told(told, marks[begin:]))
+        trace = engine.run(X[begin:], times[begin:], TableConstraints(told, marks[begin:]))
         if not len(trace.labels):
             one = slice(begin, begin + 1)
-            trace = engine.run(X[one], times[one], Told(np.array([NEW]), marks[one]))
+            trace = engine.run(X[one], times[one], TableConstraints(np.array([NEW]), marks[one]))
             ids[int(tables[begin])] = int(trace.labels[0])
         traces.append(trace)
         begin += len(trace.labels)
@@ -133,7 +133,7 @@ def test_a_run_ends_before_a_table_that_is_not_open(kind):
     engine, plain = (kind(make_model(), 2) for _ in "ab")
     told = np.full(20, UNKNOWN)
     told[[7, 9]] = 99
-    trace = engine.run(X, times, Told(told, np.full(20, UNKNOWN)))
+    trace = engine.run(X, times, TableConstraints(told, np.full(20, UNKNOWN)))
     assert len(trace.labels) == len(trace.absences) == len(trace.indptr) - 1 == engine.n_observations == 7
     assert trace.indptr[-1] == len(trace.indices)
     plain.run(X[:7], times[:7])
@@ -176,7 +176,7 @@ def test_native_is_the_reference_for_every_rule(rules, dynamics, memory, seed):
 def test_what_is_told_does_not_depend_on_the_cuts(kind):
     X, times = make_stream(60, seed=5)
     tables, marks = what_is_told(60, 5)
-    told = Told(np.where((tables == UNKNOWN) | (np.arange(60) == 0), UNKNOWN, 0), marks)
+    told = TableConstraints(np.where((tables == UNKNOWN) | (np.arange(60) == 0), UNKNOWN, 0), marks)
     whole, cut = kind(make_model(), 2), kind(make_model(), 2)
     whole.run(X, times, told)
     for begin in range(0, 60, 7):
@@ -253,7 +253,7 @@ def test_what_was_taken_follows_a_merge():
     engine = NativeEngine(make_model(), 2)
     X, times = make_stream(40)
     engine.run(X, times)
-    moment = X[-1:], times[-1:], Told(np.array([UNKNOWN]), np.array([5]))
+    moment = X[-1:], times[-1:], TableConstraints(np.array([UNKNOWN]), np.array([5]))
     first, second = (int(engine.run(*moment).labels[0]) for _ in range(2))
     edit.merge(engine, min(first, second), max(first, second))
     assert set(engine.state.taken) == {min(first, second)}
@@ -267,7 +267,7 @@ def test_what_was_taken_follows_a_merge():
 def test_a_state_with_half_a_moment_is_refused(kind, name, value):
     engine = kind(make_model(), 2)
     X, times = make_stream(5)
-    engine.run(X, times, Told(np.full(5, UNKNOWN), np.full(5, 3)))
+    engine.run(X, times, TableConstraints(np.full(5, UNKNOWN), np.full(5, 3)))
     arrays = engine.arrays()
     arrays.pop(name)
     if value is not None:

@@ -118,9 +118,7 @@ def test_bad_number_of_codes(value):
 def test_bad_data_name_the_first_row_and_column(value):
     bad = X.copy()
     bad[2, 1] = bad[3, 0] = value
-    with pytest.raises(
-        ValueError, match=r"Categorical takes codes, whole numbers from 0 to 2\*\*53, .*row 2, column 1$"
-    ):
+    with pytest.raises(ValueError, match=r"Categorical takes codes, integers from 0 to 2\*\*53, .*row 2, column 1$"):
         Categorical(1.0).check(bad)
 
 

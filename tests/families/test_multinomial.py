@@ -130,7 +130,7 @@ def test_a_new_table_opens_if_it_is_the_likeliest():
     X = np.eye(12) * 3.0
     state, trace = reference.run(reference.initial_state(model, 12), X[:11], np.arange(11.0), model)
     assert trace.labels.tolist() == list(range(11))
-    shares = reference.shares(state, X[11], 11.0, model)
+    shares = reference.responsibilities(state, X[11], 11.0, model)
     assert 0.1 < shares[-1] < 0.4
     assert np.argmax(shares) == 11
 
@@ -179,7 +179,7 @@ def test_what_is_unknown():
 def test_rows_are_counts(value):
     X = np.ones((4, 3))
     X[2, 1] = value
-    with pytest.raises(ValueError, match=r"Multinomial takes counts of words, whole numbers .*row 2, column 1$"):
+    with pytest.raises(ValueError, match=r"Multinomial takes counts of words, integers .*row 2, column 1$"):
         Multinomial(1.0).check(X)
 
 
@@ -190,7 +190,7 @@ def test_models_it_is_not_for(settings, memory):
 
 
 @pytest.mark.parametrize("settings", [{"assignment": "variational"}, {"memory": 10.0}])
-def test_models_it_is_not_for_are_refused_before_anything_is_learnt(settings, monkeypatch):
+def test_models_it_is_not_for_are_refused_before_anything_is_learned(settings, monkeypatch):
     monkeypatch.setattr("dyncrp.stream.warmup.learn", None)
     model = DynamicalMixture(Multinomial(), **settings)
     with pytest.raises(ValueError, match=r"Multinomial needs (assignment='predictive'|memory=inf)"):

@@ -130,7 +130,7 @@ def test_wrong_width(name):
 def test_bad_data_name_the_first_row_and_column(value):
     bad = X.copy()
     bad[2, 1] = bad[3, 0] = value
-    with pytest.raises(ValueError, match=r"Poisson takes whole numbers from 0 to 2\*\*53, got .*row 2, column 1$"):
+    with pytest.raises(ValueError, match=r"Poisson takes integers from 0 to 2\*\*53, got .*row 2, column 1$"):
         Poisson(1.0, 1.0).check(bad)
 
 

@@ -57,7 +57,7 @@ def learn(model, next_):
     times = None if next_["times"] is None else np.array(next_["times"])
     if next_.get("dates"):
         times = times.astype("datetime64[s]")
-    told = {name: next_[name] for name in ("labels", "apart") if name in next_}
+    told = {name: next_[name] for name in ("labels", "cannot_link") if name in next_}
     model.partial_fit(as_rows(next_["kind"], next_["rows"]), times=times, **told)
     made = {
         "labels": model.labels_.tolist(),
@@ -89,7 +89,7 @@ def with_holes(X, seed=5):
 
 
 def simple(model, family=None, n=60, n_next=12, D=3, seed=0, digits=3, change=None):
-    """Return a model that has learnt a stream of a family, and what comes next."""
+    """Return a model that has learned a stream of a family, and what comes next."""
     X, times = drawn(family or model.family, n + n_next, D, seed, digits)
     X = X if change is None else change(X)
     model.partial_fit(X[:n], times=times[:n])
@@ -131,7 +131,7 @@ def examples_of_texts():
 
 
 def frame():
-    """Columns of several kinds, whose hyperparameters were learnt; a new category and missing cells come next."""
+    """Columns of several kinds, whose hyperparameters were learned; a new category and missing cells come next."""
     rng = np.random.default_rng(10)
     which = np.repeat(rng.integers(3, size=25), 4)
     columns = {
@@ -162,12 +162,12 @@ def named():
     return model, next_ | {"labels": ["Tür 3", *[None] * 10, "new"]}
 
 
-def apart():
+def cannot_link():
     """Rows that came just before cannot share a table with the next."""
     model, next_ = simple(DynamicalMixture(ROUND, STICKY), n=58, n_next=12, seed=13)
     rows, times = next_["rows"], next_["times"]
-    model.partial_fit(np.array(rows[:2]), times=times[:2], apart=["noon", "noon"])
-    return model, next_ | {"rows": rows[2:], "times": times[2:], "apart": ["noon", "noon", *[None] * 8]}
+    model.partial_fit(np.array(rows[:2]), times=times[:2], cannot_link=["noon", "noon"])
+    return model, next_ | {"rows": rows[2:], "times": times[2:], "cannot_link": ["noon", "noon", *[None] * 8]}
 
 
 def beginning(**options):
@@ -181,7 +181,7 @@ def told_beginning():
     model = DynamicalMixture(warmup=200)
     labels = ["left" if x < -4 else None for x in X[:, 0]]
     marks = [7, 7, *[None] * 38]
-    model.partial_fit(X[:40], times=times[:40], labels=labels[:40], apart=marks)
+    model.partial_fit(X[:40], times=times[:40], labels=labels[:40], cannot_link=marks)
     next_ = {"kind": "array", "rows": X[40:].tolist(), "times": times[40:].tolist(), "labels": labels[40:]}
     return model, next_
 
@@ -242,7 +242,7 @@ CASES = {
     "closing": lambda: simple(DynamicalMixture(ROUND, STICKY, max_tables=3, prune_below=0.05)),
     "resolution": lambda: simple(DynamicalMixture(ROUND, STICKY, resolution=2.0)),
     "names-and-merges": named,
-    "apart": apart,
+    "apart": cannot_link,
     "warm-up": beginning,
     "warm-up-memory": lambda: beginning(memory=None, dynamics=[Stationary(), Exponential()]),
     "warm-up-told": told_beginning,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary, combine
 from dyncrp.arrays.checks import BadRow
-from dyncrp.input.constraints import Feedback, Names, check_name
+from dyncrp.input.constraints import Constraints, Names, check_name
 
 N = 90
 
@@ -20,16 +20,16 @@ def stream(n=N, seed=0):
     rng = np.random.default_rng(seed)
     X = 4.0 * rng.integers(0, 4, (n, 1)) + rng.normal(size=(n, 2))
     labels = [[None, None, "left", "right", "door 3"][k] for k in rng.integers(0, 5, n)]
-    apart = [f"photo {i // 3}" if rng.random() < 0.4 else None for i in range(n)]
-    return X, np.cumsum(rng.exponential(1.0, n)), _without_conflicts(labels, apart), apart
+    cannot_link = [f"photo {i // 3}" if rng.random() < 0.4 else None for i in range(n)]
+    return X, np.cumsum(rng.exponential(1.0, n)), _without_conflicts(labels, cannot_link), cannot_link
 
 
-def _without_conflicts(labels, apart):
+def _without_conflicts(labels, cannot_link):
     """No two rows of one photo are told to be at one table."""
     labels = labels.copy()
     for i in range(len(labels)):
         j = i
-        while j and apart[j - 1] is not None and apart[j - 1] == apart[i]:
+        while j and cannot_link[j - 1] is not None and cannot_link[j - 1] == cannot_link[i]:
             j -= 1
             if labels[j] == labels[i]:
                 labels[i] = None
@@ -40,11 +40,11 @@ def known_model(**params):
     return DynamicalMixture(Gaussian(1.0, 50.0), Exponential(30.0), 0.5, **params)
 
 
-def learn(model, X, times, labels, apart, cuts):
+def learn(model, X, times, labels, cannot_link, cuts):
     for begin, end in zip([0, *cuts], [*cuts, len(X)], strict=True):
         if begin < end:
             part = slice(begin, end)
-            model.partial_fit(X[part], times=times[part], labels=labels[part], apart=apart[part])
+            model.partial_fit(X[part], times=times[part], labels=labels[part], cannot_link=cannot_link[part])
     return model
 
 
@@ -66,7 +66,7 @@ def test_what_is_told_does_not_depend_on_the_cuts(params, cuts):
 def test_what_is_told_in_the_warm_up_is_told_again_when_rows_are_seated_again(cuts):
     told = stream()
     params = {"warmup": 40, "dynamics": Stationary()}
-    whole = DynamicalMixture(**params).fit(told[0], times=told[1], labels=told[2], apart=told[3])
+    whole = DynamicalMixture(**params).fit(told[0], times=told[1], labels=told[2], cannot_link=told[3])
     cut = learn(DynamicalMixture(**params), *told, cuts)
     assert cut.to_bytes() == whole.to_bytes()
     loaded = learn(DynamicalMixture(**params), *(part[:25] for part in told), [])
@@ -79,26 +79,29 @@ def test_what_is_told_in_the_warm_up_is_told_again_when_rows_are_seated_again(cu
 
 
 def test_rows_that_are_told_are_there_and_rows_apart_are_not_together():
-    X, times, labels, apart = stream()
-    model = known_model().fit(X, times=times, labels=labels, apart=apart)
+    X, times, labels, cannot_link = stream()
+    model = known_model().fit(X, times=times, labels=labels, cannot_link=cannot_link)
     ids = model.labels_
     for row, label in enumerate(labels):
         if label is not None:
             assert model.names_[ids[row]] == label
             assert model.responsibilities_[[row]].toarray().max() == 1.0
     for row in range(1, N):
-        if apart[row] is not None and apart[row] == apart[row - 1] and labels[row] is None:
+        if cannot_link[row] is not None and cannot_link[row] == cannot_link[row - 1] and labels[row] is None:
             assert ids[row] != ids[row - 1]
     assert np.any(model.labels_ != known_model().fit(X, times=times).labels_)
 
 
 def test_whole_numbers_and_texts_are_marks_alike():
-    X, times, _, apart = stream()
-    numbers = [-1 if mark is None else int(mark.split()[1]) for mark in apart]
-    left, right = known_model().fit(X, times=times, apart=apart), known_model().fit(X, times=times, apart=numbers)
+    X, times, _, cannot_link = stream()
+    numbers = [-1 if mark is None else int(mark.split()[1]) for mark in cannot_link]
+    left, right = (
+        known_model().fit(X, times=times, cannot_link=cannot_link),
+        known_model().fit(X, times=times, cannot_link=numbers),
+    )
     np.testing.assert_array_equal(left.labels_, right.labels_)
-    assert Feedback.read(None, [-1] * 5, 5) is None
-    assert Feedback.read([None, np.nan, -1.0, ""], None, 4) is None
+    assert Constraints.read(None, [-1] * 5, 5) is None
+    assert Constraints.read([None, np.nan, -1.0, ""], None, 4) is None
 
 
 def test_a_closed_table_opens_again_when_a_row_is_told_to_be_there():
@@ -133,12 +136,12 @@ def test_merged_tables_stay_one_when_they_close():
         ({"labels": [-1, -1, -2, -1, -1]}, "−1 if unknown, got -2", 2),
         ({"labels": [None, 1.5, None, None, None]}, "got 1.5", 1),
         ({"labels": [None, True, None, None, None]}, "got True", 1),
-        ({"labels": ["7", None, None, None, None]}, "not a whole number", 0),
+        ({"labels": ["7", None, None, None, None]}, "not an integer", 0),
         ({"labels": [" ", None, None, None, None]}, "a name must be", 0),
         ({"labels": ["two\nlines", None, None, None, None]}, "on one line", 0),
-        ({"apart": [None] * 6}, "each of the 5 rows", None),
-        ({"apart": [None, object(), None, None, None]}, "apart must be whole numbers", 1),
-        ({"labels": ["a", "a", None, None, None], "apart": [4, 4, 4, None, None]}, "row 0 is at its table", 1),
+        ({"cannot_link": [None] * 6}, "each of the 5 rows", None),
+        ({"cannot_link": [None, object(), None, None, None]}, "cannot_link must be integers", 1),
+        ({"labels": ["a", "a", None, None, None], "cannot_link": [4, 4, 4, None, None]}, "row 0 is at its table", 1),
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(told, match, row):
@@ -171,7 +174,7 @@ def test_the_posterior_of_the_number_of_tables_knows_of_nothing_by_hand():
     with pytest.raises(ValueError, match="table_count='map'"):
         model.fit([[0.0], [9.0]], labels=["a", None])
     model.fit([[0.0], [9.0]])
-    for ask in (lambda: model.merge(0, 1), lambda: model.partial_fit([[0.0]], apart=[1])):
+    for ask in (lambda: model.merge(0, 1), lambda: model.partial_fit([[0.0]], cannot_link=[1])):
         with pytest.raises(ValueError, match="table_count='map'"):
             ask()
 
@@ -253,8 +256,8 @@ def test_a_split_takes_rows_out_exactly():
     own = np.flatnonzero([name == "all" for name in told])
     far = own[X[own, 0] > 10.0]
     new = model.split("all", X[far], times=times[far])
-    apart = ["far" if i in far else name for i, name in enumerate(told)]
-    other = known_model().fit(X, times=times, labels=apart)
+    cannot_link = ["far" if i in far else name for i, name in enumerate(told)]
+    other = known_model().fit(X, times=times, labels=cannot_link)
     for name, table in (("all", "all"), (new, "far")):
         ours, theirs = (m.centers_[m.table_ids_ == m.resolve([t])[0]] for m, t in ((model, name), (other, table)))
         np.testing.assert_allclose(ours, theirs, rtol=1e-9)
@@ -385,7 +388,7 @@ def test_what_is_missing_of_labels_is_unknown(labels):
     assert model.partial_fit([[9.0], [0.0]], labels=labels).labels_.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("name", ["labels", "apart"])
+@pytest.mark.parametrize("name", ["labels", "cannot_link"])
 def test_whole_numbers_beyond_all_ids_are_refused(name):
     with pytest.raises(BadRow, match="got 9223372036854775808"):
         known_model().fit([[0.0], [9.0]], **{name: np.array([1, 2**63], dtype=np.uint64)})

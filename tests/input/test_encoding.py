@@ -1,4 +1,4 @@
-"""Columns of numbers, categories, and yes and no as rows of numbers; and DataFrames of them in the estimator."""
+"""Columns of numbers, categories and booleans as rows of numbers; and DataFrames of them in the estimator."""
 
 import json
 from decimal import Decimal
@@ -26,7 +26,7 @@ CELLS = {
     "zero": [0] * N,
 }
 CELLS["x"][3] = CELLS["protocol"][4] = CELLS["on"][7] = CELLS["price"][8] = None
-KINDS = ["number", "category", "yes/no", "yes/no", "number", "left out", "left out", "left out"]
+KINDS = ["number", "category", "boolean", "boolean", "number", "left out", "left out", "left out"]
 FRAMES = {
     "lists": lambda: CELLS,
     "pandas": lambda: pd.DataFrame(CELLS),
@@ -85,7 +85,7 @@ def test_a_family_has_a_part_for_each_kind():
     )
     assert Encoding((Entry("x", "number"), Entry("y", "log"))).families() == ()
     assert encoding.describe() == (
-        "numbers: 2; categories: protocol; yes/no: 2; "
+        "numbers: 2; categories: protocol; booleans: 2; "
         "left out: id (counts the rows), note (every row differs), zero (constant)"
     )
 
@@ -96,9 +96,7 @@ def test_dates_are_left_out_and_mixed_cells_refused():
         assert Encoding.infer({"t": column})["t"] == Entry("t", "left out", (), "times")
     assert Encoding.infer({"t": 1.7e9 + np.arange(30.0) ** 2})["t"].reason == "times"
     for cells in ([1, "a"], [True, "a"], [True, 2], [[1], [2]], [1, dates[0]]):
-        with pytest.raises(
-            ValueError, match="column 'c' must hold numbers, text, yes and no, or dates, and one of these"
-        ):
+        with pytest.raises(ValueError, match="column 'c' must hold numbers, text, booleans or dates, and one of these"):
             Encoding.infer({"c": cells})
 
 
@@ -109,7 +107,7 @@ def test_dates_are_left_out_and_mixed_cells_refused():
         (Entry("c", "number"), [1.0, 10**400], "column 'c' must hold finite numbers, got inf, at row 1, column 1"),
         (Entry("c", "log"), np.array([1.0, np.inf]), "column 'c' must hold finite numbers, got inf, at row 1"),
         (
-            Entry("c", "yes/no", ("true", "false")),
+            Entry("c", "boolean", ("true", "false")),
             [True, "?"],
             "column 'c' must hold 'true' or 'false', got '?', at row 1",
         ),
@@ -123,7 +121,7 @@ def test_a_bad_cell_is_named(entry, cells, message):
 
 
 @pytest.mark.parametrize(
-    "plain", [None, 3, [["x"]], [["x", "number", [], 3]], [["x", "sort", [], ""]], [["x", "yes/no", ["a"], ""]]]
+    "plain", [None, 3, [["x"]], [["x", "number", [], 3]], [["x", "sort", [], ""]], [["x", "boolean", ["a"], ""]]]
 )
 def test_what_is_no_encoding_is_refused(plain):
     with pytest.raises(ValueError, match=r"encoding|column"):
@@ -131,7 +129,7 @@ def test_what_is_no_encoding_is_refused(plain):
 
 
 def test_numbers_that_were_0_and_1_may_be_more():
-    encoding = Encoding((Entry("hits", "yes/no", ("1", "0")), Entry("b", "log")))
+    encoding = Encoding((Entry("hits", "boolean", ("1", "0")), Entry("b", "log")))
     X, _ = encoding.encode({"hits": [0, 3, None], "b": [0.0, -3.0, 8.0]})
     np.testing.assert_array_equal(X, [[0, 0], [1, -np.log(4)], [np.nan, np.log(9)]])
     np.testing.assert_allclose(encoding.decode(X)[:, 1], [0, -3, 8])
@@ -176,7 +174,7 @@ FAMILY = Columns({(0, 4): Gaussian(1.0, 20.0), (2, 3): Bernoulli(0.5, 0.5), 1: C
 
 @pytest.fixture
 def known(monkeypatch):
-    """The family of the encoding, with hyperparameters that need not be learnt."""
+    """The family of the encoding, with hyperparameters that need not be learned."""
     monkeypatch.setattr(Encoding, "families", lambda encoding: (FAMILY,))
 
 
@@ -200,7 +198,7 @@ def test_a_frame_with_categories_is_clustered(known, kind):
         np.testing.assert_array_equal(getattr(fitted, method)(turned), getattr(plain, method)(X))
         np.testing.assert_array_equal(getattr(fitted, method)(X), getattr(plain, method)(X))  # rows that are encoded
     columns = turned.drop(columns="protocol") if kind != "polars" else turned.drop("protocol")
-    with pytest.raises(ValueError, match="there is no column 'protocol', which the model was learnt on"):
+    with pytest.raises(ValueError, match="there is no column 'protocol', which the model was learned on"):
         fitted.predict(columns)
 
 

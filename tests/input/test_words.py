@@ -137,12 +137,12 @@ def test_rows_that_were_refused_leave_no_trace(before, known, refused):
     assert vocabulary.to_plain() == other.to_plain()
 
 
-def test_what_is_no_document_is_refused_and_nothing_is_learnt():
+def test_what_is_no_document_is_refused_and_nothing_is_learned():
     vocabulary = Vocabulary()
     for documents, reason in [
         (["a", None], "a document must be a text, a list of tokens or a dictionary of counts, got None"),
         (["a", ["b", 3]], "a word must be a text, got 3"),
-        (["a", {"b": -1}], "the count of 'b' must be a whole number from 0 to 2\\*\\*31, got -1"),
+        (["a", {"b": -1}], "the count of 'b' must be an integer from 0 to 2\\*\\*31, got -1"),
         (["a", {"b": float("nan")}], "the count of 'b' must be"),
         (["a", {"b": float("inf")}], "the count of 'b' must be"),
         (["a", {"b": 1.5}], "the count of 'b' must be"),

@@ -17,7 +17,7 @@ def rows(n=60, seed=0):
 
 
 def check_goes_on(params, X, times):
-    """Learn the first half, then the second in that model, in a new one and in one that learnt something else."""
+    """Learn the first half, then the second in that model, in a new one and in one that learned something else."""
     half = len(X) // 2
     model = DynamicalMixture(**params).fit(X[:half], times=times[:half])
     kept = model.to_state()

@@ -21,7 +21,7 @@ from pyarrow import parquet
 from dyncrp.input.encoding import KINDS as KINDS_OF_COLUMNS
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import READERS, Selection, open_reader
-from dyncrp.io.readers.columns import judge_column
+from dyncrp.io.readers.columns import infer_column
 from dyncrp.io.readers.csv import DELIMITER_NAMES, CsvReader
 from dyncrp.io.readers.formats import NumberFormat, YesNo, find_format
 
@@ -817,7 +817,7 @@ KINDS += "".join(
     f"{'yes' if i % 4 else 'No'},0,{3 * i}%,n{i},\n"
     for i in range(30)
 )
-LINE_OF_KINDS = "numbers: 2; categories: protocol; yes/no: 2; left out: id (counts the rows), when (times), "
+LINE_OF_KINDS = "numbers: 2; categories: protocol; booleans: 2; left out: id (counts the rows), when (times), "
 LINE_OF_KINDS += "outbound (constant), note (every row differs), host (empty)"
 
 
@@ -846,7 +846,7 @@ def test_what_columns_hold_is_found_and_said(tmp_path, monkeypatch, most_rows):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(KINDS.encode()), buffer_size=1)))
     with open_reader("-", "csv", Selection(), most_rows) as reader:
         np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in reader.chunks()]), X)
-    # A family for numbers takes no categories, and yes and no are numbers to it.
+    # A family for numbers takes no categories and booleans are numbers to it.
     with open_reader(str(path), "csv", Selection(takes=("number",)), most_rows) as reader:
         assert reader.features == ("flag", "bytes", "up", "share")
         assert "left out: id (counts the rows), when (times), protocol (category)" in reader.notes[0]
@@ -907,7 +907,7 @@ def test_what_columns_of_json_and_parquet_hold(tmp_path):
     for format in ("jsonl", "parquet"):
         with open_reader(str(tmp_path / f"rows.{format}"), format, Selection(), 7) as reader:
             assert reader.features == ("x", "ok", "name", "e[0]", "e[1]")
-            assert reader.notes[0] == "numbers: 3; categories: name; yes/no: 1"
+            assert reader.notes[0] == "numbers: 3; categories: name; booleans: 1"
             X = np.concatenate([chunk.X for chunk in reader.chunks()])
         np.testing.assert_array_equal(X, wanted)
 
@@ -959,7 +959,7 @@ def test_a_missing_cell_is_nan(tmp_path, cell, missing, chosen):
 
 def test_one_word_of_two_is_no_yes_or_no():
     assert find_format(["f"] * 30, None) is None  # the sex of 30 people, perhaps
-    assert judge_column("sex", None, ["f"] * 30).kind == "category"  # others may come
+    assert infer_column("sex", None, ["f"] * 30).kind == "category"  # others may come
     assert find_format([True, True], None) == YesNo("true", "false")
 
 

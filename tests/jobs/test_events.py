@@ -22,7 +22,7 @@ runner = CliRunner()
 N = 400
 KNOWN = ["--columns", "x,y", "--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=100"]
 KNOWN += ["--alpha", "1", "--dynamics", "exponential(9)", "--set", "max_tables=5"]
-TOLD = ["--label-column", "who", "--apart-column", "frame", "--names", "--alarm-rate", "0.02"]
+TOLD = ["--label-column", "who", "--cannot-link-column", "frame", "--names", "--alarm-rate", "0.02"]
 
 
 def columns(n=N):
@@ -82,7 +82,7 @@ def test_events_are_those_of_the_model(source, tmp_path):
     model = model_of(found)
     wanted = []
     model.on_event = lambda event: wanted.append(as_plain(event))
-    model.fit(X, times=times, labels=found["who"], apart=[None if f is None else str(f) for f in found["frame"]])
+    model.fit(X, times=times, labels=found["who"], cannot_link=[None if f is None else str(f) for f in found["frame"]])
     done = label(source, tmp_path / "out.jsonl", *TOLD, "--events", tmp_path / "e.jsonl")
     events = read(tmp_path / "e.jsonl")
     without = [{name: value for name, value in event.items() if name != "name"} for event in wanted]
@@ -116,11 +116,11 @@ def test_nothing_is_added_that_was_not_asked_for(source, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("warmup", [False, True], ids=["all given", "some learnt"])
+@pytest.mark.parametrize("warmup", [False, True], ids=["all given", "some learned"])
 def test_neither_cuts_nor_stops_nor_formats_change_what_is_written(tmp_path, monkeypatch, suffix, warmup):
     if warmup:
-        learnt = ["--columns", "x,y", "--family", "gaussian", "--set", "variance=1", "--set", "warmup=60"]
-        monkeypatch.setitem(globals(), "KNOWN", [*learnt, "--dynamics", "exponential(9)", "--set", "max_tables=5"])
+        learned = ["--columns", "x,y", "--family", "gaussian", "--set", "variance=1", "--set", "warmup=60"]
+        monkeypatch.setitem(globals(), "KNOWN", [*learned, "--dynamics", "exponential(9)", "--set", "max_tables=5"])
     label(write(tmp_path / "whole.csv", columns()), tmp_path / "whole.jsonl", *TOLD, "--events", tmp_path / "whole.e")
     source, output = write(tmp_path / f"in.{suffix}", columns()), tmp_path / f"out.{suffix}"
     kept = [*TOLD, "--events", tmp_path / "e", "--checkpoint", tmp_path / "state", "--resume"]
@@ -284,7 +284,7 @@ def test_a_checkpoint_from_before_events_is_resumed(source, tmp_path):
     config, arrays = model_file.loads((tmp_path / "state").read_bytes())
     for name in ("events", "counts"):
         del config["run"][name]
-    for name in ("--alarm-rate", "--names", "--label-column", "--apart-column"):
+    for name in ("--alarm-rate", "--names", "--label-column", "--cannot-link-column"):
         del config["run"]["options"][name]
     (tmp_path / "state").write_bytes(model_file.dumps(config, arrays))
     write(source, columns())
@@ -374,9 +374,11 @@ def test_a_label_that_cannot_be_is_named_with_its_place(tmp_path, suffix):
     assert "1 bad row skipped: " + at(9).split(", ")[1] + ", column 'who': a name must be" in text
     text = fail(who=[*who[:9], "77", *who[10:]])
     assert f"{at(9)}, column 'who': labels says table 77, but ids of tables are below 0 so far" in text
-    text = fail("--apart-column", "frame", who=[*who[:4], "a", "a", *who[6:]], frame=[None] * 4 + [1, 1] + [None] * 54)
-    assert f"{at(5)}, column 'who': labels and apart disagree" in text
-    assert "has no column 'whom'" in fail("--apart-column", "whom")
+    text = fail(
+        "--cannot-link-column", "frame", who=[*who[:4], "a", "a", *who[6:]], frame=[None] * 4 + [1, 1] + [None] * 54
+    )
+    assert f"{at(5)}, column 'who': labels and cannot_link disagree" in text
+    assert "has no column 'whom'" in fail("--cannot-link-column", "whom")
 
 
 def test_ids_are_known_once_a_model_is_saved(tmp_path):
@@ -399,14 +401,14 @@ def test_ids_are_known_once_a_model_is_saved(tmp_path):
             assert [(row["table"], row["name"]) for row in found[:2]] == [(1, "far, far"), (0, None)]
 
 
-def test_ids_are_no_labels_while_something_is_learnt(tmp_path):
+def test_ids_are_no_labels_while_something_is_learned(tmp_path):
     source = write(tmp_path / "in.csv", columns() | {"who": ["", "0", *[""] * (N - 2)]})
     text = run(source, "--columns", "x,y", "--label-column", "who", "-o", tmp_path / "out.csv", code=1).stderr
     assert "in.csv, line 3, column 'who': labels says table 0, but ids are provisional" in text
 
 
 def test_what_is_known_is_no_feature_and_is_copied_if_asked(source, tmp_path):
-    told = ["--label-column", "who", "--apart-column", "frame", "--exclude", "when"]
+    told = ["--label-column", "who", "--cannot-link-column", "frame", "--exclude", "when"]
     known = KNOWN[2:]
     done = run(source, *told, *known, "-o", tmp_path / "out.csv", "--keep", "all")
     assert "features: x, y\n" in done.stderr

@@ -55,8 +55,8 @@ def test_settings_are_of_the_family_or_the_model():
         ("gaussian", ["variance=-1"], "variance must be a positive"),
         ("gaussian", ["variance=1,x"], "variance must be numbers separated by commas"),
         ("gaussian", ["directions=1,2;3"], "directions must have rows of one length"),
-        ("gaussian", ["warmup=1.5"], "warmup must be a whole number"),
-        ("gaussian", ["warmup=many"], "warmup must be a whole number"),
+        ("gaussian", ["warmup=1.5"], "warmup must be an integer"),
+        ("gaussian", ["warmup=many"], "warmup must be an integer"),
     ],
 )
 def test_a_wrong_setting_is_named(family, settings, message):

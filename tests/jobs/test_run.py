@@ -87,7 +87,7 @@ def test_the_output_says_what_the_model_does(source, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("blind", [False, True], ids=["all given", "some learnt"])
+@pytest.mark.parametrize("blind", [False, True], ids=["all given", "some learned"])
 def test_the_output_does_not_depend_on_cuts(source, tmp_path, suffix, blind, monkeypatch):
     options = ["--quiet", "--set", "warmup=100"]
     if blind:
@@ -564,14 +564,14 @@ def test_a_model_continues(source, tmp_path):
     run(tmp_path / "b.csv", "--model", tmp_path / "a.npz", *kept)
     assert "--model was" in run(tmp_path / "b.csv", *model, *kept, "--resume", code=2).stderr
     assert "--model has its own family" in run(source, *model, "--alpha", "2", code=2).stderr
-    assert "learnt on the features x, y, but those of" in run(source, *model, code=2).stderr
+    assert "learned on the features x, y, but those of" in run(source, *model, code=2).stderr
 
 
 def test_a_model_knows_its_columns(source, tmp_path):
     label(source, tmp_path / "out.csv", "--columns", "x,y", "--save", tmp_path / "model.npz")
     assert DynamicalMixture.load(tmp_path / "model.npz").feature_names_in_.tolist() == ["x", "y"]
     done = run(source, "--columns", "y,x", "--model", tmp_path / "model.npz", "-o", tmp_path / "other.csv", code=2)
-    assert f"learnt on the features x, y, but those of {source} are y, x: select them with --columns" in done.stderr
+    assert f"learned on the features x, y, but those of {source} are y, x: select them with --columns" in done.stderr
     assert not (tmp_path / "other.csv").exists()
     X = np.array([[0.0, 0.0], [9.0, 9.0]])
     DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Stationary(), 1.0).fit(X).save(tmp_path / "nameless.npz")

@@ -99,15 +99,15 @@ def test_what_cannot_learn_says_so(options, message):
         DynamicalMixture(Gaussian(1.0, 100.0), **options).fit([[0.0]])
 
 
-@pytest.mark.parametrize("learnt", [30, 100, 101])
-def test_an_interrupted_call_leaves_no_row_out(stream, monkeypatch, learnt):
+@pytest.mark.parametrize("learned", [30, 100, 101])
+def test_an_interrupted_call_leaves_no_row_out(stream, monkeypatch, learned):
     whole = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(80.0), learn_alpha=True).fit(stream)
     model = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(80.0), learn_alpha=True).fit(stream[:250])
     engine = type(model.engine_)
     run = engine.run
 
     def interrupted(self, X, times):
-        left = 250 + learnt - self.n_observations
+        left = 250 + learned - self.n_observations
         if left >= len(X):
             return run(self, X, times)
         run(self, X[:left], times[:left]) if left else None
@@ -117,6 +117,6 @@ def test_an_interrupted_call_leaves_no_row_out(stream, monkeypatch, learnt):
         patch.setattr(engine, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(stream[250:])
-    assert model.n_observations_ == 250 + learnt
-    model = DynamicalMixture.from_bytes(model.to_bytes()).partial_fit(stream[250 + learnt :])
+    assert model.n_observations_ == 250 + learned
+    model = DynamicalMixture.from_bytes(model.to_bytes()).partial_fit(stream[250 + learned :])
     assert (model.alpha_, model.log_evidence_) == (whole.alpha_, whole.log_evidence_)

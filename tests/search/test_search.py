@@ -120,7 +120,7 @@ def test_hyperparameters_stay_put(fitted):
 
 
 @pytest.mark.slow
-def test_only_the_warm_up_is_learnt_from(fitted):
+def test_only_the_warm_up_is_learned_from(fitted):
     _, X, _ = fitted
     first = DynamicalMixture(warmup=200).fit(X)
     other = DynamicalMixture(warmup=200).fit(np.vstack([X[:200], 7.0 * X[200:]]))
@@ -214,7 +214,7 @@ def test_a_shared_shape_is_found():
     np.testing.assert_allclose(lengths, [0.5, 4.0], rtol=0.25)
 
 
-def test_many_features_are_learnt_in_principal_directions():
+def test_many_features_are_learned_in_principal_directions():
     rng = np.random.default_rng(6)
     labels = rng.integers(0, 4, size=400)
     X = np.hstack([8.0 * rng.normal(size=(4, 5))[labels], np.zeros((400, 115))]) + rng.normal(size=(400, 120))
@@ -318,7 +318,7 @@ def test_resolution():
     assert model.family == Gaussian(4.0, 100.0)
 
 
-def test_what_was_learnt_is_saved(fitted, tmp_path):
+def test_what_was_learned_is_saved(fitted, tmp_path):
     model, X, _ = fitted
     wide = np.hstack([X, np.random.default_rng(0).normal(size=(600, 60))])
     for rows in (X, wide):
@@ -339,7 +339,7 @@ def test_what_was_learnt_is_saved(fitted, tmp_path):
         ({"dynamics": Exponential() + Exponential() + Exponential()}, "2 unknown durations"),
         ({"alpha": "none"}, "alpha must be"),
         ({"alpha": -1.0}, "alpha must be"),
-        ({"warmup": 1}, "warmup must be a whole number ≥ 2"),
+        ({"warmup": 1}, "warmup must be an integer ≥ 2"),
         ({"resolution": 0.0}, "resolution must be"),
         ({"family": "Gaussian"}, "family must be"),
     ],

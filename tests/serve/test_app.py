@@ -45,7 +45,7 @@ def model_bytes(client, name="s"):
     return answer.content
 
 
-def test_rows_are_learnt_as_the_model_learns_them(client):
+def test_rows_are_learned_as_the_model_learns_them(client):
     answer = post(client, ROWS)
     model = make_served_model(KNOWN, default_settings(Limits())).partial_fit(np.array(ROWS))
     assert answer["labels"] == model.labels_.tolist()
@@ -467,7 +467,7 @@ def test_a_mistake_of_ours_leaves_the_stream_as_it_was(tmp_path, monkeypatch, ca
         post(client, ROWS)
         before = model_bytes(client)
         with monkeypatch.context() as patched:
-            patched.setattr(registry, "dump", lambda _: 1 / 0)  # after the model has learnt
+            patched.setattr(registry, "dump", lambda _: 1 / 0)  # after the model has learned
             assert client.post("/streams/s/rows", json={"rows": [[5.0, 5.0]]}).status_code == 500
         assert "ZeroDivisionError" in capfd.readouterr().err
         assert model_bytes(client) == before

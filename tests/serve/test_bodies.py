@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dyncrp.serve.bodies import ARROW, CSV, JSON, NDJSON, Roles, read_batch, read_json
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.rows import Form, Rows
 
 LIMITS = Limits(rows=50, features=20, cells=200)
@@ -95,8 +95,8 @@ def test_dates_of_arrow_are_times():
         ('{"rows": [[1], [[2]]]}', JSON, "a cell must be a number, a text", {"row": 1, "column": "x0"}),
         ('{"rows": [[1], [2]], "times": [1]}', JSON, "times must be a list with one entry for each of the 2 rows", {}),
         ('{"rows": [[1], [2]], "times": [1, "noon"]}', JSON, "a time must be", {"row": 0, "column": "times"}),
-        ('{"rows": [[1]], "labels": [1.5]}', JSON, "labels must hold a whole number", {"row": 0, "column": "labels"}),
-        ('{"rows": [[1]], "labels": [[1]]}', JSON, "labels must hold a whole number", {"row": 0}),
+        ('{"rows": [[1]], "labels": [1.5]}', JSON, "labels must hold an integer", {"row": 0, "column": "labels"}),
+        ('{"rows": [[1]], "labels": [[1]]}', JSON, "labels must hold an integer", {"row": 0}),
         ("\xff\xfe", JSON, "this is not JSON", {}),
         ('{"x": 1}\n{"x": }', NDJSON, "row 1: this is not JSON", {"row": 1}),
         ("x,y\n1,2\n3\n", CSV, "row 1 has 1 cells, and the header has 2", {"row": 1}),
@@ -112,7 +112,7 @@ def test_dates_of_arrow_are_times():
     ],
 )
 def test_what_is_wrong_is_named(content, kind, message, where):
-    with pytest.raises(Refused, match=message) as caught:
+    with pytest.raises(RequestError, match=message) as caught:
         Form().resolve(read(content, kind))
     assert caught.value.status == 400
     assert {name: caught.value.content.get(name) for name in where} == where
@@ -122,14 +122,14 @@ def test_what_is_wrong_is_named(content, kind, message, where):
 def test_a_compressed_dictionary_is_seen_too(codec):
     table = pa.table({"x": pa.array(["a", "b"] * 10).dictionary_encode()})
     assert read(arrow(table), ARROW).columns[0] == ["a", "b"] * 10
-    with pytest.raises(Refused, match="is compressed"):
+    with pytest.raises(RequestError, match="is compressed"):
         read(arrow(table, compression=codec), ARROW)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 50, 200, 300])
 def test_a_damaged_arrow_stream_is_refused(cut):
     content = arrow(TABLE)
-    with pytest.raises(Refused, match=r"Arrow|there are no rows"):
+    with pytest.raises(RequestError, match=r"Arrow|there are no rows"):
         read(content[: len(content) - cut], ARROW)
 
 
@@ -140,7 +140,7 @@ def test_any_byte_of_an_arrow_stream_may_be_wrong():
         broken[at] ^= 0xFF
         try:
             batch = read(bytes(broken), ARROW)
-        except Refused:
+        except RequestError:
             continue
         assert batch.n <= LIMITS.rows
 
@@ -157,27 +157,27 @@ def test_any_byte_of_an_arrow_stream_may_be_wrong():
     ],
 )
 def test_too_much_is_refused(content, kind, message):
-    with pytest.raises(Refused, match=message) as caught:
+    with pytest.raises(RequestError, match=message) as caught:
         read(content, kind)
     assert caught.value.status == 413
 
 
 def test_another_kind_of_body():
-    with pytest.raises(Refused, match="rows come as application/json") as caught:
+    with pytest.raises(RequestError, match="rows come as application/json") as caught:
         read("x=1", "application/x-www-form-urlencoded")
     assert caught.value.status == 415
 
 
 @pytest.mark.parametrize(
-    ("roles", "message"), [(Roles("t"), "no column 't'"), (Roles(apart="x"), "at least one column to cluster")]
+    ("roles", "message"), [(Roles("t"), "no column 't'"), (Roles(cannot_link="x"), "at least one column to cluster")]
 )
 def test_columns_that_should_be_there(roles, message):
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(RequestError, match=message):
         read('{"rows": [{"x": 1}]}', JSON, roles)
 
 
 def test_times_come_once():
-    with pytest.raises(Refused, match="the times come twice"):
+    with pytest.raises(RequestError, match="the times come twice"):
         read('{"rows": [{"x": 1, "t": 2}], "times": [1]}', JSON, Roles("t"))
 
 

@@ -8,15 +8,15 @@ import numpy as np
 from dyncrp.serve import feeds
 from dyncrp.serve.feeds import Feed, watch_events, watch_rows
 from dyncrp.serve.registry import Notice
-from dyncrp.serve.streams import Outcome, Stretch
+from dyncrp.serve.streams import Outcome, Segment
 
 
 def event(number):
     return number, json.dumps({"id": number, "kind": "opened"})
 
 
-def stretch(first, n):
-    return Stretch(
+def segment(first, n):
+    return Segment(
         first, np.arange(first, first + n, dtype=float), np.zeros(n, np.int64), np.ones(n), np.ones(n), "index"
     )
 
@@ -66,7 +66,7 @@ def test_rows_since():
     feed = Feed(0, learned=True)
     assert feed.rows_since(0) is None
     for first in range(0, 10_000, 1000):
-        feed.publish(Notice("s", Outcome({}, stretch=stretch(first, 1000))))
+        feed.publish(Notice("s", Outcome({}, segment=segment(first, 1000))))
     assert feed.n_kept == feeds.ROWS_KEPT
     found = feed.rows_since(9_500)
     assert (found.first_row, len(found)) == (9_500, 500)
@@ -77,7 +77,7 @@ def test_rows_since():
 
 def test_one_long_stretch_is_cut():
     feed = Feed(0, learned=True)
-    feed.publish(Notice("s", Outcome({}, stretch=stretch(0, 50_000))))
+    feed.publish(Notice("s", Outcome({}, segment=segment(0, 50_000))))
     assert feed.rows_since(0).first_row == 46_000
 
 
@@ -86,5 +86,5 @@ def test_tables_that_become_final_are_a_change():
     feed.publish(Notice("s", Outcome({})))
     assert feed.n_changes == 0
     for first in (0, 5):
-        feed.publish(Notice("s", Outcome({}, stretch=stretch(first, 5))))
+        feed.publish(Notice("s", Outcome({}, segment=segment(first, 5))))
     assert feed.n_changes == 1

@@ -1,4 +1,4 @@
-"""Whatever a request brings, it is learnt or refused; a refusal changes nothing, and nothing else ever happens."""
+"""Whatever a request brings, it is learned or refused; a refusal changes nothing, and nothing else ever happens."""
 
 import json
 from contextlib import suppress
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dyncrp.serve.bodies import ARROW, CSV, JSON, NDJSON, Roles, read_batch, read_object
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.settings import KEYS, check_limits
 from dyncrp.serve.streams import Stream, dump
 from serving import KNOWN
@@ -39,14 +39,16 @@ def learn(stream, body):
         batch = read_batch(body, JSON, Roles(), LIMITS)
         _, outcome = stream.learn(batch)
         json.loads(dump(outcome.content))
-    except (Refused, ValueError):
+    except (RequestError, ValueError):
         assert (stream.model.to_bytes() if stream.fitted else None) == before
         return False
     return True
 
 
-@given(st.lists(st.fixed_dictionaries({"rows": rows}, optional={"times": beside, "labels": beside, "apart": beside})))
-def test_any_json_is_learnt_or_refused(bodies):
+@given(
+    st.lists(st.fixed_dictionaries({"rows": rows}, optional={"times": beside, "labels": beside, "cannot_link": beside}))
+)
+def test_any_json_is_learned_or_refused(bodies):
     stream = Stream("s", KNOWN, {})
     learn(stream, b'{"rows": [[0.5, 1.5]]}')
     for body in bodies:
@@ -64,13 +66,13 @@ def test_any_first_rows(first, times):
 @pytest.mark.parametrize("kind", [JSON, NDJSON, CSV, ARROW])
 @given(st.one_of(st.binary(max_size=200), st.text(alphabet='[]{}",:.x1\n\\e-é', max_size=60).map(str.encode)))
 def test_any_bytes(kind, content):
-    with suppress(Refused):
+    with suppress(RequestError):
         assert 0 < read_batch(content, kind, Roles(), LIMITS).n <= LIMITS.rows
 
 
 @given(st.dictionaries(st.sampled_from([*KEYS, "else"]), st.one_of(cells, st.just({"variance": [1, "x"]})), max_size=4))
 def test_any_settings(settings):
-    with suppress(Refused):
+    with suppress(RequestError):
         told = read_object(json.dumps(settings).encode(), KEYS)
         check_limits(told, LIMITS)
         assert Stream("s", told, {}).n_rows == 0

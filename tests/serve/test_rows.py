@@ -6,7 +6,7 @@ import pytest
 from dyncrp.arrays.checks import Clock
 from dyncrp.input.encoding import Encoding, Entry
 from dyncrp.serve.bodies import CSV, JSON, Batch, Roles, read_batch
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.rows import Form
 
 PLAIN = Form(("x", "y"), None, 2, Clock.INDEX)
@@ -16,8 +16,8 @@ MIXED = Form(
         (
             Entry("size", "number"),
             Entry("kind", "category", ("door",)),
-            Entry("on", "yes/no", ("True", "False")),
-            Entry("bit", "yes/no", ("1", "0")),
+            Entry("on", "boolean", ("True", "False")),
+            Entry("bit", "boolean", ("1", "0")),
         )
     ),
     4,
@@ -41,7 +41,7 @@ def test_lists_come_in_the_order_of_the_names():
 
 
 def test_a_stream_without_names_takes_no_names():
-    with pytest.raises(Refused, match="lists of 2 cells without names"):
+    with pytest.raises(RequestError, match="lists of 2 cells without names"):
         Form(None, None, 2, Clock.INDEX).resolve(batch('{"rows": [{"x": 1, "y": 2}]}'))
 
 
@@ -71,8 +71,8 @@ def test_a_year_is_a_date_where_times_are_dates():
 
 
 def test_words_where_there_are_numbers_are_named():
-    with pytest.raises(Refused, match="column 'y' must hold numbers, got 'b', at row 1") as caught:
+    with pytest.raises(RequestError, match="column 'y' must hold numbers, got 'b', at row 1") as caught:
         PLAIN.resolve(batch("x,y\n1,2\n3,b\n", CSV))
     assert (caught.value.row, caught.value.column) == (1, "y")
-    with pytest.raises(Refused, match="column 'size' must hold numbers, got True, at row 0"):
+    with pytest.raises(RequestError, match="column 'size' must hold numbers, got True, at row 0"):
         MIXED.resolve(batch('{"rows": [{"size": true}]}'))

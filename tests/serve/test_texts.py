@@ -32,7 +32,7 @@ def expected(messages=MESSAGES, **more):
     return make_served_model(TEXTS | {"n_examples": 2} | more, default_settings(Limits())).partial_fit(messages)
 
 
-def test_texts_are_learnt_as_the_model_learns_them(client):
+def test_texts_are_learned_as_the_model_learns_them(client):
     answer = post(client, ROWS)
     model = expected()
     assert answer["labels"] == model.labels_.tolist()
@@ -102,7 +102,7 @@ def test_a_restart_goes_on_with_the_words(tmp_path):
         ([[3.5]], "must hold texts, got"),
     ],
 )
-def test_rows_without_texts_are_refused_and_nothing_is_learnt(client, rows, fault):
+def test_rows_without_texts_are_refused_and_nothing_is_learned(client, rows, fault):
     post(client, ROWS)
     answer = client.post("/streams/s/rows", json={"rows": rows})
     assert answer.status_code == 400

@@ -65,7 +65,7 @@ def check(labels, wanted):
 
 
 @pytest.mark.parametrize("cuts", [[], [200], [1, 2, 3, 250, 390], range(1, 400, 7)], ids=str)
-def test_every_key_is_learnt_as_by_a_process_of_its_own(cuts):
+def test_every_key_is_learned_as_by_a_process_of_its_own(cuts):
     rows = stream()
     begins, ends = [0, *cuts], [*cuts, 400]
     batches = [rows.slice(begin, end - begin) for begin, end in zip(begins, ends, strict=True)]
@@ -127,7 +127,7 @@ def late_rows():
     return rows, rows.filter(~second), rows.filter(second)
 
 
-def test_late_rows_are_marked_and_not_learnt():
+def test_late_rows_are_marked_and_not_learned():
     rows, first, second = late_rows()
     labels, _ = run(make(), [first, second])
     marked = np.asarray(labels["table"]) < 0
@@ -136,7 +136,7 @@ def test_late_rows_are_marked_and_not_learnt():
     check(labels.filter(~marked), one_by_one(rows.filter(~marked)))
 
 
-def test_late_rows_are_learnt_as_if_on_time():
+def test_late_rows_are_learned_as_if_on_time():
     rows, first, second = late_rows()
     labels, _ = run(make(late="now"), [first, second])
     latest = dict(zip(first["key"].to_pylist(), first["time"].to_pylist(), strict=True))
@@ -144,10 +144,10 @@ def test_late_rows_are_learnt_as_if_on_time():
         max(time, latest[key]) if row in second["row"].to_pylist() else time
         for key, row, time in zip(*(rows[name].to_pylist() for name in ("key", "row", "time")), strict=True)
     ]
-    learnt = pa.concat_tables([first, second])
-    learnt = learnt.set_column(2, "time", pa.array(np.array(times)[np.asarray(learnt["row"])]))
-    table, probability, novelty = one_by_one(learnt)
-    order = np.argsort(np.asarray(learnt["row"]))
+    learned = pa.concat_tables([first, second])
+    learned = learned.set_column(2, "time", pa.array(np.array(times)[np.asarray(learned["row"])]))
+    table, probability, novelty = one_by_one(learned)
+    order = np.argsort(np.asarray(learned["row"]))
     check(labels, (table[order], probability[order], novelty[order]))
     assert labels["time"].to_pylist() == rows["time"].to_pylist()
 
@@ -181,12 +181,12 @@ def test_what_is_kept_belongs_to_the_model():
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("key", ["a", None], "the row with key None, row 1, time 1.0 cannot be learnt: its key is null"),
-        ("time", [1.0, None], "the row with key 'b', row 1, time None cannot be learnt: its time is null"),
-        ("time", [1.0, np.nan], "the row with key 'b', row 1, time nan cannot be learnt: times must be finite"),
-        ("row", [None, 1], "the row with key 'a', row None, time 0.0 cannot be learnt: its row is null"),
+        ("key", ["a", None], "the row with key None, row 1, time 1.0 cannot be learned: its key is null"),
+        ("time", [1.0, None], "the row with key 'b', row 1, time None cannot be learned: its time is null"),
+        ("time", [1.0, np.nan], "the row with key 'b', row 1, time nan cannot be learned: times must be finite"),
+        ("row", [None, 1], "the row with key 'a', row None, time 0.0 cannot be learned: its row is null"),
         ("features", [[0.0, 1.0], [2.0]], "the row with key 'b', row 1, .* has 1 features, others have 2"),
-        ("features", [[0.0, 1.0], [2.0, np.inf]], "the row with key 'b', row 1, time 1.0 cannot be learnt"),
+        ("features", [[0.0, 1.0], [2.0, np.inf]], "the row with key 'b', row 1, time 1.0 cannot be learned"),
     ],
 )
 def test_bad_rows_are_named(column, values, message):
@@ -196,7 +196,7 @@ def test_bad_rows_are_named(column, values, message):
         make().learn(None, rows, 0)
 
 
-def test_missing_cells_are_learnt_however_rows_are_cut():
+def test_missing_cells_are_learned_however_rows_are_cut():
     rows = stream()
     features = [
         [None if (i + j) % 5 == 0 else x for j, x in enumerate(row)]

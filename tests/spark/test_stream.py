@@ -90,7 +90,7 @@ def check(found, wanted):
         np.testing.assert_array_equal(found[name].to_numpy(), wanted[name].to_numpy(), err_msg=name)
 
 
-def test_every_key_is_learnt_as_by_a_process_of_its_own(spark, readings, tmp_path):
+def test_every_key_is_learned_as_by_a_process_of_its_own(spark, readings, tmp_path):
     rows = stream(spark, readings, 2)
     labels = cluster(rows, MODEL, key="sensor", features=FEATURES, time="time", row="row", buckets=5)
     assert labels.columns == ["sensor", "row", "time", "table", "probability", "novelty"]
@@ -128,7 +128,7 @@ def test_a_bad_row_stops_the_query_and_is_named(spark, readings, tmp_path):
         "humidity", F.when(F.col("row") == 77, float("inf")).otherwise(F.col("humidity"))
     )
     labels = cluster(rows, MODEL, key="sensor", features=FEATURES, time="time", row="row")
-    with pytest.raises(Exception, match=r"row 77, .* cannot be learnt: .*filter such rows out before"):
+    with pytest.raises(Exception, match=r"row 77, .* cannot be learned: .*filter such rows out before"):
         run(spark, labels, tmp_path)
 
 

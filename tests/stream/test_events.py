@@ -168,7 +168,7 @@ def test_a_rate_is_a_share_of_rows(rate):
 
 @pytest.mark.parametrize("n", [-1, 1001, 2.5, None])
 def test_a_number_of_examples_is_whole(n):
-    with pytest.raises(ValueError, match="n_examples must be a whole number"):
+    with pytest.raises(ValueError, match="n_examples must be an integer"):
         DynamicalMixture(n_examples=n).fit([[0.0]])
 
 

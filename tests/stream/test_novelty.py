@@ -13,7 +13,7 @@ RATE = 0.001
 
 
 class Everything:
-    """All scores are kept, with their weights; nothing waits but what the definition says. Slow, and obviously right."""
+    """All scores are kept, with their weights; nothing waits but what the definition says. Slow, and right."""
 
     def __init__(self, scores):
         self.scores, self.weights = np.empty(0), np.empty(0)
@@ -109,7 +109,7 @@ def test_weights_fall_as_defined(n):
     found = sketch.arrays()
     assert np.sum(found["weights"]) == pytest.approx(np.sum(truth.weights), rel=1e-9)
     old = np.sum(found["weights"][found["values"] > 50.0])
-    assert old == pytest.approx(truth.rows_above(50.0), rel=0.05, abs=0.5)  # a cell may hold a few of both
+    assert old == pytest.approx(truth.rows_above(50.0), rel=0.05, abs=0.5)  # a bin may hold a few of both
 
 
 def test_frequent_scores_keep_cells_of_their_own():
@@ -372,12 +372,12 @@ def test_the_rate_is_kept_by_novelty(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["few yes and no", "directions with outliers"])
+@pytest.mark.parametrize("kind", ["few booleans", "directions with outliers"])
 def test_near_ties_of_novelty_are_no_alarms(kind):
     # Without near ties there are 13 times as many alarms as expected of the first, 40 times of the second.
     rng, n = np.random.default_rng(50), 50_000
     clusters = rng.integers(8, size=n)
-    if kind == "few yes and no":
+    if kind == "few booleans":
         model = DynamicalMixture(Bernoulli(0.5, 0.5), max_tables=100)
         X = (rng.random((n, 3)) < rng.beta(0.5, 0.5, (8, 3))[clusters]).astype(float)
     else:

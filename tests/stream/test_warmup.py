@@ -65,8 +65,8 @@ def cut(model, X, size, times=None):
     return model
 
 
-def known_to_have_learnt(n, warmup):
-    """Return from how many of n rows the hyperparameters are to be learnt."""
+def known_to_have_learned(n, warmup):
+    """Return from how many of n rows the hyperparameters are to be learned."""
     return warmup if n >= warmup else 2 ** int(math.log2(n))
 
 
@@ -87,9 +87,9 @@ def searches(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 33, 63, 64, 65, 79, 80, 81, 200])
-def test_after_n_rows_the_model_is_the_one_learnt_from_a_power_of_two_or_the_warm_up(n):
+def test_after_n_rows_the_model_is_the_one_learned_from_a_power_of_two_or_the_warm_up(n):
     X = blobs(200)
-    p = known_to_have_learnt(n, 80)
+    p = known_to_have_learned(n, 80)
     expected = dyncrp.tune(X[:p]).model.fit(X[:n])
     model = cut(DynamicalMixture(warmup=80), X[:n], 9)
     assert (model.family_, model.dynamics_, model.alpha_) == (expected.family_, expected.dynamics_, expected.alpha_)
@@ -257,7 +257,7 @@ def test_a_copy_goes_on_to_the_bit(n, again, tmp_path):
         assert arrays(other) == arrays(model)
 
 
-def test_a_file_of_a_fit_knows_from_how_many_rows_it_learnt(searches):
+def test_a_file_of_a_fit_knows_from_how_many_rows_it_learned(searches):
     X = blobs(30)
     model = DynamicalMixture.from_bytes(DynamicalMixture(warmup=60).fit(X[:20]).to_bytes())
     searches.clear()
@@ -265,7 +265,7 @@ def test_a_file_of_a_fit_knows_from_how_many_rows_it_learnt(searches):
     assert searches == []
 
 
-def test_a_file_without_kept_rows_is_of_a_model_that_has_learnt():
+def test_a_file_without_kept_rows_is_of_a_model_that_has_learned():
     model = DynamicalMixture(warmup=40).fit(blobs(20))
     config, found = model_file.loads(model.to_bytes())
     old = {name: array for name, array in found.items() if not name.startswith("warmup_")}

@@ -190,7 +190,7 @@ def test_a_feature_that_is_not_there_is_named(mixed):
         mixed[0].explain(mixed[1][:2])
 
 
-def test_it_needs_a_model_that_has_learnt_and_a_time_that_is_not_past():
+def test_it_needs_a_model_that_has_learned_and_a_time_that_is_not_past():
     with pytest.raises(NotFittedError):
         DynamicalMixture().explain([0.0])
     model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0]], times=[5.0])

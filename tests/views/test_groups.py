@@ -21,7 +21,7 @@ FOUR_TABLES = [[0.0], [5.0], [50.0], [55.0], [1.0]]
 
 
 def fitted(family, D, n=300, seed=0, **options):
-    """A model that has learnt n rows of a mixture of the family's own clusters, and those rows."""
+    """A model that has learned n rows of a mixture of the family's own clusters, and those rows."""
     X, _ = draw(FamilyCase(family, D), n, seed)
     return DynamicalMixture(family, Exponential(50.0), 2.0, **options).fit(X), X
 

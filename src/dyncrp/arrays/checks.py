@@ -123,20 +123,20 @@ def positive(name: str, value: object) -> float:
     return number
 
 
-def whole(name: str, value: object, least: int, most: int | None = None) -> int:
-    """Return ``value`` as an int if it is a whole number (of an integer type) from ``least`` to ``most``.
+def integer(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Return ``value`` as an int if it is an integer (of an integer type) from ``least`` to ``most``.
 
-    >>> whole("n_samples", 0, 1)
+    >>> integer("n_samples", 0, 1)
     Traceback (most recent call last):
         ...
-    ValueError: n_samples must be a whole number ≥ 1, got 0
+    ValueError: n_samples must be an integer ≥ 1, got 0
     """
     if isinstance(value, (int, np.integer)) and real(value) is not None:
         number = int(value)
         if least <= number and (most is None or number <= most):
             return number
     allowed = f"≥ {least}" if most is None else f"from {least} to {most}"
-    raise ValueError(f"{name} must be a whole number {allowed}, got {value!r}")
+    raise ValueError(f"{name} must be an integer {allowed}, got {value!r}")
 
 
 def duration(name: str, value: object) -> float:

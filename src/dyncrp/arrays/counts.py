@@ -1,4 +1,4 @@
-"""Counts: sparse rows of whole numbers, such as how often a document has each word."""
+"""Counts: sparse rows of integers, such as how often a document has each word."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARRAYS: dict[str, type[np.generic]] = {"words_indptr": np.int64, "words_indices"
 class Counts:
     """n rows of counts, of which only those that are not 0 are kept.
 
-    indptr: (n + 1,) from 0. indices: the columns, which count up within a row. data: the counts, whole numbers ≥ 1; row
+    indptr: (n + 1,) from 0. indices: the columns, which count up within a row. data: the counts, integers ≥ 1; row
     i has those from indptr[i] to indptr[i + 1]. n_columns: how many columns there are.
 
     >>> rows = as_counts([[0, 2, 1], [0, 0, 0], [3, 0, 0]])
@@ -122,7 +122,7 @@ def as_counts(X: Any, name: str = "X") -> Counts:
     >>> as_counts([[1.0, -2.0]])
     Traceback (most recent call last):
         ...
-    dyncrp.arrays.checks.BadRow: X must hold counts, whole numbers from 0 to 2**31, got -2.0, at row 0, column 1
+    dyncrp.arrays.checks.BadRow: X must hold counts, integers from 0 to 2**31, got -2.0, at row 0, column 1
     """
     if isinstance(X, Counts):
         return X
@@ -143,7 +143,7 @@ def as_counts(X: Any, name: str = "X") -> Counts:
     found = _from_csr(csr, name)
     if csr.has_canonical_format and np.all(found.data):
         return found
-    csr = csr.astype(np.float64, copy=True)  # the caller's stays as it is, and small whole numbers do not overflow
+    csr = csr.astype(np.float64, copy=True)  # the caller's stays as it is, and small integers do not overflow
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return _from_csr(csr, name)
@@ -163,6 +163,6 @@ def _checked(rows: Counts, name: str) -> Counts:
     if bad.any():
         first = int(np.argmax(bad))
         row = int(np.searchsorted(rows.indptr, first, side="right")) - 1
-        reason = f"{name} must hold counts, whole numbers from 0 to 2**31, got {data[first]}"
+        reason = f"{name} must hold counts, integers from 0 to 2**31, got {data[first]}"
         raise BadRow(reason, row, rows.indices[first])
     return rows

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dyncrp.arrays.checks import Seed, as_times, positive, whole
+from dyncrp.arrays.checks import Seed, as_times, integer, positive
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order
 from dyncrp.baselines.gibbs import Sample
 from dyncrp.baselines.partition import prepare
@@ -67,7 +67,7 @@ class DistanceDependentCRP:
     def sample_links(self, times: ArrayLike, n_samples: int = 1, seed: Seed = None) -> Labels:
         """Draw whom each customer links to: (n_samples, N)."""
         rng = np.random.default_rng(seed)
-        n_samples = whole("n_samples", n_samples, 1)
+        n_samples = integer("n_samples", n_samples, 1)
         cumulative = np.cumsum(self.weights(times), axis=1)
         draws = [np.searchsorted(row, row[-1] * rng.random(n_samples), side="right") for row in cumulative]
         return np.array(draws, dtype=np.int64).reshape(len(cumulative), n_samples).T.copy()
@@ -125,8 +125,8 @@ class DistanceDependentMixture(Baseline):
         self.seed = seed
 
     def _cluster(self, X: Float, t: Float) -> Labels:
-        seed = whole("seed", self.seed, 0, LARGEST_SEED)
-        trace = np.empty(whole("n_sweeps", self.n_sweeps, 1))
+        seed = integer("seed", self.seed, 0, LARGEST_SEED)
+        trace = np.empty(integer("n_sweeps", self.n_sweeps, 1))
         process = DistanceDependentCRP(self.alpha, Stationary() if self.dynamics is None else self.dynamics)
         best = Sample(np.empty(0, dtype=np.int64), -np.inf)
         for sweep, sample in enumerate(samples(self.family, process, X, t, len(trace), seed)):

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dyncrp.arrays.checks import positive, whole
+from dyncrp.arrays.checks import integer, positive
 from dyncrp.baselines.base import Baseline, Float, Labels, StreamingBaseline, known_family
 from dyncrp.baselines.sweeps import assign_to_nearest, stream_means
 from dyncrp.families import Family, Gaussian, VonMisesFisher
@@ -89,7 +89,7 @@ class DPMeans(Baseline):
         self.max_iter = max_iter
 
     def _cluster(self, X: Float, t: Float) -> Labels:
-        max_iter = whole("max_iter", self.max_iter, 1)
+        max_iter = integer("max_iter", self.max_iter, 1)
         rows, penalty, radius = scale_rows(self.family, self.alpha, X)
         labels = np.zeros(len(rows), dtype=np.int64)
         centers = _centers(rows, labels, radius)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dyncrp.arrays.checks import Seed, positive, whole
+from dyncrp.arrays.checks import Seed, integer, positive
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels
 from dyncrp.baselines.partition import prepare
 from dyncrp.baselines.sweeps import gibbs_sweep
@@ -57,8 +57,8 @@ class GibbsMixture(Baseline):
         self.seed = seed
 
     def _cluster(self, X: Float, t: Float) -> Labels:
-        seed = whole("seed", self.seed, 0, LARGEST_SEED)
-        trace = np.empty(whole("n_sweeps", self.n_sweeps, 1))
+        seed = integer("seed", self.seed, 0, LARGEST_SEED)
+        trace = np.empty(integer("n_sweeps", self.n_sweeps, 1))
         best = Sample(np.empty(0, dtype=np.int64), -np.inf)
         for sweep, sample in enumerate(samples(self.family, self.alpha, X, len(trace), seed)):
             trace[sweep] = sample.log_joint

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
-from dyncrp.arrays.checks import whole
+from dyncrp.arrays.checks import integer
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, StreamingBaseline
 
 
@@ -48,9 +48,9 @@ class OfflineKMeans(Baseline):
         self.seed = seed
 
     def _cluster(self, X: Float, t: Float) -> Labels:
-        K = whole("n_clusters", self.n_clusters, 1, len(X))
-        n_init, max_iter = whole("n_init", self.n_init, 1), whole("max_iter", self.max_iter, 1)
-        seed = whole("seed", self.seed, 0, LARGEST_SEED)
+        K = integer("n_clusters", self.n_clusters, 1, len(X))
+        n_init, max_iter = integer("n_init", self.n_init, 1), integer("max_iter", self.max_iter, 1)
+        seed = integer("seed", self.seed, 0, LARGEST_SEED)
         if self.spherical:
             rng = np.random.RandomState(seed)  # what scikit-learn takes
             rows = to_unit_length(X)
@@ -68,9 +68,9 @@ class OfflineKMeans(Baseline):
 class OnlineKMeans(StreamingBaseline):
     """Mini-batch k-means in one pass: centres move to the running means of what they were given.
 
-    ``fit`` goes through the rows in mini-batches, and a row's label is that given when its batch was learnt; nothing is
-    relabelled later. Each call of ``partial_fit`` is one mini-batch, as in scikit-learn. The first, which
-    chooses the centres, must have at least K rows; ``fit`` sees to it.
+    ``fit`` goes through the rows in mini-batches, and a row's label is that given when its batch was learned; nothing
+    is relabelled later. Each call of ``partial_fit`` is one mini-batch, as in scikit-learn. The first, which chooses
+    the centres, must have at least K rows; ``fit`` sees to it.
 
     Args:
         n_clusters: K, which it is told.
@@ -100,9 +100,9 @@ class OnlineKMeans(StreamingBaseline):
         return self._model.cluster_centers_
 
     def _cluster(self, X: Float, t: Float) -> Labels:
-        K = whole("n_clusters", self.n_clusters, 1, len(X))
-        size = whole("batch_size", self.batch_size, 1)
-        seed = whole("seed", self.seed, 0, LARGEST_SEED)
+        K = integer("n_clusters", self.n_clusters, 1, len(X))
+        size = integer("batch_size", self.batch_size, 1)
+        seed = integer("seed", self.seed, 0, LARGEST_SEED)
         rows = to_unit_length(X) if self.spherical else X
         self._model = MiniBatchKMeans(K, n_init=3, random_state=seed)
         cuts = [0, *range(max(size, K), len(rows), size), len(rows)]

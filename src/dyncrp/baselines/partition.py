@@ -6,7 +6,7 @@ For a table of n whole observations that add up to s, log_partition(n, s) = log 
     Bernoulli        offset[n] + Σ_d first[s_d, d] + second[n − s_d, d]
     von Mises–Fisher log F(κ|s|), F the scaled Bessel function of ``families/bessel.py``,
 
-where what depends on whole numbers only is looked up. It is zero for an empty table, and the log predictive of a row,
+where what depends on integers only is looked up. It is zero for an empty table, and the log predictive of a row,
 but for its base measure, is the difference that it makes. ``sweeps.cpp`` computes it; its ``most_gained(s, joined)``
 bounds log_partition at ``joined`` less that at s without a Bessel function, and is inf where that is not needed.
 """

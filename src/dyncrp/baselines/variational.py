@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
-from dyncrp.arrays.checks import positive, whole
+from dyncrp.arrays.checks import integer, positive
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order, known_family
 from dyncrp.families import Family, Gaussian
 
@@ -66,19 +66,19 @@ class VariationalMixture(Baseline):
             expected = float(np.sum(alpha / (alpha + np.arange(len(X)))))
             truncation = min(max(math.ceil(2.0 * expected), LEAST_COMPONENTS), len(X))
         else:
-            truncation = min(whole("n_components", self.n_components, 1), len(X))
+            truncation = min(integer("n_components", self.n_components, 1), len(X))
         rows = family.coordinates(family.check(X)) / np.sqrt(family.variance)
         mixture = BayesianGaussianMixture(
             n_components=truncation,
             covariance_type="spherical",
-            max_iter=whole("max_iter", self.max_iter, 1),
+            max_iter=integer("max_iter", self.max_iter, 1),
             weight_concentration_prior_type="dirichlet_process",
             weight_concentration_prior=alpha,
             mean_prior=np.zeros(rows.shape[1]),
             mean_precision_prior=1.0 / float(np.mean(family.prior_variance / np.asarray(family.variance))),
             degrees_of_freedom_prior=CERTAINTY,
             covariance_prior=CERTAINTY,  # a scale: the variance is this over the degrees of freedom
-            random_state=whole("seed", self.seed, 0, LARGEST_SEED),
+            random_state=integer("seed", self.seed, 0, LARGEST_SEED),
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # mixture_.converged_ tells

@@ -69,7 +69,7 @@ def run(
 ) -> None:
     """Cluster the rows of a file: write the table, its probability and the novelty of each row, while reading.
 
-    Family, dynamics and alpha are learnt from the first rows unless they are given.
+    Family, dynamics and alpha are learned from the first rows unless they are given.
 
     Exit codes: 0 done, 1 bad data or a bad file, 2 wrong usage, 130 or 143 stopped by Ctrl-C or SIGTERM.
     """

@@ -39,7 +39,7 @@ class Display:
             self.bar.stop()
 
     def on_start(self, n_to_learn_from: int) -> None:
-        """Say that hyperparameters are learnt before the first chunk, if they are."""
+        """Say that hyperparameters are learned before the first chunk, if they are."""
         if n_to_learn_from:
             self._line(f"learning the hyperparameters from the first {count(n_to_learn_from, 'row')}")
 

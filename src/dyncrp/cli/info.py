@@ -72,9 +72,9 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
             {"table": int(model.table_ids_[i]), "occupancy": float(model.occupancies_[i])} for i in order
         ]
         facts |= _describe_groups(model) | _describe_told(model)
-        learnt = model.family_, model.dynamics_, model.alpha_, model.memory_
+        learned = model.family_, model.dynamics_, model.alpha_, model.memory_
         if not isinstance(model.family_, Columns):  # for which there are no options
-            facts["options_to_paste"] = as_options(*learnt, **changed_settings(model))
+            facts["options_to_paste"] = as_options(*learned, **changed_settings(model))
     return facts
 
 

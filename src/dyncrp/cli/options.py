@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
 TEXT_HELP = "The column of texts, if the rows are texts: they are clustered by their words."
-LOG_HELP = "Numbers to be learnt as log(1 + x), or none."
+LOG_HELP = "Numbers to be learned as log(1 + x), or none."
 BY_ROWS = "by the first rows"
 TIME_HELP = "How dates are written, as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
 LABEL_HELP = "What is known of the table of each row: an id or a name, or nothing."
@@ -89,7 +89,7 @@ class InputOptions:
     )
     time_column: Annotated[str | None, _input(help="Numbers or dates.", show_default="the row index")] = None
     label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
-    apart_column: Annotated[str | None, _input(help=APART_HELP, show_default="no marks")] = None
+    cannot_link_column: Annotated[str | None, _input(help=APART_HELP, show_default="no marks")] = None
     time_format: Annotated[str | None, _input(help=TIME_HELP, show_default=BY_ROWS)] = None
     delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default=BY_ROWS)] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
@@ -135,7 +135,7 @@ class InputOptions:
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         names = None if self.columns is None else _split_names(self.columns)
         kept = () if keep is None else None if keep == "all" else _split_names(keep)
-        others = {self.time_column, self.label_column, self.apart_column}
+        others = {self.time_column, self.label_column, self.cannot_link_column}
         if names is not None and (not names or len(set(names)) < len(names) or not others.isdisjoint(names)):
             wanted = (
                 "the time column" if others == {self.time_column, None} else "the columns of times, labels and marks"
@@ -164,7 +164,7 @@ class InputOptions:
             numeric=numeric,
             log=None if self.log is None else () if self.log.lower() == "none" else _split_names(self.log),
             label_column=self.label_column,
-            apart_column=self.apart_column,
+            cannot_link_column=self.cannot_link_column,
             text=self.text,
         )
 
@@ -179,7 +179,7 @@ class InputOptions:
         given = next((name for name, value in choices.items() if value is not None), None)
         if given is not None:
             refuse(f"--text names the one column to cluster: leave out {given}")
-        if self.text in (self.time_column, self.label_column, self.apart_column):
+        if self.text in (self.time_column, self.label_column, self.cannot_link_column):
             refuse(f"--text must not be the column of times, labels or marks, got {self.text}")
 
     def as_arguments(self) -> list[str]:
@@ -187,7 +187,11 @@ class InputOptions:
         named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
         named |= {"--categorical": self.categorical, "--numeric": self.numeric, "--log": self.log}
         named |= {"--time-column": self.time_column, "--time-format": self.time_format, "--missing": self.missing}
-        named |= {"--text": self.text, "--label-column": self.label_column, "--apart-column": self.apart_column}
+        named |= {
+            "--text": self.text,
+            "--label-column": self.label_column,
+            "--cannot-link-column": self.cannot_link_column,
+        }
         named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         flags = {"--no-header": not self.header, "--skip-bad": self.skip_bad, "--stop-words": self.stop_words}
@@ -227,13 +231,13 @@ class OutputOptions:
         if self.groups.lower() == "auto":
             return "auto"
         if not (self.groups.isascii() and self.groups.isdigit() and 0 < len(self.groups.lstrip("0")) <= MOST_DIGITS):
-            refuse(f"--groups must be auto or a whole number ≥ 1, got {self.groups!r}")
+            refuse(f"--groups must be auto or an integer ≥ 1, got {self.groups!r}")
         return int(self.groups)
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What is known of the model; the rest is learnt from the first rows."""
+    """What is known of the model; the rest is learned from the first rows."""
 
     family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="gaussian or normal_gamma")] = None
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None

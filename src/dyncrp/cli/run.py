@@ -76,9 +76,9 @@ def run_file(
     with report_errors(), Stop() as stop:
         if model is not None:
             start = _load(model, model_options.alarm_rate)
-            selection = replace(selection, learnt=start.encoding_, takes=_kinds_taken(start))
+            selection = replace(selection, learned=start.encoding_, takes=_kinds_taken(start))
             if source.stop_words and start.vocabulary_ is not None and not start.vocabulary_.stop_words:
-                refuse(f"--stop-words: {model} was learnt with them")
+                refuse(f"--stop-words: {model} was learned with them")
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         own = files if target.events is None else (*files, target.events)
         before = _find_checkpoint(own, groups_file, checkpointing, target.force, quiet)
@@ -145,7 +145,7 @@ def _options_to_compare(
     settings = [setting for setting in model_options.settings or [] if not setting.startswith("alarm_rate=")]
     values |= {"memory": model_options.memory, "set": sorted(settings)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    derived = "findings", "takes", "learnt"  # from the others, and from the model
+    derived = "findings", "takes", "learned"  # from the others, and from the model
     return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name not in derived}
 
 
@@ -239,11 +239,11 @@ def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
     """Print what a run did. before: how many rows were labelled before it was resumed."""
     n_new = job.n_rows - before
     done = f"{count(n_new, 'row')} in {seconds:.1f} s"
-    n_timed, timed = n_new - job.n_rows_learnt_from, seconds - job.seconds_to_learn  # learning is not in the rate
+    n_timed, timed = n_new - job.n_rows_learned_from, seconds - job.seconds_to_learn  # learning is not in the rate
     rate = f"{n_timed / timed:,.0f} per second" if n_timed else ""
-    if job.n_rows_learnt_from:
+    if job.n_rows_learned_from:
         done += ", including learning the hyperparameters"
-        rate += f" after the first {job.n_rows_learnt_from:,}" if rate else ""
+        rate += f" after the first {job.n_rows_learned_from:,}" if rate else ""
     done += f" ({rate})" if rate else ""
     say(done + (f", {job.n_rows:,} in all" if before else ""), quiet=quiet)
     if job.n_rows:

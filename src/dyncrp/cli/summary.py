@@ -105,7 +105,7 @@ def _column(title: str, values: Sequence[Any], *, right: bool = True) -> list[st
 
 
 def _cell(value: Any) -> str:
-    """Return a text as it is, a whole number in full, and another number with four digits.
+    """Return a text as it is, an integer in full, and another number with four digits.
 
     >>> [_cell(value) for value in (12345, 12345.6, 0.123456, -0.0, 1.5e-7, 4.1e22, "3 93 %")]
     ['12,345', '12,346', '0.1235', '0', '1.5e-07', '4.1e+22', '3 93 %']

@@ -63,13 +63,13 @@ def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | No
                 )
             except ValueError as error:
                 raise FileError(f"{reader.name}: {error}") from error
-        learnt = model.family, model.dynamics, model.alpha, model.memory
+        learned = model.family, model.dynamics, model.alpha, model.memory
         settings = changed_settings(wanted)
-        command = ["dyncrp", "run", *source.as_arguments(), *as_options(*learnt, **settings)]  # type: ignore[arg-type]
+        command = ["dyncrp", "run", *source.as_arguments(), *as_options(*learned, **settings)]  # type: ignore[arg-type]
         if max(map(len, command)) > LONGEST_ARGUMENT:
             say("the options are too long for a shell; without them, run learns the same from these rows", quiet=quiet)
         print_result(shlex.join(command))
-        print_result(as_python(*learnt, **settings))  # type: ignore[arg-type]
+        print_result(as_python(*learned, **settings))  # type: ignore[arg-type]
         chosen = next((candidate for candidate in candidates if candidate.chosen), None)
         if chosen is not None:
             tables, n = count(chosen.n_tables, "table"), count(len(rows), "row")

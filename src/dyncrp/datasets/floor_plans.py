@@ -53,7 +53,7 @@ class FloorPlan(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What two spaces have in common: a stretch of wall along an axis, at a constant other coordinate."""
+    """What two spaces have in common: a segment of wall along an axis, at a constant other coordinate."""
 
     axis: int  # 0: along x, 1: along y
     sign: float  # 1 if the second space lies further along the other axis, −1 if the first does

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.arrays.checks import Seed, whole
+from dyncrp.arrays.checks import Seed, integer
 from dyncrp.families import Family
 from dyncrp.process import DynamicalCRP
 
@@ -46,7 +46,7 @@ def sample_mixture(
     rng = np.random.default_rng(seed)
     family.require_known()
     fixed = family.width
-    width = fixed or 2 if n_features is None else whole("n_features", n_features, 1)
+    width = fixed or 2 if n_features is None else integer("n_features", n_features, 1)
     if fixed not in (None, width):
         raise ValueError(f"n_features = {n_features} does not fit {family!r}")
     labels = process.sample(times, seed=rng)[0]

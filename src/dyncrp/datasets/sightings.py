@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import Seed, positive, real, whole
+from dyncrp.arrays.checks import Seed, integer, positive, real
 from dyncrp.datasets.floor_plans import DOOR_WIDTH, LEAST_ROOM_SIDE, FloorPlan, draw_floor_plan
 from dyncrp.datasets.trajectories import walk
 
@@ -78,7 +78,7 @@ def rooms(
     >>> rooms(200, n_rooms=4, missed=0.2, seed=1).rooms.tolist() == house.rooms[:200].tolist()
     True
     """
-    n, n_rooms = whole("n", n, 1), whole("n_rooms", n_rooms, 1)
+    n, n_rooms = integer("n", n, 1), integer("n_rooms", n_rooms, 1)
     room_size, n_landmarks = positive("room_size", room_size), positive("n_landmarks", n_landmarks)
     sight, step = positive("sight", sight), positive("step", step)
     field_of_view = positive("field_of_view", field_of_view)

@@ -131,7 +131,7 @@ class Dynamics(ABC):
 
 
 class Timed(Dynamics):
-    """A dynamics with one duration, its field ``duration_field``; None there is unknown, to be learnt from data."""
+    """A dynamics with one duration, its field ``duration_field``; None there is unknown, to be learned from data."""
 
     duration_field: ClassVar[str]
     periodic: ClassVar[bool] = False  # whether the kernel returns after that duration

@@ -14,7 +14,7 @@ class Exponential(Timed):
 
     Args:
         timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
-            unknown, to be learnt from data.
+            unknown, to be learned from data.
     """
 
     timescale: Duration | None = None

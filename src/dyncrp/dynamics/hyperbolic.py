@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from dyncrp.arrays.checks import Duration, positive, whole
+from dyncrp.arrays.checks import Duration, integer, positive
 from dyncrp.dynamics.base import Modes, Timed, combine_modes
 
 
@@ -22,7 +22,7 @@ class Hyperbolic(Timed):
 
     Args:
         timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
-            unknown, to be learnt from data.
+            unknown, to be learned from data.
         n_modes: at most how many exponentials, 2 to 100: more are more accurate and slower.
         horizon: up to how many timescales the kernel must be accurate, at most 1e12. If it then misses the hyperbola
             by more than 1 % anywhere, it is refused.
@@ -39,7 +39,7 @@ class Hyperbolic(Timed):
         object.__setattr__(self, "horizon", positive("horizon", self.horizon))
         if self.horizon > 1e12:
             raise ValueError(f"horizon must be at most 1e12 timescales, got {self.horizon}")
-        object.__setattr__(self, "n_modes", whole("n_modes", self.n_modes, 2, 100))
+        object.__setattr__(self, "n_modes", integer("n_modes", self.n_modes, 2, 100))
         _, error = _hyperbola(self.n_modes, self.horizon)
         if error > 0.01:
             raise ValueError(

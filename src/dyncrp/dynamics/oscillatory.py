@@ -16,7 +16,7 @@ class Oscillatory(Timed):
 
     Args:
         period: P, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
-            unknown, to be learnt from data.
+            unknown, to be learned from data.
     """
 
     period: Duration | None = None

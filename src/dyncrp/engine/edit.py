@@ -120,7 +120,7 @@ def _is_possible(family: Family, stats: Float, mode_state: Arrays, modes: Modes,
     occupancy = float((mode_state * now @ modes.amplitudes).real)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = family.log_partition(stats)[0]
-    # A half, since rows that were seated with shares do not take out whole numbers to the last digit.
+    # A half, since rows that were seated with shares do not take out integers to the last digit.
     return bool(stats[0, 0] >= 0.5 and np.isfinite(value) and occupancy > -1e-9 * len(arrays["table_ids"]))
 
 

@@ -1,8 +1,8 @@
 """The engine in C++: hands a model to the loop in ``cpp/``, and its state in and out as the reference's arrays.
 
 One engine belongs to one stream and is changed in place. It computes what ``reference.run`` computes; the tests compare
-the two on generated streams. Rows are learnt without the interpreter's lock: several threads may judge at once, those
-who come while one learns wait, and a second one that would learn is refused.
+the two on generated streams. Rows are learned without the interpreter's lock: several threads may predict at once,
+those who come while one learns wait, and a second one that would learn is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dyncrp.engine.types import (
     LazyTrace,
     Model,
     State,
-    Told,
+    TableConstraints,
     Trace,
     check_arrays,
     check_ids,
@@ -101,8 +101,8 @@ class NativeEngine(loop.Engine):
         self.model = model
         self.n_features = n_features
 
-    def run(self, X: Float, times: Float, told: Told | None = None) -> Trace:
-        """Learn from a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``reference.run``."""
+    def run(self, X: Float, times: Float, told: TableConstraints | None = None) -> Trace:
+        """Learn from a segment of the stream: X (n, D) at times (n,), valid and in order; see ``reference.run``."""
         return LazyTrace(partial(getattr, self._learn(X, times, *(told or ()))))
 
     def set_alpha(self, alpha: float) -> None:

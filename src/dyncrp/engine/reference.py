@@ -39,7 +39,7 @@ from dyncrp.engine.types import (
     Rows,
     State,
     Step,
-    Told,
+    TableConstraints,
     Trace,
     check_arrays,
     check_ids,
@@ -270,8 +270,10 @@ def update_n_tables_posterior(count: Float, responsibilities: Float, table_count
     return count * seated + np.append(0.0, moved[:-1])
 
 
-def run(state: State, X: Float, times: Float, model: Model, told: Told | None = None) -> tuple[State, Trace]:
-    """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order.
+def run(
+    state: State, X: Float, times: Float, model: Model, told: TableConstraints | None = None
+) -> tuple[State, Trace]:
+    """Take in a segment of the stream: X (n, D) at times (n,), valid and in order.
 
     It ends before a row that is told to be at a table that is not open.
     """
@@ -311,7 +313,7 @@ def _absence(before: State, place: int, t: float) -> float:
     return t - float(before.last_times[place]) if had else 0.0
 
 
-def judge(state: State, x: Float, t: float, model: Model) -> tuple[int, float]:
+def predict(state: State, x: Float, t: float, model: Model) -> tuple[int, float]:
     """Return the label that one observation would get, −1 for a new table's, and its log evidence; changes nothing."""
     done = step(state, x, t, model)[1]
     return int(np.append(state.ids, -1)[done.label]), done.log_evidence
@@ -370,8 +372,8 @@ class ReferenceEngine:
         """Return False: whoever calls is to look at all rows."""
         return False
 
-    def run(self, X: Rows, times: Float, told: Told | None = None) -> Trace:
-        """Take in a stretch of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
+    def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
+        """Take in a segment of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
         state, X = self._dense(X)
         self.state, trace = run(state, X, times, self.model, told)
         self.n_features = X.shape[1]
@@ -414,20 +416,20 @@ class ReferenceEngine:
         trace = self.run(x if isinstance(x, Counts) else x[None, :], np.array([t]))
         return int(trace.labels[0]), float(trace.log_evidence[0])
 
-    def judge_one(self, x: Rows, t: float) -> tuple[int, float]:
+    def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, −1 for a new table's, and its log evidence."""
         state, X = self._dense(x if isinstance(x, Counts) else x[None, :])
-        return judge(state, X[0], t, self.model)
+        return predict(state, X[0], t, self.model)
 
-    def shares(self, X: Rows, times: Float) -> Float:
+    def responsibilities(self, X: Rows, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
         state, X = self._dense(X)
         return np.array([shares(state, x, float(t), self.model) for x, t in zip(X, times, strict=True)])
 
-    def labels(self, X: Rows, times: Float) -> Int:
+    def predict(self, X: Rows, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,), −1 for a new table's; changes nothing."""
         state, X = self._dense(X)
-        found = (judge(state, x, float(t), self.model)[0] for x, t in zip(X, times, strict=True))
+        found = (predict(state, x, float(t), self.model)[0] for x, t in zip(X, times, strict=True))
         return np.fromiter(found, np.int64, len(X))
 
     def log_density(self, X: Rows, times: Float) -> Float:

@@ -27,7 +27,7 @@ from dyncrp.engine.types import (
     LazyTrace,
     Model,
     State,
-    Told,
+    TableConstraints,
     Trace,
     check_arrays,
     check_ids,
@@ -61,8 +61,8 @@ class TextEngine(loop.Engine):
         self.model = model
         self.n_features = n_features
 
-    def run(self, X: Counts | Float, times: Float, told: Told | None = None) -> Trace:
-        """Learn from a stretch of the stream: rows X at times (n,), valid and in order; see ``reference.run``."""
+    def run(self, X: Counts | Float, times: Float, told: TableConstraints | None = None) -> Trace:
+        """Learn from a segment of the stream: rows X at times (n,), valid and in order; see ``reference.run``."""
         rows = as_counts(X)
         self.n_features = max(self.n_features, rows.n_columns)
         return LazyTrace(partial(getattr, self._learn_sparse(rows.csr, times, *(told or ()))))
@@ -73,17 +73,17 @@ class TextEngine(loop.Engine):
         self.n_features = max(self.n_features, row.n_columns)
         return self._run_one_sparse(row.csr, t)
 
-    def judge_one(self, x: Counts | Float, t: float) -> tuple[int, float]:
+    def predict_one(self, x: Counts | Float, t: float) -> tuple[int, float]:
         """Return the label that a document would get at time t, and its log evidence; changes nothing."""
-        return self._judge_one_sparse(_one(x).csr, t)
+        return self._predict_one_sparse(_one(x).csr, t)
 
-    def labels(self, X: Counts | Float, times: Float) -> Int:
+    def predict(self, X: Counts | Float, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,); changes nothing."""
-        return self._labels_sparse(as_counts(X).csr, times)
+        return self._predict_sparse(as_counts(X).csr, times)
 
-    def shares(self, X: Counts | Float, times: Float) -> Float:
+    def responsibilities(self, X: Counts | Float, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
-        return self._shares_sparse(as_counts(X).csr, times)
+        return self._responsibilities_sparse(as_counts(X).csr, times)
 
     def log_density(self, X: Counts | Float, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""

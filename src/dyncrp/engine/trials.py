@@ -22,7 +22,7 @@ ROWS_PER_LOOK = 100  # after which a model with too many tables is given up
 
 
 class Trial(NamedTuple):
-    """What a model made of rows: labels (n,), log evidence and number of tables of as many as it has learnt."""
+    """What a model made of rows: labels (n,), log evidence and number of tables of as many as it has learned."""
 
     labels: Int
     log_evidence: float
@@ -63,7 +63,7 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
 
     engines = [make_engine(model, half.shape[1]) for half in halves]
     own = [engine.run(half, np.arange(float(len(half)))).labels for engine, half in zip(engines, halves, strict=True)]
-    others = [engines[i ^ 1].labels(half, np.full(len(half), engines[i ^ 1].time)) for i, half in enumerate(halves)]
+    others = [engines[i ^ 1].predict(half, np.full(len(half), engines[i ^ 1].time)) for i, half in enumerate(halves)]
     return float(np.mean([adjusted_mutual_info_score(*pair) for pair in zip(own, others, strict=True)]))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dyncrp.arrays.checks import real, whole
+from dyncrp.arrays.checks import integer, real
 from dyncrp.dynamics import Modes
 from dyncrp.families import Family
 
@@ -70,7 +70,7 @@ class Rules:
         if self.table_count not in TABLE_COUNTS:
             raise ValueError(f"table_count must be one of {TABLE_COUNTS}, got {self.table_count!r}")
         if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
-            raise ValueError(f"n_iter must be a whole number ≥ 1, got {self.n_iter!r}")
+            raise ValueError(f"n_iter must be an integer ≥ 1, got {self.n_iter!r}")
         threshold = self.new_table_threshold
         if (
             isinstance(threshold, bool)
@@ -79,7 +79,7 @@ class Rules:
         ):
             raise ValueError(f"new_table_threshold must be a number from 1e-9 to 1, got {threshold!r}")
         if self.max_tables is not None:
-            whole("max_tables", self.max_tables, 1)
+            integer("max_tables", self.max_tables, 1)
         least = real(self.prune_below)
         if least is None or not (least == 0 or NEGLIGIBLE <= least < np.inf):
             raise ValueError(f"prune_below must be 0 or a number ≥ {NEGLIGIBLE:g}, got {self.prune_below!r}")
@@ -138,7 +138,8 @@ class State:
     sizes: (K,) how many rows were given the table's label; inference does not look at them, nor at the times.
     first_times, last_times: (K,) of the first and the last of these rows. A table that opened with a row that got
     another label, as it may where tables share a row, has size 0 and the time of its opening until its first one.
-    mark: of the latest row, see ``Told``; taken: the ids that it and the rows before it with the same mark got.
+    mark: of the latest row, see ``TableConstraints``; taken: the ids that it and the rows before it with the same mark
+    got.
     """
 
     stats: Float
@@ -155,7 +156,7 @@ class State:
     taken: tuple[int, ...] = ()
 
 
-class Told(NamedTuple):
+class TableConstraints(NamedTuple):
     """What someone knows of n rows, beside what is in them.
 
     tables: (n,) the id of the table of each, ``UNKNOWN``, or ``NEW`` for a table that opens for it. marks: (n,) rows
@@ -165,9 +166,9 @@ class Told(NamedTuple):
     tables: Int
     marks: Int
 
-    def part(self, rows: slice) -> Told:
+    def part(self, rows: slice) -> TableConstraints:
         """Return what is known of some of the rows."""
-        return Told(self.tables[rows], self.marks[rows])
+        return TableConstraints(self.tables[rows], self.marks[rows])
 
 
 class Step(NamedTuple):
@@ -194,7 +195,7 @@ class Step(NamedTuple):
 
 @dataclass(eq=False)
 class Trace:
-    """What a stretch of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
+    """What a segment of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
 
     Tables go by their ids, and the responsibilities have a column for each that was ever opened. closed: the ids of
     the tables that closed, in the order in which they did; closed_rows: with which row each did, counted from the
@@ -243,7 +244,7 @@ PARTS = {field.name: None for field in fields(Trace)}.keys()  # in order
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
-    """Return what consecutive stretches did as one."""
+    """Return what consecutive segments did as one."""
     if len(traces) == 1:
         return traces[0]
 
@@ -266,8 +267,8 @@ class Engine(Protocol):
     """Streaming inference for one model on one stream; it owns the state and changes it in place.
 
     Rows X (n, D), or Counts of as many, and their times (n,) are valid, in order, and as ``family.check`` returned
-    them. A label is the id of a table; that of a new one, for a row that is only judged, is −1. An interrupted call has
-    learnt the rows that it came to, and no other.
+    them. A label is the id of a table; that of a new one, for a row that is only predicted, is −1. An interrupted call
+    has learned the rows that it came to, and no other.
     """
 
     @property
@@ -292,7 +293,7 @@ class Engine(Protocol):
 
     @property
     def n_observations(self) -> int:
-        """Number of observations learnt."""
+        """Number of observations learned."""
 
     @property
     def time(self) -> float:
@@ -317,19 +318,19 @@ class Engine(Protocol):
     def accepts(self, X: object, n_dimensions: int) -> bool:
         """Whether X is an array (n, D), or one row (D,), that needs no further check: see ``Family.safe_norm``."""
 
-    def run(self, X: Rows, times: Float, told: Told | None = None) -> Trace:
-        """Learn from a stretch of the stream, up to a row that is told to be at a table that is not open."""
+    def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
+        """Learn from a segment of the stream, up to a row that is told to be at a table that is not open."""
 
     def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Learn from one observation x (D,) at time t; return its label and its log evidence."""
 
-    def judge_one(self, x: Rows, t: float) -> tuple[int, float]:
+    def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, and its log evidence; changes nothing."""
 
-    def labels(self, X: Rows, times: Float) -> Int:
+    def predict(self, X: Rows, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,); changes nothing."""
 
-    def shares(self, X: Rows, times: Float) -> Float:
+    def responsibilities(self, X: Rows, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
 
     def log_density(self, X: Rows, times: Float) -> Float:
@@ -445,7 +446,7 @@ def mark_of(arrays: Arrays) -> tuple[int, tuple[int, ...]]:
     for n_dimensions, name in enumerate(MARKED):
         array = arrays.get(name)
         if array is None or array.dtype != np.int64 or array.ndim != n_dimensions:
-            raise ValueError(f"its arrays 'mark' and 'taken' must be a whole number and a row of these, got {array!r}")
+            raise ValueError(f"its arrays 'mark' and 'taken' must be an integer and a row of these, got {array!r}")
     return int(arrays["mark"]), tuple(arrays["taken"].tolist())
 
 
@@ -472,4 +473,4 @@ def state_of(arrays: Arrays, modes: Modes, stats: Float, squares: Float | None =
 def check_ids(ids: Int, n_opened: int) -> None:
     """Raise ``ValueError`` unless the ids count up and stay below the number of tables ever opened."""
     if ids.dtype != np.int64 or ids[0] < 0 or (ids[1:] <= ids[:-1]).any() or ids[-1] >= n_opened:
-        raise ValueError(f"its ids must be whole numbers that count up and stay below {n_opened}")
+        raise ValueError(f"its ids must be integers that count up and stay below {n_opened}")

@@ -1,4 +1,4 @@
-"""Categories: in every dimension a distribution over whole numbers of any size, with a Dirichlet process prior."""
+"""Categories: in every dimension a distribution over integers of any size, with a Dirichlet process prior."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from dyncrp.arrays.checks import BadRow, Seed, whole
+from dyncrp.arrays.checks import BadRow, Seed, integer
 from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, Shapes, check_width, scalar_or_vector
 from dyncrp.families.gamma import log_rising
 
@@ -19,7 +19,7 @@ STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # what the concentratio
 
 @dataclass(frozen=True, eq=False)
 class Categorical(Family):
-    """x_d is a category, coded by a whole number, whose probabilities have a Dirichlet process prior.
+    """x_d is a category, coded by an integer, whose probabilities have a Dirichlet process prior.
 
     Its base is
 
@@ -37,8 +37,8 @@ class Categorical(Family):
 
     Args:
         concentration: κ, how many observations the prior is worth; a number, one for each feature, or None: unknown,
-            to be learnt. A small one lets a table keep to few categories.
-        n_codes: C, from 2 to 10,000: how many codes have a count of their own. Not learnt.
+            to be learned. A small one lets a table keep to few categories.
+        n_codes: C, from 2 to 10,000: how many codes have a count of their own. Not learned.
 
     >>> family = Categorical(concentration=1.0, n_codes=4)
     >>> stats = family.statistics(np.array([[2.0], [2.0], [9.0]])).sum(axis=0, keepdims=True)
@@ -56,7 +56,7 @@ class Categorical(Family):
     def __post_init__(self) -> None:
         if self.concentration is not None:
             object.__setattr__(self, "concentration", scalar_or_vector("concentration", self.concentration))
-        n_codes = whole("n_codes", self.n_codes, 2)
+        n_codes = integer("n_codes", self.n_codes, 2)
         if n_codes > 10_000:
             raise ValueError(f"n_codes must be at most 10000, got {self.n_codes!r}")
         object.__setattr__(self, "n_codes", n_codes)
@@ -84,12 +84,12 @@ class Categorical(Family):
         return np.zeros(n_features, dtype=bool)
 
     def check(self, X: Float) -> Float:
-        """Whole numbers from 0 to 2⁵³; NaN is a missing cell."""
+        """Integers from 0 to 2⁵³; NaN is a missing cell."""
         check_width("concentration", self.concentration, X.shape[1])
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_CODE) & (np.floor(X) == X) | np.isnan(X)))
         if bad.size:
             row, column = bad[0]
-            raise BadRow(f"Categorical takes codes, whole numbers from 0 to 2**53, got {X[row, column]}", row, column)
+            raise BadRow(f"Categorical takes codes, integers from 0 to 2**53, got {X[row, column]}", row, column)
         return X
 
     def statistics(self, X: Float) -> Float:

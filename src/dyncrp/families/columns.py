@@ -38,7 +38,7 @@ class Columns(Family):
     features are independent is a product over its columns in turn, and every column has a count of its own. A missing
     cell is NaN. It is integrated out, which for a product leaves out the column: the statistics of a table do not
     change there, and its log density is 0. T(x) = (1, then for each column, or part that is not a product, the T of its
-    family if it is present and zeros if it is missing). A row with nothing in it is judged by weight alone and moves no
+    family if it is present and zeros if it is missing). A row with nothing in it is seated by weight alone and moves no
     centre.
 
     Parts count as their likelihoods do: one of many columns, or of columns that tell clusters well apart, has more say.

@@ -55,7 +55,7 @@ class Gaussian(Family):
     them, so that clusters may share any covariance; what is left of x − m₀, orthogonal to the rows of W, does not
     tell clusters apart and is N(0, τ² I), τ² the ``residual_variance``. ``from_covariances`` makes W from two matrices.
 
-    What is None is unknown, to be learnt from data; ``prior_mean`` is 0 unless one of the variances is unknown too.
+    What is None is unknown, to be learned from data; ``prior_mean`` is 0 unless one of the variances is unknown too.
 
     Args:
         variance: σ², of an observation about its cluster's mean.

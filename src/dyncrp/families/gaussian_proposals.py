@@ -18,7 +18,7 @@ LEAST_SPREAD = 1e-80
 # Rows that reach further than this many standard deviations from end to end have a few far clusters or tails; of a
 # thousand rows of one Gaussian it is 6.5.
 LONGEST_RANGE = 8.0
-# A full covariance is only learnt from this many rows a direction, and of at most so many directions.
+# A full covariance is only learned from this many rows a direction, and of at most so many directions.
 LEAST_ROWS_PER_DIRECTION = 4
 MOST_DIRECTIONS = 48
 

@@ -56,7 +56,7 @@ class Multinomial(Family):
     and that of its own table.
 
     Args:
-        concentration: B, the number of words that the prior is worth, from 1e-6 to 1e9; None: unknown, to be learnt.
+        concentration: B, the number of words that the prior is worth, from 1e-6 to 1e9; None: unknown, to be learned.
         background: s, from 1e-6 to 1e9. Then words that are common everywhere say less of a table, and no list of stop
             words is needed. A large one is as good as None, where all words are alike.
 
@@ -81,7 +81,7 @@ class Multinomial(Family):
 
     @property
     def known(self) -> bool:
-        """Whether the concentration has a value; without a background there is none to be learnt."""
+        """Whether the concentration has a value; without a background there is none to be learned."""
         return self.concentration is not None
 
     @property
@@ -130,7 +130,7 @@ class Multinomial(Family):
         return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))
 
     def check(self, X: Float) -> Float:
-        """Whole numbers from 0 to 2³¹."""
+        """Integers from 0 to 2³¹."""
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X)))
         if bad.size:
             row, column = bad[0]
@@ -236,7 +236,7 @@ class _AtThisMoment(Multinomial):
         )
 
 
-NOT_A_COUNT = "Multinomial takes counts of words, whole numbers from 0 to 2**31, got {value}"
+NOT_A_COUNT = "Multinomial takes counts of words, integers from 0 to 2**31, got {value}"
 
 
 def _log_rising(a: Float, s: Float) -> Float:

@@ -1,4 +1,4 @@
-"""Gaussian clusters that each have a spread of their own, learnt with the mean: the Normal-Gamma family."""
+"""Gaussian clusters that each have a spread of their own, learned with the mean: the Normal-Gamma family."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NormalGamma(Family):
         prior_variance: ρ², the variance of the means about ``prior_mean`` if the guess is right. A table k times as
             wide as the guess is expected k times as far out.
         degrees: ν, one number from 0.1 to 1e100.
-        prior_mean: m₀. Except for ``degrees``, each is a number, one for each feature, or None: unknown, to be learnt.
+        prior_mean: m₀. Except for ``degrees``, each is a number, one for each feature, or None: unknown, to be learned.
 
     >>> family = NormalGamma(variance=1.0, prior_variance=100.0, degrees=2.0)
     >>> X = np.array([[4.9], [5.0], [5.1]])

@@ -36,12 +36,12 @@ class Poisson(Family):
 
         p(x_d) = Γ(A + x_d)/(Γ(A) x_d!) (B/(B + 1))^A (1/(B + 1))^x_d.
 
-    Rows hold whole numbers from 0 to 2⁵³.
+    Rows hold integers from 0 to 2⁵³.
 
     Args:
         shape: how alike clusters are: their means have a coefficient of variation of 1/√shape.
         rate: how many observations the prior is worth. Each is a number, one for each feature, or None: unknown, to
-            be learnt.
+            be learned.
 
     >>> family = Poisson(shape=1.0, rate=0.5)
     >>> stats = family.statistics(np.array([[3.0, 0.0], [5.0, 1.0]])).sum(axis=0, keepdims=True)
@@ -91,13 +91,13 @@ class Poisson(Family):
         return True
 
     def check(self, X: Float) -> Float:
-        """Whole numbers from 0 to 2⁵³; NaN is a missing cell."""
+        """Integers from 0 to 2⁵³; NaN is a missing cell."""
         for name in ("shape", "rate"):
             check_width(name, getattr(self, name), X.shape[1])
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X) | np.isnan(X)))
         if bad.size:
             row, column = bad[0]
-            raise BadRow(f"Poisson takes whole numbers from 0 to 2**53, got {X[row, column]}", row, column)
+            raise BadRow(f"Poisson takes integers from 0 to 2**53, got {X[row, column]}", row, column)
         return X
 
     def _posterior(self, stats: Float) -> tuple[Float, Float]:

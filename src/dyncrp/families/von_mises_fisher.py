@@ -30,7 +30,7 @@ class VonMisesFisher(Family):
     Rows must have unit length within 5e-4, and are then scaled to it exactly.
 
     Args:
-        concentration: κ ≥ 0; None is unknown, to be learnt from data.
+        concentration: κ ≥ 0; None is unknown, to be learned from data.
 
     >>> family = VonMisesFisher(concentration=10.0)
     >>> stats = family.statistics(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])).sum(0, keepdims=True)

@@ -14,11 +14,11 @@ from dyncrp.arrays.checks import BadLabel, BadRow
 from dyncrp.engine.types import NEW, UNKNOWN, Int
 
 LONGEST_NAME = 200
-LARGEST = (1 << 63) - 1  # whole number that is a mark
+LARGEST = (1 << 63) - 1  # integer that is a mark
 WHOLE = re.compile(r"(-1|\d{1,18})(\.0*)?")  # an id as text; spreadsheets write 3 as 3.0 in a column with gaps
 
 
-class Feedback(NamedTuple):
+class Constraints(NamedTuple):
     """What is known of n rows.
 
     tables: (n,) the id of the table of each row, ``UNKNOWN``, or −2 − j for the table that is called names[j]. marks:
@@ -30,16 +30,16 @@ class Feedback(NamedTuple):
     names: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, labels: Any, apart: Any, n: int) -> Feedback | None:
-        """Return what the arguments ``labels`` and ``apart`` say of n rows; None if they say nothing.
+    def read(cls, labels: Any, cannot_link: Any, n: int) -> Constraints | None:
+        """Return what the arguments ``labels`` and ``cannot_link`` say of n rows; None if they say nothing.
 
-        >>> Feedback.read(["cat", None, 3, -1, "cat"], [8, 8, 9, -1, -1], 5)
-        Feedback(tables=array([-2, -1,  3, -1, -2]), marks=array([ 8,  8,  9, -1, -1]), names=('cat',))
+        >>> Constraints.read(["cat", None, 3, -1, "cat"], [8, 8, 9, -1, -1], 5)
+        Constraints(tables=array([-2, -1,  3, -1, -2]), marks=array([ 8,  8,  9, -1, -1]), names=('cat',))
         """
-        if labels is None and apart is None:
+        if labels is None and cannot_link is None:
             return None
         known = {} if labels is None else dict(_known("labels", labels, n))
-        marked = {} if apart is None else dict(_known("apart", apart, n))
+        marked = {} if cannot_link is None else dict(_known("cannot_link", cannot_link, n))
         if not known and not marked:
             return None
         tables, marks = np.full(n, UNKNOWN, dtype=np.int64), np.full(n, UNKNOWN, dtype=np.int64)
@@ -58,11 +58,11 @@ class Feedback(NamedTuple):
         for row in sorted(known.keys() & marked.keys()):
             if told.setdefault((int(moments[row]), int(tables[row])), row) != row:
                 earlier = told[int(moments[row]), int(tables[row])]
-                raise BadLabel(f"labels and apart disagree: row {earlier} is at its table", row)
+                raise BadLabel(f"labels and cannot_link disagree: row {earlier} is at its table", row)
         return cls(tables, marks, tuple(names))
 
     @classmethod
-    def nothing(cls, n: int) -> Feedback:
+    def nothing(cls, n: int) -> Constraints:
         """Return what is known of n rows if nothing is."""
         return cls(np.full(n, UNKNOWN, dtype=np.int64), np.full(n, UNKNOWN, dtype=np.int64))
 
@@ -71,16 +71,16 @@ class Feedback(NamedTuple):
         """Whether it says nothing of any row."""
         return not (np.any(self.tables != UNKNOWN) or np.any(self.marks != UNKNOWN))
 
-    def part(self, rows: slice) -> Feedback:
+    def part(self, rows: slice) -> Constraints:
         """Return what is known of some of the rows."""
-        return Feedback(self.tables[rows], self.marks[rows], self.names)
+        return Constraints(self.tables[rows], self.marks[rows], self.names)
 
     @classmethod
-    def join(cls, parts: Sequence[Feedback]) -> Feedback:
+    def join(cls, parts: Sequence[Constraints]) -> Constraints:
         """Return what is known of the rows of all parts, in order.
 
-        >>> Feedback.join([Feedback.read(["cat"], None, 1), Feedback.read(["dog", "cat"], None, 2)])
-        Feedback(tables=array([-2, -3, -2]), marks=array([-1, -1, -1]), names=('cat', 'dog'))
+        >>> Constraints.join([Constraints.read(["cat"], None, 1), Constraints.read(["dog", "cat"], None, 2)])
+        Constraints(tables=array([-2, -3, -2]), marks=array([-1, -1, -1]), names=('cat', 'dog'))
         """
         names: dict[str, int] = {}
         tables = []
@@ -97,7 +97,7 @@ class Feedback(NamedTuple):
         if len(wrong):
             row = int(wrong[0])
             reason = (
-                "ids are provisional until hyperparameters are learnt: use names, or call learn_unknown first"
+                "ids are provisional until hyperparameters are learned: use names, or call learn_unknown first"
                 if provisional
                 else f"ids of tables are below {n_opened} so far; use a name, such as 'door 3', for a table of your own"
             )
@@ -105,7 +105,7 @@ class Feedback(NamedTuple):
 
 
 def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
-    """Yield the rows of which something is known, and that: a whole number ≥ 0 or a text."""
+    """Yield the rows of which something is known, and that: an integer ≥ 0 or a text."""
     given = given if hasattr(given, "__array__") else list(given)
     array: NDArray[Any] = np.asarray(given, dtype=None)
     if array.dtype.kind in "US":  # a list of texts and numbers becomes one of texts
@@ -118,7 +118,7 @@ def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
     if array.dtype.kind in "iu":
         bad = np.flatnonzero((array < UNKNOWN) | (array > LARGEST))
         if len(bad):
-            raise BadRow(f"{name} must be whole numbers ≥ 0, texts, or −1 if unknown, got {array[bad[0]]}", bad[0])
+            raise BadRow(f"{name} must be integers ≥ 0, texts, or −1 if unknown, got {array[bad[0]]}", bad[0])
         rows = np.flatnonzero(array >= 0)
         yield from zip(rows.tolist(), array[rows].tolist(), strict=True)
         return
@@ -129,7 +129,7 @@ def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
             value = int(value)
         whole = isinstance(value, int) and not isinstance(value, bool) and UNKNOWN <= value < 1 << 62
         if not whole and not isinstance(value, str):
-            raise BadRow(f"{name} must be whole numbers ≥ 0, texts, or −1 if unknown, got {value!r}", row)
+            raise BadRow(f"{name} must be integers ≥ 0, texts, or −1 if unknown, got {value!r}", row)
         if value not in (UNKNOWN, ""):
             yield row, value
 
@@ -141,7 +141,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _digest(text: str) -> int:
-    """Return a whole number ≥ 0 that stands for a text, the same in every process."""
+    """Return an integer ≥ 0 that stands for a text, the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 2
 
 
@@ -236,18 +236,18 @@ def check_name(name: Any) -> str:
     'door 3'
     """
     text = name.strip() if isinstance(name, str) else ""
-    # As text, a whole number is an id: on the command line, in files and in answers.
+    # As text, an integer is an id: on the command line, in files and in answers.
     whole = text.removeprefix("-").isdecimal()
     if not text or len(text) > LONGEST_NAME or not text.isprintable() or whole:
         raise ValueError(
-            f"a name must be a text of at most {LONGEST_NAME} characters on one line, and not a whole number, which "
+            f"a name must be a text of at most {LONGEST_NAME} characters on one line, and not an integer, which "
             f"is an id; got {name!r}"
         )
     return text
 
 
 def as_table(given: object) -> int | str:
-    """Return the table that a cell or an argument stands for: a whole number is an id, another text a name.
+    """Return the table that a cell or an argument stands for: an integer is an id, another text a name.
 
     >>> as_table(" 7"), as_table("7.0"), as_table(7.0), as_table("door 3"), as_table("-1")
     (7, 7, 7, 'door 3', -1)
@@ -257,4 +257,4 @@ def as_table(given: object) -> int | str:
         return check_name(given) if whole is None else int(whole[1])
     if isinstance(given, (int, float)) and not isinstance(given, bool) and given >= UNKNOWN and given == given // 1:
         return int(given)
-    raise ValueError(f"a table must be an id, which is a whole number ≥ 0, or a name; got {given!r}")
+    raise ValueError(f"a table must be an id, which is an integer ≥ 0, or a name; got {given!r}")

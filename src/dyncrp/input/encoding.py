@@ -1,4 +1,4 @@
-"""Encoding: how named columns of numbers, categories, and yes and no become rows of numbers."""
+"""Encoding: how named columns of numbers, categories and booleans become rows of numbers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from dyncrp.arrays.checks import BadRow
 from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma
 
 Float = NDArray[np.float64]
-NUMBER, LOG, YES_NO, CATEGORY, LEFT_OUT = KINDS = "number", "log", "yes/no", "category", "left out"
+NUMBER, LOG, BOOLEAN, CATEGORY, LEFT_OUT = KINDS = "number", "log", "boolean", "category", "left out"
+IN_FILES = {BOOLEAN: "yes/no"}  # what version 1 of the model file calls a kind, where that differs
 TIMES, COUNTER, CONSTANT, DIFFERS, EMPTY = "times", "counts the rows", "constant", "every row differs", "empty"
-ROWS_TO_JUDGE = 1000  # the first ones decide what a column holds
+ROWS_TO_INFER = 1000  # the first ones decide what a column holds
 FEW_ROWS = 20  # too few to tell from them that a column is constant, or counts the rows
 MOST_NAMED = 20  # columns in a list of a message
 LONGEST_QUOTE = 60  # characters of a cell in a message
 EPOCHS = {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # how many make a second
 FIRST_SECOND, LAST_SECOND = 1e9, 3e9  # since 1970: the years 2001 to 2064
-# What is asked of log1p(x) to be learnt in place of x: nats a row, skewness of x, and clusters to be allowed for.
+# What is asked of log1p(x) to be learned in place of x: nats a row, skewness of x, and clusters to be allowed for.
 LEAST_GAIN, LEAST_SKEW, MOST_CLUSTERS = 0.3, 1.0, 4
 FEWEST_VALUES = 10  # a column with fewer that are positive holds steps, whose density means nothing
 NARROWEST = 0.05  # a cluster, as a share of the standard deviation: values may be rounded
@@ -34,8 +35,8 @@ N_STEPS = 30  # of expectation and maximisation
 class Entry(NamedTuple):
     """What one column holds.
 
-    words: of yes/no, the word for 1 and the one for 0; of a category, its categories in order of their codes. reason:
-    why a column is left out.
+    words: of a boolean, the word for 1 and the one for 0; of a category, its categories in order of their codes.
+    reason: why a column is left out.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Entry(NamedTuple):
 class Encoding:
     """How a set of named columns becomes rows X (n, D): an ``Entry`` for each column, in order.
 
-    A number stays as it is; "log" is learnt as sign(x) log(1 + \\|x\\|); yes is 1 and no is 0; a category is its code,
+    A number stays as it is; "log" is learned as sign(x) log(1 + \\|x\\|); yes is 1 and no is 0; a category is its code,
     0, 1, 2, … in order of appearance. What is missing is NaN. A column that is left out has no place in X, so D is the
     number of the others. An encoding never changes: ``encode`` returns the one that knows the new categories.
 
@@ -73,7 +74,7 @@ class Encoding:
                 raise ValueError(f"column {entry.name!r} must be one of {', '.join(KINDS)}, got {entry.kind!r}")
             if counts[entry.name] > 1:
                 raise ValueError(f"an encoding has each column once, but {entry.name!r} several times")
-            if entry.kind == YES_NO and len(entry.words) != 2:
+            if entry.kind == BOOLEAN and len(entry.words) != 2:
                 raise ValueError(f"column {entry.name!r} needs a word for yes and one for no, got {entry.words!r}")
 
     def __getitem__(self, name: str) -> Entry:
@@ -109,7 +110,7 @@ class Encoding:
         was chosen for the columns: nothing is left out, and a number is a number.
 
         >>> Encoding.infer({"x": [0.5, 2.0, 1.5], "on": [True, False, None], "kind": ["a", "b", "a"]}).describe()
-        'numbers: 1; categories: kind; yes/no: 1'
+        'numbers: 1; categories: kind; booleans: 1'
         """
         if names is None:
             names = list(columns.columns if hasattr(columns, "columns") else columns)
@@ -127,7 +128,7 @@ class Encoding:
         for at, entry in enumerate(self.entries):
             if entry.kind != LEFT_OUT:
                 if entry.name not in known:
-                    raise ValueError(f"there is no column {entry.name!r}, which the model was learnt on")
+                    raise ValueError(f"there is no column {entry.name!r}, which the model was learned on")
                 column = columns[entry.name]
                 part, words = _encode(entry, column, at, missing or is_empty)
                 if n is not None and len(part) != n:
@@ -154,12 +155,12 @@ class Encoding:
     def label(self, name: str, code: float) -> str:
         """Return what a value of a column in X stands for.
 
-        >>> encoding = Encoding((Entry("on", "yes/no", ("true", "false")), Entry("flag", "category", ("SF",))))
+        >>> encoding = Encoding((Entry("on", "boolean", ("true", "false")), Entry("flag", "category", ("SF",))))
         >>> encoding.label("on", 1.0), encoding.label("flag", 0.0), encoding.label("flag", 7.0)
         ('true', 'SF', 'another')
         """
         entry = self[name]
-        if entry.kind == YES_NO:
+        if entry.kind == BOOLEAN:
             return entry.words[0] if code >= 0.5 else entry.words[1]
         if entry.kind == CATEGORY:
             return entry.words[int(code)] if 0 <= code < len(entry.words) else "another"
@@ -175,7 +176,7 @@ class Encoding:
             return ()
         found = []
         for numbers in (Gaussian(), NormalGamma(degrees=1.0)):
-            each = (numbers, (NUMBER, LOG)), (Bernoulli(), (YES_NO,)), (Categorical(), (CATEGORY,))
+            each = (numbers, (NUMBER, LOG)), (Bernoulli(), (BOOLEAN,)), (Categorical(), (CATEGORY,))
             places = [(tuple(at for at, kind in enumerate(kinds) if kind in those), family) for family, those in each]
             found.append(Columns([(at, family) for at, family in places if at]))
         return tuple(dict.fromkeys(found))
@@ -204,20 +205,23 @@ class Encoding:
         'numbers: 1 (log1p: b); categories: p; left out: id (constant)'
         """
         named = {kind: [entry.name for entry in self.entries if entry.kind == kind] for kind in KINDS}
-        n_numbers, n_yes_no = len(named[NUMBER]) + len(named[LOG]), len(named[YES_NO])
+        n_numbers, n_booleans = len(named[NUMBER]) + len(named[LOG]), len(named[BOOLEAN])
         logs = f" (log1p: {join_columns(named[LOG])})" if named[LOG] else ""
         others = [f"{entry.name} ({entry.reason})" for entry in self.entries if entry.kind == LEFT_OUT]
         parts = {
             "numbers": f"{n_numbers}{logs}" if n_numbers else "",
             "categories": join_columns(named[CATEGORY]),
-            "yes/no": str(n_yes_no or ""),
+            "booleans": str(n_booleans or ""),
             "left out": join_columns(others),
         }
         return "; ".join(f"{name}: {text}" for name, text in parts.items() if text)
 
     def to_plain(self) -> list[list[Any]]:
         """Return lists of text, for files."""
-        return [[entry.name, entry.kind, list(entry.words), entry.reason] for entry in self.entries]
+        return [
+            [entry.name, IN_FILES.get(entry.kind, entry.kind), list(entry.words), entry.reason]
+            for entry in self.entries
+        ]
 
     @classmethod
     def from_plain(cls, plain: Any) -> Encoding:
@@ -228,7 +232,10 @@ class Encoding:
         True
         """
         try:
-            entries = tuple(Entry(name, kind, tuple(words), reason) for name, kind, words, reason in plain)
+            kinds = {code: kind for kind, code in IN_FILES.items()}
+            entries = tuple(
+                Entry(name, kinds.get(kind, kind), tuple(words), reason) for name, kind, words, reason in plain
+            )
         except (TypeError, ValueError):
             raise ValueError(f"an encoding is a list of [name, kind, words, reason], got {plain!r}") from None
         for entry in entries:
@@ -239,16 +246,18 @@ class Encoding:
         return cls(entries)
 
 
-def judge(
+def infer_entry(
     name: str, kind: str, column: Sequence[Any] | NDArray[Any], words: tuple[str, ...] = (), *, keep: bool = False
 ) -> Entry:
     """Return the entry of a column of a certain kind, given its first cells, without those that are missing.
 
-    kind: "number" (the column is float64), "yes/no", "category" or "times". A column that says nothing is left out,
-    unless it is to be kept. Numbers that are all 0 or 1 are yes and no.
+    kind: "number" (the column is float64), "boolean", "category" or "times". A column that says nothing is left out,
+    unless it is to be kept. Numbers that are all 0 or 1 are booleans.
 
-    >>> judge("protocol", "category", ["tcp", "udp", "tcp"]).kind, judge("zero", "number", np.zeros(50)).reason
-    ('category', 'constant')
+    >>> infer_entry("protocol", "category", ["tcp", "udp", "tcp"]).kind
+    'category'
+    >>> infer_entry("zero", "number", np.zeros(50)).reason
+    'constant'
     """
     n = len(column)
     different = len(np.unique(column)) if kind == NUMBER else len(set(column))
@@ -267,7 +276,7 @@ def judge(
         return Entry(name, LEFT_OUT, (), reason)
     if kind == NUMBER:
         if n >= FEW_ROWS and different == 2 and np.isin(column, (0.0, 1.0)).all():
-            return Entry(name, YES_NO, ("1", "0"))
+            return Entry(name, BOOLEAN, ("1", "0"))
         return Entry(name, LOG if prefers_log(np.asarray(column)) else NUMBER)
     return Entry(name, kind, words)
 
@@ -296,7 +305,7 @@ def _are_times(numbers: Float) -> bool:
 
 
 def prefers_log(column: Float) -> bool:
-    """Tell whether log1p of a column that is never negative is learnt better than the column.
+    """Tell whether log1p of a column that is never negative is learned better than the column.
 
     It must be skew, twice as much as its log1p, and more probable by 0.3 nats a row: the log density of the positive
     values under a mixture of up to four normal clusters of one width, with log(1 + x) in place of x and the Jacobian
@@ -370,37 +379,37 @@ def is_empty(cell: object) -> bool:
 
 def _infer(name: str, column: Any, by_type: bool) -> Entry:
     """Return the entry of a column by its type, or by its cells if that says nothing."""
-    first = column[:ROWS_TO_JUDGE]
+    first = column[:ROWS_TO_INFER]
     numbers = _plain_numbers(first)
     if numbers is not None:
-        return Entry(name, NUMBER) if by_type else judge(name, NUMBER, numbers[~np.isnan(numbers)])
+        return Entry(name, NUMBER) if by_type else infer_entry(name, NUMBER, numbers[~np.isnan(numbers)])
     cells = [cell for cell in _cells(first) if not is_empty(cell)]
     kind = str(getattr(column, "dtype", "")).lower()
     holds = {_kind_of(cell) for cell in cells}
-    if kind.startswith(("category", "categorical", "enum")) and holds <= {CATEGORY, NUMBER, YES_NO}:
+    if kind.startswith(("category", "categorical", "enum")) and holds <= {CATEGORY, NUMBER, BOOLEAN}:
         holds = {CATEGORY}
-    if holds == {YES_NO} or (not holds and kind.startswith("bool")):
-        return judge(name, YES_NO, cells, ("true", "false"), keep=by_type)
+    if holds == {BOOLEAN} or (not holds and kind.startswith("bool")):
+        return infer_entry(name, BOOLEAN, cells, ("true", "false"), keep=by_type)
     if not holds and kind.startswith(("str", "object", "utf8", "category", "categorical", "enum")):
-        return judge(name, CATEGORY, [], keep=by_type)
+        return infer_entry(name, CATEGORY, [], keep=by_type)
     if holds <= {NUMBER}:
         numbers = np.array([float(cell) for cell in cells])
-        return Entry(name, NUMBER) if by_type else judge(name, NUMBER, numbers)
+        return Entry(name, NUMBER) if by_type else infer_entry(name, NUMBER, numbers)
     if holds == {CATEGORY}:
-        return judge(name, CATEGORY, [_word(cell) for cell in cells], keep=by_type)
+        return infer_entry(name, CATEGORY, [_word(cell) for cell in cells], keep=by_type)
     if holds == {TIMES}:
-        return judge(name, TIMES, cells)
+        return infer_entry(name, TIMES, cells)
     different = {type(cell).__name__: cell for cell in cells}
     examples = " and ".join(f"{quote(cell)} ({kind})" for kind, cell in list(different.items())[:2])
     raise ValueError(
-        f"column {name!r} must hold numbers, text, yes and no, or dates, and one of these only; it holds {examples}"
+        f"column {name!r} must hold numbers, text, booleans or dates, and one of these only; it holds {examples}"
     )
 
 
 def _kind_of(cell: object) -> str | None:
     """Return what a cell that is not missing holds, None if that is nothing that we know."""
     if isinstance(cell, (bool, np.bool_)):
-        return YES_NO
+        return BOOLEAN
     if isinstance(cell, str):
         return CATEGORY
     if isinstance(cell, (date, np.datetime64)):
@@ -438,7 +447,7 @@ def _encode(entry: Entry, column: Any, at: int, missing: Callable[[Any], bool]) 
         codes = _Codes(entry.words, missing)
         return np.fromiter(map(codes.__getitem__, cells), np.float64, len(cells)), tuple(codes.words)
     numbers = _plain_numbers(column)
-    if entry.kind == YES_NO:
+    if entry.kind == BOOLEAN:
         if numbers is None:
             of_numbers = entry.words == ("1", "0")
             numbers = _each(entry, at, _cells(column), _number if of_numbers else lambda cell: _yes_or_no(entry, cell))
@@ -461,14 +470,14 @@ def _each(entry: Entry, at: int, cells: list[Any], read: Callable[[Any], float |
         if not is_empty(cell):
             number = read(cell)
             if number is None:
-                wanted = "numbers" if entry.kind != YES_NO else " or ".join(map(repr, entry.words))
+                wanted = "numbers" if entry.kind != BOOLEAN else " or ".join(map(repr, entry.words))
                 raise BadRow(f"column {entry.name!r} must hold {wanted}, got {quote(cell)}", row, at)
             numbers[row] = number
     return numbers
 
 
 def _number(cell: object) -> float | None:
-    if _kind_of(cell) not in (NUMBER, YES_NO):
+    if _kind_of(cell) not in (NUMBER, BOOLEAN):
         return None
     try:
         return float(cell)  # type: ignore[arg-type]
@@ -502,7 +511,7 @@ class _Codes(dict[Any, float]):
 
 
 def _word(cell: object) -> str:
-    """Return the category that a cell names: 3.0 is the same as 3, since missing cells turn whole numbers to floats."""
+    """Return the category that a cell names: 3.0 is the same as 3, since missing cells turn integers to floats."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return str(cell).strip()

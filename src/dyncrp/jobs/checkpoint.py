@@ -17,7 +17,7 @@ from dyncrp.jobs.timeline import Timeline
 
 ROWS_IN_FINGERPRINT = 1000
 TIMELINE = "timeline_"  # how the names of the arrays of a timeline begin
-LARGEST = 2**62  # of whole numbers in a checkpoint
+LARGEST = 2**62  # of integers in a checkpoint
 PLACE: dict[str, Any] = {"row": int, "offset": int, "line": int, "tail": [int, str], "times": (str,), "findings": dict}
 PLACE |= {"last": ({int, float},)}
 KINDS: dict[str, Any] = {

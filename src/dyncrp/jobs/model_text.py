@@ -34,7 +34,7 @@ def parse_model(
     *,
     units: bool = True,
 ) -> DynamicalMixture:
-    """Return the model that a command line describes; what is not given is unknown, to be learnt.
+    """Return the model that a command line describes; what is not given is unknown, to be learned.
 
     family: a name in ``FAMILIES``, in upper or lower case. dynamics: none, one, or several to choose from. settings:
     "name=value", of the family or else of ``DynamicalMixture``. A value is a number, a word, a vector "1,2" or a matrix
@@ -103,7 +103,7 @@ def _parse_memory(text: str | None) -> float | None:
 def changed_settings(model: DynamicalMixture) -> dict[str, Any]:
     """Return the parameters of a model that --set sets and that are not the defaults.
 
-    The resolution is left out: the family that was learnt has it already.
+    The resolution is left out: the family that was learned has it already.
 
     >>> changed_settings(DynamicalMixture(warmup=500, max_tables=5))
     {'max_tables': 5, 'warmup': 500}

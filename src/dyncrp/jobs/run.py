@@ -52,7 +52,7 @@ class Run:
 
     groups: of the tables, at the end. no_groups: why there are none, if they were asked for. n_rows: how many rows are
     labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first of them since the start or
-    the resumption. n_rows_learnt_from: how many rows the call had that learnt the hyperparameters, 0 if none did.
+    the resumption. n_rows_learned_from: how many rows the call had that learned the hyperparameters, 0 if none did.
     seconds_to_learn: how long that call took. counts: how many events of each kind there were, if they are written or
     if there are alarms.
     """
@@ -78,7 +78,7 @@ class Run:
         self.no_groups = ""
         self.timeline = Timeline()
         self.n_rows = self.n_bad = 0
-        self.n_rows_learnt_from, self.seconds_to_learn = 0, 0.0
+        self.n_rows_learned_from, self.seconds_to_learn = 0, 0.0
         self.faults: list[str] = []
         self.place: Place = {"row": 0, "offset": 0}
         self._resumed: Checkpoint | None = None
@@ -302,8 +302,8 @@ class Run:
             return
         texts = self.model.vocabulary_ is not None
         if texts != (self.reader.selection.text is not None):
-            learnt, remedy = ("texts", "name their column with --text") if texts else ("numbers", "leave out --text")
-            raise ValueError(f"the model was learnt on {learnt}: {remedy}")
+            learned, remedy = ("texts", "name their column with --text") if texts else ("numbers", "leave out --text")
+            raise ValueError(f"the model was learned on {learned}: {remedy}")
         if texts:
             return
         wanted, found = getattr(self.model, "feature_names_in_", None), self.reader.features
@@ -316,7 +316,7 @@ class Run:
             )
         if wanted is not None and tuple(wanted) != found:
             raise ValueError(
-                f"the model was learnt on the features {join_names(wanted)}, but those of {self.reader.name} are "
+                f"the model was learned on the features {join_names(wanted)}, but those of {self.reader.name} are "
                 f"{join_names(found)}: select them with --columns, in the same order"
             )
 
@@ -390,7 +390,7 @@ class Run:
         except ValueError as error:
             self._refuse(error, chunks)
         if learns:
-            self.n_rows_learnt_from, self.seconds_to_learn = len(X), monotonic() - begin
+            self.n_rows_learned_from, self.seconds_to_learn = len(X), monotonic() - begin
         if fresh and self.model.encoding_ is None and self.model.vocabulary_ is None:
             self.model.feature_names_in_ = np.array(self.reader.features, dtype=object)
         shares = self.model.responsibilities_

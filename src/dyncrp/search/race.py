@@ -89,7 +89,7 @@ def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
 
 
 def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
-    """Return all candidates, with nothing learnt yet."""
+    """Return all candidates, with nothing learned yet."""
     runners = []
     for at, kind in enumerate(spec.dynamics):
         lengths, price = durations(kind, times), math.log(len(X)) * kind.n_unknown

@@ -84,7 +84,7 @@ def learn(spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> F
         raise ValueError(
             f"1 sample is too few to learn the hyperparameters: pass at least 2 rows ({n:,} is better), or set them all"
         )
-    missing = missing or first_missing(X) < len(X)  # also in rows that are not looked at here, but must be learnt
+    missing = missing or first_missing(X) < len(X)  # also in rows that are not looked at here, but must be learned
     found, candidates = Search(spec, X[:n], times[:n], missing=missing).finish()
     return found._replace(family=spec.sharpen(found.family)), candidates
 

@@ -20,8 +20,8 @@ from starlette.staticfiles import StaticFiles
 
 from dyncrp.serve.bodies import JSON, Batch, Roles, read_batch, read_object
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_rows
-from dyncrp.serve.gate import Gate, Receive, Scope, Send, answer_refused
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.limits import Limits, RequestError
+from dyncrp.serve.middleware import Gate, Receive, Scope, Send, answer_refused
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
@@ -101,7 +101,7 @@ class Service:
         async def handle(request: Request) -> Response:
             try:
                 return await handler(request)
-            except Refused as refused:
+            except RequestError as refused:
                 return _Refusal(refused)
 
         return handle
@@ -158,7 +158,7 @@ class Service:
         """Learn from rows."""
         name = check_name(request.path_params["name"])
         given = request.query_params
-        roles = Roles(given.get("time_column"), given.get("label_column"), given.get("apart_column"))
+        roles = Roles(given.get("time_column"), given.get("label_column"), given.get("cannot_link_column"))
         async with self._body(request) as content:
             key = _key(request, content)
             arguments = content, request.headers.get("content-type", JSON), roles, self.limits
@@ -195,7 +195,7 @@ class Service:
         try:
             body = dump(rows).encode()
         except (RecursionError, ValueError):  # a number such as 1e999, which JSON can say and not repeat
-            raise Refused(400, "row and time must hold finite numbers, and not be nested") from None
+            raise RequestError(400, "row and time must hold finite numbers, and not be nested") from None
         batch: Batch = read_batch(body, JSON, Roles(), self.limits)
         return _json(await self._read(request, lambda stream: stream.explain(batch)))
 
@@ -210,7 +210,7 @@ class Service:
         found = await self._read(request, lambda stream: stream.table(asked))
         entry = next((entry for entry in await self._tables(request) if entry["id"] == found["id"]), None)
         if entry is None:
-            raise Refused(404, f"there is no open table {which!r}")
+            raise RequestError(404, f"there is no open table {which!r}")
         return _json(entry | {"examples": found["examples"]})
 
     async def _tables(self, request: Request) -> list[dict[str, Any]]:
@@ -228,11 +228,11 @@ class Service:
         """Answer with the tables joined into groups."""
         text = request.query_params.get("n")
         if text is not None and (not text.isdecimal() or not 0 < len(text) < 9 or not int(text)):
-            raise Refused(400, f"n must be a whole number ≥ 1, got {text!r}")
+            raise RequestError(400, f"n must be an integer ≥ 1, got {text!r}")
         try:
             groups = await self._groups_of(request, None if text is None else int(text))
         except ValueError as error:
-            raise Refused(400, str(error)) from None
+            raise RequestError(400, str(error)) from None
         found = []
         if groups is not None:
             for group, size in zip(groups.ids.tolist(), groups.sizes.tolist(), strict=True):
@@ -267,7 +267,7 @@ class Service:
 
         def save(stream: Stream) -> bytes:
             if not stream.learned:
-                raise Refused(409, "this stream still learns its hyperparameters: send more rows")
+                raise RequestError(409, "this stream still learns its hyperparameters: send more rows")
             return stream.file()
 
         return Response(await self._read(request, save), media_type="application/octet-stream")
@@ -299,7 +299,7 @@ class Service:
 
     def _feed(self, watch: Callable[[], AsyncIterator[str]]) -> Response:
         if self.n_readers >= self.limits.readers:
-            raise Refused(503, f"there are {self.n_readers:,} readers of events, the most of this server")
+            raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most of this server")
         return _EventStream(self, watch)
 
     # Beside the streams
@@ -307,7 +307,7 @@ class Service:
     async def get_health(self, request: Request) -> Response:
         """Answer whether the server can do something."""
         if self.registry.broken is not None:
-            raise Refused(503, self.registry.broken)
+            raise RequestError(503, self.registry.broken)
         return _json({"status": "ok"})
 
     async def get_metrics(self, request: Request) -> Response:
@@ -323,7 +323,7 @@ class Service:
         rows, tables = ({f'{{stream="{s["name"]}"}}': s[key] for s in streams} for key in ("rows", "tables"))
         told: list[tuple[str, str, str, dict[str, float]]] = [
             ("requests_total", "counter", "Requests by the code of their answer.", requests),
-            ("rows_total", "counter", "Rows learnt since the server started.", {"": self.n_rows}),
+            ("rows_total", "counter", "Rows learned since the server started.", {"": self.n_rows}),
             ("alarms_total", "counter", "Alarms since the server started.", {"": self.n_alarms}),
             ("commits_total", "counter", "Commits of the journal; requests share them.", {"": commits}),
             ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": counters.learning_seconds}),
@@ -361,7 +361,7 @@ class Service:
             try:
                 return look(registry.stream(name))
             except ValueError as error:
-                raise Refused(400, str(error)) from None
+                raise RequestError(400, str(error)) from None
 
         return await self.worker.call(run)
 
@@ -373,11 +373,11 @@ class Service:
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
         """Yield the body of a request, as long as it is not too long, and does not take too long."""
         limits, told = self.limits, request.headers.get("content-length", "0")
-        too_long = Refused(413, f"a body may have {limits.body:,} bytes: send several, or see --max-body")
+        too_long = RequestError(413, f"a body may have {limits.body:,} bytes: send several, or see --max-body")
         if not told.isdecimal() or int(told[:20]) > limits.body:
             raise too_long
         if request.headers.get("content-encoding", "identity") != "identity":
-            raise Refused(415, "a body must not be compressed")
+            raise RequestError(415, "a body must not be compressed")
         parts, n = [], 0
         try:
             async with asyncio.timeout(limits.seconds):
@@ -387,13 +387,13 @@ class Service:
                     if n > limits.body:
                         raise too_long
                     if self.n_body_bytes > BODIES_AT_ONCE * limits.body:
-                        raise Refused(503, "the bodies of other requests fill the memory: try again later")
+                        raise RequestError(503, "the bodies of other requests fill the memory: try again later")
                     parts.append(part)
             yield b"".join(parts)
         except TimeoutError:
-            raise Refused(408, f"the body took longer than {limits.seconds:g} s") from None
+            raise RequestError(408, f"the body took longer than {limits.seconds:g} s") from None
         except ClientDisconnect:
-            raise Refused(400, "the body ended too early") from None
+            raise RequestError(400, "the body ended too early") from None
         finally:
             self.n_body_bytes -= n
 
@@ -401,7 +401,7 @@ class Service:
 class _Refusal(Response):
     """The answer that something is refused."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: RequestError) -> None:
         super().__init__(status_code=refused.status)
         self._refused = refused
 
@@ -436,7 +436,7 @@ class _EventStream(Response):
                 async with asyncio.timeout(SECONDS_PER_SEND):
                     await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
             await send({"type": "http.response.body", "body": b""})
-        except (Refused, TimeoutError):
+        except (RequestError, TimeoutError):
             return  # the reader can come back with Last-Event-ID
 
 
@@ -448,7 +448,7 @@ async def _wait_for_the_end(receive: Receive) -> None:
 async def _answer_http(request: Request, error: Exception) -> Response:
     """Answer with an error of the routes: no such path, or another method."""
     assert isinstance(error, HTTPException)
-    return _Refusal(Refused(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+    return _Refusal(RequestError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
 
 
 def _json(content: Any, status: int = 200) -> Response:
@@ -462,9 +462,9 @@ def _key(request: Request, content: bytes) -> Key | None:
     if text is None:
         return None
     if not text.isdecimal() or len(text) > 19 or int(text) > LARGEST_SEQUENCE:
-        raise Refused(400, f"sequence must be a whole number from 0 to {LARGEST_SEQUENCE}, got {text!r}")
+        raise RequestError(400, f"sequence must be an integer from 0 to {LARGEST_SEQUENCE}, got {text!r}")
     if not CLIENT.fullmatch(client):
-        raise Refused(400, "client must be 1 to 100 letters, digits and . _ : -")
+        raise RequestError(400, "client must be 1 to 100 letters, digits and . _ : -")
     asked = [request.url.path, request.headers.get("content-type", JSON), *sorted(map(repr, given.multi_items()))]
     digest = hashlib.blake2b("\0".join(asked).encode() + b"\0" + content, digest_size=16).digest()
     return Key(client, int(text), digest)
@@ -475,7 +475,7 @@ def _whole(request: Request, name: str, default: int, least: int, most: int = 10
     if text is None:
         return default
     if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
-        raise Refused(400, f"{name} must be a whole number from {least} to {most:,}, got {text!r}")
+        raise RequestError(400, f"{name} must be an integer from {least} to {most:,}, got {text!r}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The body of a request as rows: JSON, NDJSON, CSV or Arrow become columns of cells. Nothing is learnt here."""
+"""The body of a request as rows: JSON, NDJSON, CSV or Arrow become columns of cells. Nothing is learned here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import real
 from dyncrp.input.encoding import quote
-from dyncrp.serve.limits import LONGEST_NAME, Limits, Refused
+from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 
 Float = NDArray[np.float64]
 Cells = list[Any] | NDArray[Any]  # of a column: Python's values, or an array of float64 or datetime64
@@ -32,7 +32,7 @@ class Batch:
     """The rows of a request, as they came.
 
     numbers: (n, D) if they are lists of numbers only; otherwise None, and there are columns (D of them, each of n
-    cells). names: of the columns, None for lists. times, labels, apart: (n,) each, None if there are none. text:
+    cells). names: of the columns, None for lists. times, labels, cannot_link: (n,) each, None if there are none. text:
     whether every cell is a text, as in CSV, and may stand for a number.
     """
 
@@ -42,7 +42,7 @@ class Batch:
     columns: tuple[Cells, ...] = ()
     times: Cells | None = None
     labels: Cells | None = None
-    apart: Cells | None = None
+    cannot_link: Cells | None = None
     text: bool = False
 
     @property
@@ -57,11 +57,11 @@ class Roles:
 
     time: str | None = None
     label: str | None = None
-    apart: str | None = None
+    cannot_link: str | None = None
 
 
 def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) -> Batch:
-    """Return the rows of a body, whose Content-Type is ``media_type``; whatever is wrong raises ``Refused``.
+    """Return the rows of a body, whose Content-Type is ``media_type``; whatever is wrong raises ``RequestError``.
 
     >>> batch = read_batch(b'{"rows": [{"x": 1, "y": 2}, {"x": 3}], "times": [0.5, 1]}', JSON, Roles(), Limits())
     >>> batch.names, batch.columns, batch.times
@@ -69,7 +69,7 @@ def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) ->
     """
     kind = KINDS.get(media_type.partition(";")[0].strip().lower())
     if kind is None:
-        raise Refused(415, f"rows come as {JSON}, {NDJSON}, {CSV} or {ARROW} (Content-Type), got {media_type!r}")
+        raise RequestError(415, f"rows come as {JSON}, {NDJSON}, {CSV} or {ARROW} (Content-Type), got {media_type!r}")
     readers: dict[str, Callable[[bytes, Limits], Batch]] = {
         JSON: _read_json,
         NDJSON: _read_ndjson,
@@ -87,7 +87,7 @@ def read_json(content: bytes) -> Any:
     >>> read_json(b'{"a": NaN}')
     Traceback (most recent call last):
         ...
-    dyncrp.serve.limits.Refused: this is not JSON: NaN is no number of it
+    dyncrp.serve.limits.RequestError: this is not JSON: NaN is no number of it
     """
     try:
         text = content.decode("utf-8-sig")  # strictly, unlike json.loads
@@ -96,19 +96,19 @@ def read_json(content: bytes) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError:
-        raise Refused(400, "this JSON is nested too deeply") from None
+        raise RequestError(400, "this JSON is nested too deeply") from None
     except ValueError as error:  # of the text, its encoding, and numbers of more digits than Python reads
-        raise Refused(400, f"this is not JSON: {error}") from None
+        raise RequestError(400, f"this is not JSON: {error}") from None
 
 
 def read_object(content: bytes, allowed: Sequence[str]) -> dict[str, Any]:
     """Return a JSON object that has no other keys than these."""
     value = read_json(content)
     if not isinstance(value, dict):
-        raise Refused(400, f"the body must be a JSON object, got {quote(value)}")
+        raise RequestError(400, f"the body must be a JSON object, got {quote(value)}")
     unknown = next((name for name in value if name not in allowed), None)
     if unknown is not None:
-        raise Refused(400, f"unknown key {quote(unknown)}; there are {', '.join(allowed)}")
+        raise RequestError(400, f"unknown key {quote(unknown)}; there are {', '.join(allowed)}")
     return value
 
 
@@ -124,7 +124,7 @@ def as_floats(cells: Cells) -> Float | None:
         return None
     try:
         return np.array(cells, dtype=np.float64)
-    except OverflowError:  # a whole number that is too large becomes infinite, and is refused as such
+    except OverflowError:  # an integer that is too large becomes infinite, and is refused as such
         return np.array([np.nan if cell is None else real(cell) for cell in cells])
 
 
@@ -140,16 +140,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_json(content: bytes, limits: Limits) -> Batch:
-    told = read_object(content, ("rows", "times", "labels", "apart"))
+    told = read_object(content, ("rows", "times", "labels", "cannot_link"))
     if not isinstance(told.get("rows"), list):
-        raise Refused(400, 'the body must have "rows", a list of lists or of objects')
+        raise RequestError(400, 'the body must have "rows", a list of lists or of objects')
     batch = _from_rows(told["rows"], limits)
     beside: dict[str, Any] = {}
-    for name in ("times", "labels", "apart"):
+    for name in ("times", "labels", "cannot_link"):
         cells = told.get(name)
         if cells is not None and (not isinstance(cells, list) or len(cells) != batch.n):
             got = f"{len(cells)} entries" if isinstance(cells, list) else quote(cells)
-            raise Refused(400, f"{name} must be a list with one entry for each of the {batch.n} rows, got {got}")
+            raise RequestError(400, f"{name} must be a list with one entry for each of the {batch.n} rows, got {got}")
         beside[name] = cells
     return Batch(batch.n, batch.names, batch.numbers, batch.columns, **beside)
 
@@ -161,8 +161,8 @@ def _read_ndjson(content: bytes, limits: Limits) -> Batch:
     for at, line in enumerate(lines):
         try:
             rows.append(read_json(line))
-        except Refused as refused:
-            raise Refused(400, f"row {at}: {refused.error}", row=at) from None
+        except RequestError as refused:
+            raise RequestError(400, f"row {at}: {refused.error}", row=at) from None
     return _from_rows(rows, limits)
 
 
@@ -172,11 +172,11 @@ def _from_rows(rows: list[Any], limits: Limits) -> Batch:
     _check_size(n, 1, limits)
     kind = type(rows[0])
     if kind not in (list, dict):
-        raise Refused(400, f"a row must be a list or an object, got {quote(rows[0])}, at row 0", row=0)
+        raise RequestError(400, f"a row must be a list or an object, got {quote(rows[0])}, at row 0", row=0)
     odd = next((at for at, row in enumerate(rows) if type(row) is not kind), None)
     if odd is not None:
         what = "a list" if kind is list else "an object"
-        raise Refused(400, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}, at row {odd}", row=odd)
+        raise RequestError(400, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}, at row {odd}", row=odd)
     if kind is dict:
         names = _distinct(list(dict.fromkeys(chain.from_iterable(rows))))
         _check_size(n, len(names), limits)
@@ -185,7 +185,7 @@ def _from_rows(rows: list[Any], limits: Limits) -> Batch:
     _check_size(n, width, limits)
     odd = next((at for at, row in enumerate(rows) if len(row) != width), None)
     if odd is not None:
-        raise Refused(400, f"row {odd} has {len(rows[odd])} cells, and row 0 has {width}", row=odd)
+        raise RequestError(400, f"row {odd} has {len(rows[odd])} cells, and row 0 has {width}", row=odd)
     if set(map(type, chain.from_iterable(rows))) <= NUMBERS:
         try:
             return Batch(n, numbers=np.array(rows, dtype=np.float64))
@@ -198,7 +198,7 @@ def _read_csv(content: bytes, limits: Limits) -> Batch:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Refused(400, f"this CSV is not UTF-8: {error}") from None
+        raise RequestError(400, f"this CSV is not UTF-8: {error}") from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[list[str]] = []
     try:
@@ -207,12 +207,12 @@ def _read_csv(content: bytes, limits: Limits) -> Batch:
             if row:
                 if len(row) != len(names):
                     at, told = len(rows), f"{len(row)} cells, and the header has {len(names)}"
-                    raise Refused(400, f"row {at} has {told}", row=at)
+                    raise RequestError(400, f"row {at} has {told}", row=at)
                 rows.append(row)
                 if len(rows) > limits.rows:
                     break  # and is refused below
     except csv.Error as error:
-        raise Refused(400, f"this is not CSV: {error}, at row {len(rows)}", row=len(rows)) from None
+        raise RequestError(400, f"this is not CSV: {error}, at row {len(rows)}", row=len(rows)) from None
     _check_size(len(rows), len(names), limits)
     return Batch(len(rows), _distinct(names), columns=tuple(map(list, zip(*rows, strict=True))), text=True)
 
@@ -224,7 +224,7 @@ def _read_arrow(content: bytes, limits: Limits) -> Batch:
         batches, n = [], 0
         for message in pa.ipc.MessageReader.open_stream(content):
             if _is_compressed(message.metadata.to_pybytes()):
-                raise Refused(400, COMPRESSED)
+                raise RequestError(400, COMPRESSED)
         with pa.ipc.open_stream(content) as reader:
             names = _distinct(reader.schema.names)
             for batch in reader:
@@ -235,7 +235,7 @@ def _read_arrow(content: bytes, limits: Limits) -> Batch:
         _check_size(n, len(names), limits)
         return Batch(n, names, columns=tuple(map(_from_arrow, names, pa.Table.from_batches(batches).columns)))
     except (pa.ArrowException, OSError, LookupError, ValueError) as error:
-        raise Refused(400, f"this is not an Arrow stream that can be read: {error}") from None
+        raise RequestError(400, f"this is not an Arrow stream that can be read: {error}") from None
 
 
 def _from_arrow(name: str, column: Any) -> Cells:
@@ -251,7 +251,7 @@ def _from_arrow(name: str, column: Any) -> Cells:
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if any(fits(value) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean)):
         return list(column.to_pylist())
-    raise Refused(400, f"column {name!r} must hold numbers, text, yes and no, or times, got {kind}", column=name)
+    raise RequestError(400, f"column {name!r} must hold numbers, text, booleans or times, got {kind}", column=name)
 
 
 def _is_compressed(message: bytes) -> bool:
@@ -290,21 +290,21 @@ def _is_compressed(message: bytes) -> bool:
 
 def _check_size(n: int, width: int, limits: Limits) -> None:
     if not n or not width:
-        raise Refused(400, "there are no rows" if not n else "rows must have at least one column")
+        raise RequestError(400, "there are no rows" if not n else "rows must have at least one column")
     if n > limits.rows:
-        raise Refused(413, f"a request may have {limits.rows:,} rows, got {n:,}: send several, or see --max-rows")
+        raise RequestError(413, f"a request may have {limits.rows:,} rows, got {n:,}: send several, or see --max-rows")
     if width > limits.features:
-        raise Refused(413, f"rows may have {limits.features:,} columns, got {width:,}: see --max-features")
+        raise RequestError(413, f"rows may have {limits.features:,} columns, got {width:,}: see --max-features")
     if n * width > limits.cells:
-        raise Refused(413, f"a request may have {limits.cells:,} cells, got {n * width:,}: send several")
+        raise RequestError(413, f"a request may have {limits.cells:,} cells, got {n * width:,}: send several")
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
-        raise Refused(400, f"there are two columns {quote(twice)}", column=twice)
+        raise RequestError(400, f"there are two columns {quote(twice)}", column=twice)
     if max(map(len, names), default=0) > LONGEST_NAME:
-        raise Refused(
+        raise RequestError(
             400, f"the name of a column has at most {LONGEST_NAME} characters, got {quote(max(names, key=len))}"
         )
     return tuple(names)
@@ -312,17 +312,17 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 def _take_roles(batch: Batch, roles: Roles) -> Batch:
     """Return the batch without the columns that are no features, which become its times, labels and marks."""
-    taken: dict[str, Cells | None] = {"times": batch.times, "labels": batch.labels, "apart": batch.apart}
+    taken: dict[str, Cells | None] = {"times": batch.times, "labels": batch.labels, "cannot_link": batch.cannot_link}
     columns = dict(zip(batch.names or (), batch.columns, strict=batch.names is not None))
-    for role, name in (("times", roles.time), ("labels", roles.label), ("apart", roles.apart)):
+    for role, name in (("times", roles.time), ("labels", roles.label), ("cannot_link", roles.cannot_link)):
         if name is not None:
             if name not in columns:
-                raise Refused(400, f"there is no column {quote(name)}, which should hold the {role}", column=name)
+                raise RequestError(400, f"there is no column {quote(name)}, which should hold the {role}", column=name)
             if taken[role] is not None:
-                raise Refused(400, f"the {role} come twice: in the body, and as the column {quote(name)}")
+                raise RequestError(400, f"the {role} come twice: in the body, and as the column {quote(name)}")
             taken[role] = columns.pop(name)
     if batch.names is None:
         return batch
     if not columns:
-        raise Refused(400, "rows must have at least one column to cluster")
+        raise RequestError(400, "rows must have at least one column to cluster")
     return Batch(batch.n, tuple(columns), None, tuple(columns.values()), **taken, text=batch.text)

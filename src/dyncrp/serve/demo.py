@@ -9,7 +9,7 @@ import numpy as np
 
 from dyncrp.serve.app import Service
 from dyncrp.serve.bodies import Batch, Float
-from dyncrp.serve.limits import Refused
+from dyncrp.serve.limits import RequestError
 
 NAME, FEATURES = "demo", ("x", "y")
 SETTINGS = {
@@ -66,6 +66,6 @@ async def feed(service: Service) -> None:
         while True:
             await asyncio.sleep(1.0 / ROWS_A_SECOND)
             await send(1)
-    except Refused as refused:
+    except RequestError as refused:
         if refused.status not in (404, 503):  # the stream was removed, or the server stops
             raise

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dyncrp.serve.registry import Notice
-from dyncrp.serve.streams import Stretch, as_stretch, dump
+from dyncrp.serve.streams import Segment, as_segment, dump
 
 SECONDS_PER_COMMENT = 15.0  # so that nobody on the way takes the connection for dead
 SECONDS_PER_MESSAGE = 0.05  # at least, of rows
@@ -34,7 +34,7 @@ class Feed:
     """
 
     def __init__(self, last_event: int, *, learned: bool) -> None:
-        self.stretches: deque[Stretch] = deque()
+        self.segments: deque[Segment] = deque()
         self.n_kept = self.n_changes = 0
         self.last_event = last_event
         self.next_row: int | None = None
@@ -49,8 +49,8 @@ class Feed:
         else:
             if outcome.events:
                 self.last_event = outcome.events[-1][0]
-            if outcome.stretch is not None:
-                self._keep(outcome.stretch)
+            if outcome.segment is not None:
+                self._keep(outcome.segment)
                 self.n_changes += not self.learned
                 self.learned = True
             self.n_changes += outcome.changed
@@ -69,22 +69,22 @@ class Feed:
             return False
         return True
 
-    def _keep(self, stretch: Stretch) -> None:
-        stretch = stretch.last(ROWS_KEPT)
-        self.stretches.append(stretch)
-        self.n_kept += len(stretch)
-        self.next_row = stretch.first_row + len(stretch)
-        while self.n_kept - len(self.stretches[0]) >= ROWS_KEPT:
-            self.n_kept -= len(self.stretches.popleft())
+    def _keep(self, segment: Segment) -> None:
+        segment = segment.last(ROWS_KEPT)
+        self.segments.append(segment)
+        self.n_kept += len(segment)
+        self.next_row = segment.first_row + len(segment)
+        while self.n_kept - len(self.segments[0]) >= ROWS_KEPT:
+            self.n_kept -= len(self.segments.popleft())
 
-    def rows_since(self, row: int) -> Stretch | None:
+    def rows_since(self, row: int) -> Segment | None:
         """Return the rows from one on that are kept, thinned out to a few hundred; None if there are none."""
         found = None
-        for stretch in reversed(self.stretches):
-            end = stretch.first_row + len(stretch)
+        for segment in reversed(self.segments):
+            end = segment.first_row + len(segment)
             if end <= row:
                 break
-            part = stretch.last(end - row)
+            part = segment.last(end - row)
             if found is not None and end != found.first_row:
                 break
             found = part if found is None else part.then(found)
@@ -113,10 +113,10 @@ async def watch_rows(feed: Feed, fetch: FetchEvents, after: int) -> AsyncIterato
     row, n_changes = feed.next_row or 0, feed.n_changes
     while not feed.over:
         texts = []
-        stretch = feed.rows_since(row)
-        if stretch is not None:
-            row = stretch.first_row + len(stretch)
-            texts.append(f"event: rows\ndata: {dump(thin(stretch))}\n\n")
+        segment = feed.rows_since(row)
+        if segment is not None:
+            row = segment.first_row + len(segment)
+            texts.append(f"event: rows\ndata: {dump(thin(segment))}\n\n")
         if feed.last_event > after:
             for text in await fetch(after):
                 after = json.loads(text)["id"]
@@ -131,11 +131,11 @@ async def watch_rows(feed: Feed, fetch: FetchEvents, after: int) -> AsyncIterato
             yield ":\n\n"
 
 
-def thin(stretch: Stretch) -> dict[str, Any]:
+def thin(segment: Segment) -> dict[str, Any]:
     """Return rows as JSON has them, a few hundred of many at even distances, the last among them."""
-    n = len(stretch)
+    n = len(segment)
     if n <= ROWS_PER_MESSAGE:
-        return as_stretch(stretch)
+        return as_segment(segment)
     at = np.linspace(0, n - 1, ROWS_PER_MESSAGE).round().astype(np.int64)
-    told = as_stretch(replace(stretch, **{name: getattr(stretch, name)[at] for name in stretch.PARTS}))
-    return told | {"rows": (stretch.first_row + at).tolist()}
+    told = as_segment(replace(segment, **{name: getattr(segment, name)[at] for name in segment.PARTS}))
+    return told | {"rows": (segment.first_row + at).tolist()}

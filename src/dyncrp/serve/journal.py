@@ -20,8 +20,8 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams
     (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, settings TEXT, defaults TEXT);
 CREATE TABLE IF NOT EXISTS checkpoints (stream INTEGER PRIMARY KEY, model BLOB, beside BLOB);
-CREATE TABLE IF NOT EXISTS deeds (number INTEGER PRIMARY KEY, stream INTEGER, kind TEXT, payload BLOB);
-CREATE INDEX IF NOT EXISTS deeds_of_stream ON deeds (stream);
+CREATE TABLE IF NOT EXISTS operations (number INTEGER PRIMARY KEY, stream INTEGER, kind TEXT, payload BLOB);
+CREATE INDEX IF NOT EXISTS deeds_of_stream ON operations (stream);
 CREATE TABLE IF NOT EXISTS answers
     (number INTEGER PRIMARY KEY, stream INTEGER, client TEXT, sequence INTEGER, digest BLOB, answer BLOB);
 CREATE UNIQUE INDEX IF NOT EXISTS answers_of_client ON answers (stream, client, sequence);
@@ -33,7 +33,7 @@ class JournalError(Exception):
     """The journal cannot be opened, read or written; nothing of what was asked for has happened."""
 
 
-class Deed(NamedTuple):
+class Operation(NamedTuple):
     """Something that was done to a stream: its kind, and all that it takes to do it again."""
 
     kind: str
@@ -65,10 +65,10 @@ class Journal:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
     ...     stream = journal.add_stream("doors", "{}")
-    ...     journal.add_deed(stream, Deed("rows", b"..."))
+    ...     journal.add_deed(stream, Operation("rows", b"..."))
     ...     journal.commit()
-    ...     list(journal.deeds(stream))
-    [Deed(kind='rows', payload=b'...')]
+    ...     list(journal.operations(stream))
+    [Operation(kind='rows', payload=b'...')]
     """
 
     def __init__(self, folder: Path, *, sync: bool = True) -> None:
@@ -146,17 +146,17 @@ class Journal:
     def remove_stream(self, stream: int) -> None:
         """Remove a stream and all that belongs to it."""
         self._write("DELETE FROM streams WHERE id = ?", stream)
-        for table in ("checkpoints", "deeds", "answers", "events"):
+        for table in ("checkpoints", "operations", "answers", "events"):
             self._write(f"DELETE FROM {table} WHERE stream = ?", stream)
 
-    def add_deed(self, stream: int, deed: Deed) -> None:
+    def add_deed(self, stream: int, operation: Operation) -> None:
         """Add what was done to a stream."""
-        self._write("INSERT INTO deeds (stream, kind, payload) VALUES (?, ?, ?)", stream, *deed)
+        self._write("INSERT INTO operations (stream, kind, payload) VALUES (?, ?, ?)", stream, *operation)
 
-    def deeds(self, stream: int) -> Iterator[Deed]:
+    def operations(self, stream: int) -> Iterator[Operation]:
         """Return what was done to a stream since its checkpoint, in order."""
-        found = self._run("SELECT kind, payload FROM deeds WHERE stream = ? ORDER BY number", stream)
-        return (Deed(*row) for row in found)
+        found = self._run("SELECT kind, payload FROM operations WHERE stream = ? ORDER BY number", stream)
+        return (Operation(*row) for row in found)
 
     def checkpoint(self, stream: int) -> tuple[bytes, bytes] | None:
         """Return what ``set_checkpoint`` was given last, if there is one."""
@@ -164,9 +164,9 @@ class Journal:
         return None if found is None else (found[0], found[1])
 
     def set_checkpoint(self, stream: int, model: bytes, beside: bytes) -> None:
-        """Keep a model, in which all deeds of its stream are; these go, and so do old answers and events."""
+        """Keep a model, in which all operations of its stream are; these go, and so do old answers and events."""
         self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", stream, model, beside)
-        self._write("DELETE FROM deeds WHERE stream = ?", stream)
+        self._write("DELETE FROM operations WHERE stream = ?", stream)
         self._trim(stream)
 
     def _trim(self, stream: int) -> None:

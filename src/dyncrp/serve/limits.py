@@ -30,10 +30,10 @@ class Limits:
     seconds: float = 30.0
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """A request is refused with an HTTP status. row, column: where the fault is, if it is in the rows.
 
-    >>> Refused(400, "column 'x' must hold numbers, got 'a'", row=3, column="x").content
+    >>> RequestError(400, "column 'x' must hold numbers, got 'a'", row=3, column="x").content
     {'error': "column 'x' must hold numbers, got 'a'", 'row': 3, 'column': 'x'}
     """
 

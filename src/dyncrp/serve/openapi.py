@@ -33,13 +33,13 @@ SETTINGS = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "family": {"type": "string", "description": "Such as gaussian; learnt if it is not given."},
+        "family": {"type": "string", "description": "Such as gaussian; learned if it is not given."},
         "dynamics": {"type": ["string", "array"], "description": 'Such as "exponential(20)", or several.'},
         "alpha": {"type": "number"},
         "memory": {"type": ["number", "string"], "description": 'A number ≥ 2, "inf", or "auto" to learn it.'},
         "alarm_rate": {"type": "number", "description": "The share of rows that may raise a false alarm."},
         "n_examples": {"type": "integer", "description": "Rows that are kept of each table, to look at."},
-        "warmup": {"type": "integer", "description": "Rows from which what is unknown is learnt."},
+        "warmup": {"type": "integer", "description": "Rows from which what is unknown is learned."},
         "max_tables": WHOLE,
         "prune_below": {"type": "number"},
         "set": {"type": "object", "description": "Other parameters of the family or the model, by name."},
@@ -56,7 +56,7 @@ ROWS = {
         "rows": {"type": "array", "items": {"type": ["array", "object"]}, "description": "Lists, or objects."},
         "times": {"type": "array", "items": TIME},
         "labels": {"type": "array", "items": {"type": ["integer", "string", "null"]}},
-        "apart": {"type": "array", "items": {"type": ["integer", "string", "null"]}},
+        "cannot_link": {"type": "array", "items": {"type": ["integer", "string", "null"]}},
     },
 }
 LEARNT = {
@@ -87,7 +87,7 @@ def openapi() -> dict[str, Any]:
     """
     stream = "/streams/{name}"
     columns = [_query(f"{role}_column", TEXT, f"The column that holds the {role}.") for role in ("time", "label")]
-    columns.append(_query("apart_column", TEXT, "The column of marks: rows of one mark share no table."))
+    columns.append(_query("cannot_link_column", TEXT, "The column of marks: rows of one mark share no table."))
     after = _query("after", WHOLE, "Only events after the one with this id.")
     rows: dict[str, Any] = {kind: {} for kind in (NDJSON, CSV, ARROW)}
     named = {"type": "object", "properties": {"table": TABLE, "name": TEXT}}
@@ -162,7 +162,7 @@ def _operation(
 ) -> dict[str, Any]:
     texts = {"200": "Done", "201": "Made", "204": "Gone", "409": "Conflicts with what is there"}
     refusal = {
-        "description": "Refused; nothing was changed",
+        "description": "RequestError; nothing was changed",
         "content": _schema({JSON: {"$ref": "#/components/schemas/Error"}}),
     }
     responses: dict[str, Any] = {code: {"description": texts[code]} for code in codes}

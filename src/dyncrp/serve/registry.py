@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dyncrp.serve.journal import Answer, Deed, Journal, JournalError, Made
-from dyncrp.serve.limits import Limits, Refused
+from dyncrp.serve.journal import Answer, Journal, JournalError, Made, Operation
+from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
 from dyncrp.serve.streams import Outcome, Stream, dump
 
 ROWS_PER_CHECKPOINT = 10_000
-Action = Callable[[Stream], tuple[Deed, Outcome]]
+Action = Callable[[Stream], tuple[Operation, Outcome]]
 
 
 class Key(NamedTuple):
@@ -63,15 +63,15 @@ class Registry:
         kept = self.journal.checkpoint(made.id)
         if kept is not None:
             stream.restore(*kept)
-        for deed in self.journal.deeds(made.id):
-            stream.repeat(deed)
+        for operation in self.journal.operations(made.id):
+            stream.repeat(operation)
         self.streams[made.name], self._ids[made.name] = stream, made.id
 
     def stream(self, name: str) -> Stream:
         """Return a stream by its name."""
         found = self.streams.get(name)
         if found is None:
-            raise Refused(404, f"there is no stream {check_name(name)!r}: PUT /streams/{name} makes one")
+            raise RequestError(404, f"there is no stream {check_name(name)!r}: PUT /streams/{name} makes one")
         return found
 
     def put(self, name: str, settings: dict[str, Any]) -> bool:
@@ -81,10 +81,12 @@ class Registry:
         there = self.streams.get(name)
         if there is not None:
             if as_text(there.settings) != text:
-                raise Refused(409, f"there is a stream {name!r} with other settings: {as_text(there.settings)}")
+                raise RequestError(409, f"there is a stream {name!r} with other settings: {as_text(there.settings)}")
             return False
         if len(self.streams) >= self.limits.streams:
-            raise Refused(429, f"there are {len(self.streams):,} streams, the most of this server: see --max-streams")
+            raise RequestError(
+                429, f"there are {len(self.streams):,} streams, the most of this server: see --max-streams"
+            )
         check_limits(settings, self.limits)
         stream = Stream(name, json.loads(text), default_settings(self.limits))
         self._touched.add(name)
@@ -109,14 +111,14 @@ class Registry:
             if before is not None:
                 return before
         try:
-            deed, outcome = action(stream)
-        except Refused:
+            operation, outcome = action(stream)
+        except RequestError:
             raise
         except ValueError as error:
-            raise Refused(400, str(error)) from None
+            raise RequestError(400, str(error)) from None
         self._touched.add(name)
         answer = dump(outcome.content).encode()
-        self.journal.add_deed(number, deed)
+        self.journal.add_deed(number, operation)
         self.journal.add_events(number, outcome.events)
         if key is not None:
             self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))
@@ -131,10 +133,10 @@ class Registry:
         found = self.journal.answer(number, key.client, key.sequence)
         if found is None:
             told = f"sequence {key.sequence} of client {key.client!r} was answered before, or left out"
-            raise Refused(409, f"{told}; its last one was {last}, and the answer is not kept any more")
+            raise RequestError(409, f"{told}; its last one was {last}, and the answer is not kept any more")
         if found.digest != key.digest:
             told = f"sequence {key.sequence} of client {key.client!r} was another request"
-            raise Refused(409, f"{told}: its last one was {last}, so count on from {last + 1}")
+            raise RequestError(409, f"{told}: its last one was {last}, so count on from {last + 1}")
         return found.content
 
     def events(self, name: str, after: int, most: int) -> list[str]:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import Clock, microseconds
-from dyncrp.input.encoding import CATEGORY, LOG, NUMBER, YES_NO, Encoding, quote
+from dyncrp.input.encoding import BOOLEAN, CATEGORY, LOG, NUMBER, Encoding, quote
 from dyncrp.io.packed import pack, unpack
 from dyncrp.io.readers.cells import as_numbers, is_missing, parse_date
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
-from dyncrp.serve.limits import Refused
+from dyncrp.serve.limits import RequestError
 
 HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
 LARGEST_ID = 2**62
@@ -28,7 +28,7 @@ class Rows:
     """The rows of one call of ``partial_fit``, all that it takes to repeat it to the bit.
 
     names: of the columns, None if they have none. numbers: (n, D), or None if columns hold more than numbers, which are
-    float64 or lists of cells then. times: (n,) float64 or datetime64[us]. labels, apart: (n,) lists of whole numbers,
+    float64 or lists of cells then. times: (n,) float64 or datetime64[us]. labels, cannot_link: (n,) lists of integers,
     texts and None.
     """
 
@@ -37,7 +37,7 @@ class Rows:
     columns: tuple[Cells, ...] = ()
     times: NDArray[Any] | None = None
     labels: list[Any] | None = None
-    apart: list[Any] | None = None
+    cannot_link: list[Any] | None = None
 
     @property
     def X(self) -> Any:
@@ -63,17 +63,17 @@ class Rows:
         lists = [None if isinstance(cells, np.ndarray) else cells for cells in self.columns]
         if self.times is not None:
             arrays[TIMES] = self.times.view(np.int64) if self.times.dtype.kind == "M" else self.times
-        return pack_with([self.names, lists, self.labels, self.apart], arrays)
+        return pack_with([self.names, lists, self.labels, self.cannot_link], arrays)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Rows:
         """Return what ``to_bytes`` described."""
-        (names, lists, labels, apart), arrays = unpack_with(content)
+        (names, lists, labels, cannot_link), arrays = unpack_with(content)
         columns = tuple(arrays[str(at)] if cells is None else cells for at, cells in enumerate(lists))
         times = arrays.get(TIMES)
         if times is not None and times.dtype == np.int64:
             times = times.view("M8[us]")
-        return cls(None if names is None else tuple(names), arrays.get(NUMBERS), columns, times, labels, apart)
+        return cls(None if names is None else tuple(names), arrays.get(NUMBERS), columns, times, labels, cannot_link)
 
 
 def pack_with(plain: Any, arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -109,7 +109,7 @@ class Form:
         return f"x{column}" if self.features is None else self.features[column]
 
     def resolve(self, batch: Batch) -> Rows:
-        """Return rows for the model; what does not fit raises ``Refused``."""
+        """Return rows for the model; what does not fit raises ``RequestError``."""
         features = self.features
         if features is None and self.width is None:
             features = batch.names
@@ -130,8 +130,10 @@ class Form:
             columns, numbers = [np.ascontiguousarray(column) for column in numbers.T], None
         times = None if batch.times is None else self._read_times(batch.times, text=batch.text)
         labels = None if batch.labels is None else _read_marks("labels", batch.labels, text=batch.text)
-        apart = None if batch.apart is None else _read_marks("apart", batch.apart, text=batch.text)
-        return Rows(features, numbers, () if numbers is not None else tuple(columns), times, labels, apart)
+        cannot_link = (
+            None if batch.cannot_link is None else _read_marks("cannot_link", batch.cannot_link, text=batch.text)
+        )
+        return Rows(features, numbers, () if numbers is not None else tuple(columns), times, labels, cannot_link)
 
     def _texts(self, batch: Batch, name: str) -> list[Any]:
         """Return the column of texts of a batch; rows may be lists of that one cell."""
@@ -141,12 +143,12 @@ class Form:
         elif batch.width == 1:
             found = batch.columns[0] if batch.numbers is None else batch.numbers[:, 0]
         if found is None:
-            raise Refused(400, f"the rows have no column {quote(name)}, which should hold the texts", column=name)
+            raise RequestError(400, f"the rows have no column {quote(name)}, which should hold the texts", column=name)
         texts = list(found)
         bad = next((row for row, cell in enumerate(texts) if not isinstance(cell, str)), None)
         if bad is not None:
             error = f"column {name!r} must hold texts, got {quote(texts[bad])}, at row {bad}"
-            raise Refused(400, error, row=bad, column=name)
+            raise RequestError(400, error, row=bad, column=name)
         return texts
 
     def _arrange(self, batch: Batch, features: tuple[str, ...] | None) -> list[Cells]:
@@ -154,11 +156,11 @@ class Form:
         if batch.names is None or features is None:
             if batch.names is not None:
                 wanted = f"the rows of this stream are lists of {self.width} cells without names"
-                raise Refused(400, f"{wanted}, got columns {', '.join(batch.names[:10])}", column=batch.names[0])
+                raise RequestError(400, f"{wanted}, got columns {', '.join(batch.names[:10])}", column=batch.names[0])
             width = self.width if features is None else len(features)
             if width is not None and batch.width != width:
                 named = f" ({', '.join(features[:20])})" if features else ""
-                raise Refused(400, f"rows must have {width} cells{named}, got {batch.width}, at row 0", row=0)
+                raise RequestError(400, f"rows must have {width} cells{named}, got {batch.width}, at row 0", row=0)
             return list(batch.columns)
         found = dict(zip(batch.names, batch.columns, strict=True))
         known = set(features)
@@ -167,9 +169,9 @@ class Form:
         if unknown is not None and not self.selects:
             choose = 'a stream that is made with {"features": […]} leaves out others'
             there = f"there are {', '.join(features[:20])}"
-            raise Refused(400, f"unknown column {quote(unknown)}; {there}; {choose}", column=unknown)
+            raise RequestError(400, f"unknown column {quote(unknown)}; {there}; {choose}", column=unknown)
         if known.isdisjoint(found):
-            raise Refused(400, f"the rows have none of the columns {', '.join(features[:20])}", column=absent)
+            raise RequestError(400, f"the rows have none of the columns {', '.join(features[:20])}", column=absent)
         missing: list[Any] = [None] * batch.n
         return [found.get(name, missing) for name in features]
 
@@ -179,7 +181,7 @@ class Form:
         name = f"x{at}" if features is None else features[at]
         if text:
             cells = [None if is_missing(cell) else cell for cell in cells]
-            if kind == CATEGORY or (kind == YES_NO and self.encoding is not None and _has_words(self.encoding, at)):
+            if kind == CATEGORY or (kind == BOOLEAN and self.encoding is not None and _has_words(self.encoding, at)):
                 return cells
             numbers = as_numbers(cells)
             if all(found == found or cell is None for found, cell in zip(numbers.tolist(), cells, strict=True)):
@@ -191,7 +193,7 @@ class Form:
                 return self._finite(found, name)
         if kind in (NUMBER, LOG) or (self.encoding is None and self.width is not None):
             row, cell = _first_without_number(cells)
-            raise Refused(
+            raise RequestError(
                 400, f"column {name!r} must hold numbers, got {quote(cell)}, at row {row}", row=row, column=name
             )
         if isinstance(cells, np.ndarray):  # dates, which the encoding leaves out
@@ -202,7 +204,7 @@ class Form:
         bad = np.flatnonzero(np.isinf(numbers))
         if bad.size:
             row = int(bad[0])
-            raise Refused(400, f"column {name!r} must hold finite numbers, at row {row}", row=row, column=name)
+            raise RequestError(400, f"column {name!r} must hold finite numbers, at row {row}", row=row, column=name)
         return numbers
 
     def _read_times(self, cells: Cells, *, text: bool) -> NDArray[Any]:
@@ -218,7 +220,9 @@ class Form:
             date = parse_date(cell)
             if date is None:
                 wanted = "a number or an ISO 8601 date, and all of one kind"
-                raise Refused(400, f"a time must be {wanted}, got {quote(cell)}, at row {row}", row=row, column=TIMES)
+                raise RequestError(
+                    400, f"a time must be {wanted}, got {quote(cell)}, at row {row}", row=row, column=TIMES
+                )
             ticks[row] = microseconds(date)
         return ticks.view("M8[us]")
 
@@ -234,7 +238,7 @@ def _check_cells(cells: Cells, name: str) -> None:
     row = next(row for row, cell in enumerate(cells) if isinstance(cell, (list, dict)))
     wanted = "a number, a text, true, false or null"
     error = f"a cell must be {wanted}, got {quote(cells[row])}, at row {row}, column {name!r}"
-    raise Refused(400, error, row=row, column=name)
+    raise RequestError(400, error, row=row, column=name)
 
 
 def _first_without_number(cells: Sequence[Any] | NDArray[Any]) -> tuple[int, Any]:
@@ -247,7 +251,7 @@ def _first_without_number(cells: Sequence[Any] | NDArray[Any]) -> tuple[int, Any
 
 
 def _read_marks(name: str, cells: Cells, *, text: bool) -> list[Any]:
-    """Return labels or marks as whole numbers, texts and None."""
+    """Return labels or marks as integers, texts and None."""
     marks = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
     for row, mark in enumerate(marks):
         if isinstance(mark, str) and text:
@@ -258,6 +262,6 @@ def _read_marks(name: str, cells: Cells, *, text: bool) -> list[Any]:
             marks[row] = None if mark != mark else int(mark) if mark.is_integer() else mark
         mark = marks[row]
         if mark is not None and not isinstance(mark, str) and (type(mark) is not int or abs(mark) > LARGEST_ID):
-            wanted = "a whole number, a text or null"
-            raise Refused(400, f"{name} must hold {wanted}, got {quote(mark)}, at row {row}", row=row, column=name)
+            wanted = "an integer, a text or null"
+            raise RequestError(400, f"{name} must hold {wanted}, got {quote(mark)}, at row {row}", row=row, column=name)
     return marks

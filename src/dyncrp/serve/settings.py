@@ -12,7 +12,7 @@ from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.encoding import quote
 from dyncrp.input.words import Vocabulary
 from dyncrp.jobs.model_text import make_model
-from dyncrp.serve.limits import LONGEST_NAME, Limits, Refused
+from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # settings that have a key of their own
@@ -31,12 +31,12 @@ def check_name(name: str) -> str:
     """
     if not NAME.fullmatch(name):
         wanted = "1 to 100 letters, digits, dots, dashes and underscores, the first a letter or a digit"
-        raise Refused(400, f"the name of a stream has {wanted}, got {quote(name)}")
+        raise RequestError(400, f"the name of a stream has {wanted}, got {quote(name)}")
     return name
 
 
 def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> DynamicalMixture:
-    """Return the model that settings describe; what is not given is as in defaults, or to be learnt from rows.
+    """Return the model that settings describe; what is not given is as in defaults, or to be learned from rows.
 
     >>> make_served_model({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, {"max_tables": 50})
     DynamicalMixture(alpha=None, dynamics=None, family=Gaussian(variance=1.0), max_tables=50, warmup=500)
@@ -44,20 +44,22 @@ def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> Dyn
     family, dynamics, alpha, memory = (settings.get(name) for name in ("family", "dynamics", "alpha", "memory"))
     texts = [dynamics] if isinstance(dynamics, str) else [] if dynamics is None else dynamics
     if family is not None and not isinstance(family, str):
-        raise Refused(400, f"family must be a text such as gaussian, got {quote(family)}")
+        raise RequestError(400, f"family must be a text such as gaussian, got {quote(family)}")
     text = text_column(settings)
     if text is not None:
         if family is not None and family.lower() != TEXTS:
-            raise Refused(400, f"texts need the family {TEXTS}, got {quote(family)}")
+            raise RequestError(400, f"texts need the family {TEXTS}, got {quote(family)}")
         family = TEXTS
     elif family is not None and family.lower() == TEXTS:
-        raise Refused(400, f'{TEXTS} is for texts: name their column, such as {{"text": "message"}}')
+        raise RequestError(400, f'{TEXTS} is for texts: name their column, such as {{"text": "message"}}')
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise Refused(400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}")
+        raise RequestError(
+            400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}"
+        )
     try:
         model = make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise Refused(400, f"these settings make no model: {error}") from None
+        raise RequestError(400, f"these settings make no model: {error}") from None
     if text is not None:
         model.vocabulary_ = Vocabulary(stop_words=settings.get("stop_words") is True)
     return model
@@ -71,13 +73,15 @@ def text_column(settings: dict[str, Any]) -> str | None:
     """
     name, stop_words = settings.get("text"), settings.get("stop_words")
     if name is not None and (not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME):
-        raise Refused(400, f"text must be the name of a column, of up to {LONGEST_NAME} characters, got {quote(name)}")
+        raise RequestError(
+            400, f"text must be the name of a column, of up to {LONGEST_NAME} characters, got {quote(name)}"
+        )
     if name is not None and settings.get("features") is not None:
-        raise Refused(400, "a stream of texts has no other features: leave out features")
+        raise RequestError(400, "a stream of texts has no other features: leave out features")
     if stop_words is not None and not isinstance(stop_words, bool):
-        raise Refused(400, f"stop_words must be true or false, got {quote(stop_words)}")
+        raise RequestError(400, f"stop_words must be true or false, got {quote(stop_words)}")
     if stop_words and name is None:
-        raise Refused(400, "stop_words needs text, the name of the column of texts")
+        raise RequestError(400, "stop_words needs text, the name of the column of texts")
     return name
 
 
@@ -89,7 +93,7 @@ def feature_names(settings: dict[str, Any]) -> tuple[str, ...] | None:
     fits = isinstance(names, list) and all(isinstance(name, str) and len(name) <= LONGEST_NAME for name in names)
     if not fits or not names or len(set(names)) < len(names):
         wanted = f"a list of texts of up to {LONGEST_NAME} characters that differ"
-        raise Refused(400, f"features must be {wanted}, got {quote(names)}")
+        raise RequestError(400, f"features must be {wanted}, got {quote(names)}")
     return tuple(names)
 
 
@@ -98,16 +102,18 @@ def check_limits(settings: dict[str, Any], limits: Limits) -> None:
     given = _others(settings)
     refused = next((name for name in NOT_SERVED if name in given), None)
     if refused is not None:
-        raise Refused(400, f"{refused} is not for a server to set")
+        raise RequestError(400, f"{refused} is not for a server to set")
     for name, most in (("max_tables", limits.tables), ("warmup", limits.warmup), ("n_examples", MOST_EXAMPLES)):
         number = real(given.get(name))
         if number is not None and number > most:
-            raise Refused(413, f"{name} may be {most:,} on this server, got {given[name]}")
+            raise RequestError(413, f"{name} may be {most:,} on this server, got {given[name]}")
     if "max_tables" in given and given["max_tables"] is None:
-        raise Refused(413, f"max_tables may be {limits.tables:,} on this server, got null")
+        raise RequestError(413, f"max_tables may be {limits.tables:,} on this server, got null")
     names = feature_names(settings)
     if names is not None and len(names) > limits.features:
-        raise Refused(413, f"a stream may have {limits.features:,} features, got {len(names):,}: see --max-features")
+        raise RequestError(
+            413, f"a stream may have {limits.features:,} features, got {len(names):,}: see --max-features"
+        )
 
 
 def default_settings(limits: Limits) -> dict[str, Any]:
@@ -119,11 +125,11 @@ def _others(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of the family and the model that have no key of their own, or are of ``OF_MODEL``."""
     more = settings.get("set") or {}
     if not isinstance(more, dict):
-        raise Refused(400, f"set must be an object of names and values, got {quote(more)}")
+        raise RequestError(400, f"set must be an object of names and values, got {quote(more)}")
     given = {name: settings[name] for name in OF_MODEL if name in settings}
     twice = next((name for name in given if name in more), None)
     if twice is not None:
-        raise Refused(400, f"{twice} is set twice")
+        raise RequestError(400, f"{twice} is set twice")
     return given | more
 
 
@@ -143,5 +149,5 @@ def _read_memory(value: Any) -> float | None:
         return None
     number = real(value)
     if number is None:
-        raise Refused(400, f'memory must be a number, "inf" or "auto", got {quote(value)}')
+        raise RequestError(400, f'memory must be a number, "inf" or "auto", got {quote(value)}')
     return number

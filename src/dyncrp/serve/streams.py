@@ -1,4 +1,4 @@
-"""A stream: its model, and what is done to it, in order. Given the same deeds it is the same, to the bit."""
+"""A stream: its model, and what is done to it, in order. Given the same operations it is the same, to the bit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.encoding import LOG, NUMBER, Encoding, quote
 from dyncrp.jobs.model_text import brief_model
 from dyncrp.serve.bodies import Batch, Float
-from dyncrp.serve.journal import Deed
-from dyncrp.serve.limits import Refused
+from dyncrp.serve.journal import Operation
+from dyncrp.serve.limits import RequestError
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
 from dyncrp.serve.settings import feature_names, make_served_model, text_column
 from dyncrp.stream.events import LAST_MICROSECOND, Event
@@ -27,15 +27,15 @@ from dyncrp.views.describe import describe_tables
 from dyncrp.views.explain import Odds
 from dyncrp.views.groups import Groups, join
 
-ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of deeds
+ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of operations
 ROWS_OF_TIMELINE = 2_000
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Segment:
     """Consecutive rows and what became of them: times, tables, novelty and its p-value, (n,) each. clock: of the times.
 
-    >>> line = Stretch(5, np.arange(3.0), np.array([0, 1, 0]), np.ones(3), np.ones(3), "index")
+    >>> line = Segment(5, np.arange(3.0), np.array([0, 1, 0]), np.ones(3), np.ones(3), "index")
     >>> line.last(2).first_row, line.then(line.last(1)).tables
     (6, array([0, 1, 0, 0]))
     """
@@ -52,13 +52,13 @@ class Stretch:
     def __len__(self) -> int:
         return len(self.tables)
 
-    def last(self, n: int) -> Stretch:
+    def last(self, n: int) -> Segment:
         """Return the last n rows."""
         cut = max(0, len(self) - n)
         parts = {name: getattr(self, name)[cut:] for name in self.PARTS}
         return replace(self, first_row=self.first_row + cut, **parts)
 
-    def then(self, other: Stretch) -> Stretch:
+    def then(self, other: Segment) -> Segment:
         """Return these rows and those that come next."""
         parts: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.PARTS
@@ -72,7 +72,7 @@ class Outcome:
 
     content: dict[str, Any]
     events: list[tuple[int, str]] = field(default_factory=list)
-    stretch: Stretch | None = None
+    segment: Segment | None = None
     n_rows: int = 0
     changed: bool = False
 
@@ -92,7 +92,7 @@ class Stream:
         self.features, self.text = feature_names(settings), text_column(settings)
         self.selects = self.features is not None
         self._take(make_served_model(settings, defaults))
-        self.timeline: Stretch | None = None
+        self.timeline: Segment | None = None
         self.n_rows = self.last_event = self.version = 0
         self.n_since_checkpoint = self.bytes_since_checkpoint = self.checkpoint_bytes = 0
 
@@ -126,42 +126,42 @@ class Stream:
 
     # What changes it
 
-    def learn(self, batch: Batch) -> tuple[Deed, Outcome]:
+    def learn(self, batch: Batch) -> tuple[Operation, Outcome]:
         """Learn from rows; return what the journal needs to repeat it, and what it did."""
         rows = self.form.resolve(batch)
         outcome = self._learn(rows)
-        return self._noted(Deed(ROWS, rows.to_bytes())), outcome
+        return self._noted(Operation(ROWS, rows.to_bytes())), outcome
 
-    def merge(self, tables: Any) -> tuple[Deed, Outcome]:
+    def merge(self, tables: Any) -> tuple[Operation, Outcome]:
         """Make one table of two, ids or names."""
         if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
-            raise Refused(400, f"tables must be two ids or names, got {quote(tables)}")
+            raise RequestError(400, f"tables must be two ids or names, got {quote(tables)}")
         return self._by_hand(MERGE, tables)
 
-    def rename(self, table: Any, name: Any) -> tuple[Deed, Outcome]:
+    def rename(self, table: Any, name: Any) -> tuple[Operation, Outcome]:
         """Give a table a name; "" takes it away."""
         if not _is_table(table):
-            raise Refused(400, f"table must be an id or a name, got {quote(table)}")
+            raise RequestError(400, f"table must be an id or a name, got {quote(table)}")
         if not isinstance(name, str):
-            raise Refused(400, f"name must be a text, got {quote(name)}")
+            raise RequestError(400, f"name must be a text, got {quote(name)}")
         return self._by_hand(RENAME, [table, name])
 
-    def repeat(self, deed: Deed) -> Outcome:
+    def repeat(self, operation: Operation) -> Outcome:
         """Do again what the journal says was done."""
-        self._noted(deed)
-        if deed.kind == ROWS:
-            return self._learn(Rows.from_bytes(deed.payload))
-        return self._change(deed.kind, json.loads(deed.payload))
+        self._noted(operation)
+        if operation.kind == ROWS:
+            return self._learn(Rows.from_bytes(operation.payload))
+        return self._change(operation.kind, json.loads(operation.payload))
 
-    def _noted(self, deed: Deed) -> Deed:
+    def _noted(self, operation: Operation) -> Operation:
         """Count what the journal has, and the last checkpoint has not."""
-        self.bytes_since_checkpoint += len(deed.payload)
-        return deed
+        self.bytes_since_checkpoint += len(operation.payload)
+        return operation
 
     def _learn(self, rows: Rows) -> Outcome:
         model, first = self.model, self.n_rows
         with self._refusing(rows.names):
-            model.partial_fit(self._rows(rows), times=rows.times, labels=rows.labels, apart=rows.apart)
+            model.partial_fit(self._rows(rows), times=rows.times, labels=rows.labels, cannot_link=rows.cannot_link)
         self.features = rows.names
         self.n_rows = model.n_observations_
         self.n_since_checkpoint += self.n_rows - first
@@ -182,17 +182,19 @@ class Stream:
         if model.learned_:
             index = np.arange(first, self.n_rows, dtype=np.float64)
             times = index if rows.times is None else as_times(rows.times)
-            outcome.stretch = Stretch(first, times, labels, novelty, p, model.clock_)
+            outcome.segment = Segment(first, times, labels, novelty, p, model.clock_)
             before = self.timeline
-            together = outcome.stretch if before is None else before.then(outcome.stretch)
+            together = outcome.segment if before is None else before.then(outcome.segment)
             self.timeline = together.last(ROWS_OF_TIMELINE)
         return outcome
 
-    def _by_hand(self, kind: str, told: list[Any]) -> tuple[Deed, Outcome]:
+    def _by_hand(self, kind: str, told: list[Any]) -> tuple[Operation, Outcome]:
         if not self.learned:
-            raise Refused(409, "the tables of this stream are provisional: their ids are final once it has learnt")
+            raise RequestError(
+                409, "the tables of this stream are provisional: their ids are final once it has learned"
+            )
         outcome = self._change(kind, told)
-        return self._noted(Deed(kind, json.dumps(told).encode())), outcome
+        return self._noted(Operation(kind, json.dumps(told).encode())), outcome
 
     def _change(self, kind: str, told: list[Any]) -> Outcome:
         model = self.model
@@ -260,7 +262,7 @@ class Stream:
         self.n_rows, self.last_event = told["rows"], told["last_event"]
         if arrays:
             first = int(arrays.pop("first_row"))
-            self.timeline = Stretch(first, **arrays, clock=self.model.clock_)
+            self.timeline = Segment(first, **arrays, clock=self.model.clock_)
         self.checkpoint_bytes = len(model)
 
     # What it can tell
@@ -326,14 +328,14 @@ class Stream:
         line = self.timeline
         if line is None:
             empty = np.zeros(0)
-            return as_stretch(Stretch(self.n_rows, empty, empty.astype(np.int64), empty, empty, Clock.INDEX))
+            return as_segment(Segment(self.n_rows, empty, empty.astype(np.int64), empty, empty, Clock.INDEX))
         line = line.last(n)
-        return as_stretch(replace(line, tables=self.model.resolve(line.tables)))
+        return as_segment(replace(line, tables=self.model.resolve(line.tables)))
 
     def explain(self, batch: Batch) -> dict[str, Any]:
         """Return why a row would be at its table: log odds, feature by feature."""
         if not self.fitted:
-            raise Refused(409, "this stream has no rows yet")
+            raise RequestError(409, "this stream has no rows yet")
         rows = self.form.resolve(batch)
         with self._refusing(rows.names):
             x = self._rows(rows)
@@ -355,7 +357,7 @@ class Stream:
     def table(self, table: int | str) -> dict[str, Any]:
         """Return the id of a table, and the rows that are kept as examples of it, if any are."""
         if not self.fitted:
-            raise Refused(404, "this stream has no rows yet")
+            raise RequestError(404, "this stream has no rows yet")
         model = self.model
         found = int(model.resolve([table])[0])
         if not model.n_examples:
@@ -385,11 +387,11 @@ class Stream:
         try:
             yield
         except BadTime as bad:
-            raise Refused(400, f"{bad.reason}, at row {bad.row}", row=bad.row, column=TIMES) from None
+            raise RequestError(400, f"{bad.reason}, at row {bad.row}", row=bad.row, column=TIMES) from None
         except BadRow as bad:
             name = None if bad.column is None else Form(names).name(bad.column)
             where = f"row {bad.row}" if name is None else f"row {bad.row}, column {name!r}"
-            raise Refused(400, f"{bad.reason}, at {where}", row=bad.row, column=name) from None
+            raise RequestError(400, f"{bad.reason}, at {where}", row=bad.row, column=name) from None
 
 
 def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
@@ -450,12 +452,12 @@ def as_plain(event: Event, number: int) -> dict[str, Any]:
     return plain
 
 
-def as_stretch(stretch: Stretch) -> dict[str, Any]:
+def as_segment(segment: Segment) -> dict[str, Any]:
     """Return rows and what became of them as JSON has it."""
-    times = [as_time(time, stretch.clock) for time in stretch.times.tolist()]
-    told = {"first_row": stretch.first_row, "rows": list(range(stretch.first_row, stretch.first_row + len(stretch)))}
-    told |= {"times": times, "tables": stretch.tables.tolist()}
-    return told | {"novelty": as_numbers(stretch.novelty), "novelty_p": as_numbers(stretch.p)}
+    times = [as_time(time, segment.clock) for time in segment.times.tolist()]
+    told = {"first_row": segment.first_row, "rows": list(range(segment.first_row, segment.first_row + len(segment)))}
+    told |= {"times": times, "tables": segment.tables.tolist()}
+    return told | {"novelty": as_numbers(segment.novelty), "novelty_p": as_numbers(segment.p)}
 
 
 def dump(value: Any) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dyncrp.serve.journal import JournalError
-from dyncrp.serve.limits import Refused
+from dyncrp.serve.limits import RequestError
 from dyncrp.serve.registry import Notice, Registry
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ SECONDS_PER_SYNC = 1.0  # where commits do not wait for the disk
 
 @dataclass
 class Counters:
-    """What the worker has done so far: seconds in which it learnt or read, and in which it committed."""
+    """What the worker has done so far: seconds in which it learned or read, and in which it committed."""
 
     learning_seconds: float = 0.0
     commit_seconds: float = 0.0
@@ -64,9 +64,9 @@ class Worker:
     async def call(self, run: Callable[[Registry], T], name: str | None = None) -> T:
         """Let the worker do something, and return what it returned once that is committed."""
         if self._closed:
-            raise Refused(503, "the server is stopping")
+            raise RequestError(503, "the server is stopping")
         if self._queue.qsize() >= self.most_waiting:
-            raise Refused(503, f"{self.most_waiting:,} requests are waiting: try again later")
+            raise RequestError(503, f"{self.most_waiting:,} requests are waiting: try again later")
         job = Job(run, name, self.loop.create_future())
         self._queue.put(job)
         result: T = await job.future
@@ -115,23 +115,23 @@ class Worker:
         begin = time.perf_counter()
         try:
             if registry.broken is not None:
-                raise Refused(503, registry.broken)
+                raise RequestError(503, registry.broken)
             for job in jobs:
                 self._do(job)
-            learnt = time.perf_counter()
+            learned = time.perf_counter()
             notices = registry.commit()
-        except (JournalError, Refused) as error:
+        except (JournalError, RequestError) as error:
             status = 507 if isinstance(error, JournalError) else 503
-            return self._fail(jobs, Refused(status, f"nothing was changed: {error}"))
+            return self._fail(jobs, RequestError(status, f"nothing was changed: {error}"))
         except Exception as error:  # a stream could not be made anew
             registry.broken = f"the server made a mistake, and needs a restart: {error}"
             traceback.print_exc()
-            return self._fail(jobs, Refused(503, registry.broken))
-        counters.learning_seconds += learnt - begin
-        counters.commit_seconds += time.perf_counter() - learnt
+            return self._fail(jobs, RequestError(503, registry.broken))
+        counters.learning_seconds += learned - begin
+        counters.commit_seconds += time.perf_counter() - learned
         return notices
 
-    def _fail(self, jobs: list[Job], refused: Refused) -> list[Notice]:
+    def _fail(self, jobs: list[Job], refused: RequestError) -> list[Notice]:
         for job in jobs:
             job.error = refused
         if self.registry.broken is None:
@@ -146,11 +146,11 @@ class Worker:
             job.result = job.run(self.registry)
         except JournalError:
             raise
-        except Refused as error:
+        except RequestError as error:
             job.error = error
         except Exception:
             traceback.print_exc()
-            job.error = Refused(500, "the server made a mistake; the stream is as it was")
+            job.error = RequestError(500, "the server made a mistake; the stream is as it was")
             if job.name is not None:
                 self.registry.reload(job.name)
 

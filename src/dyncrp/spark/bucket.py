@@ -184,7 +184,7 @@ def _describe(rows: pa.Table, at: int) -> str:
 
 
 def _refuse(rows: pa.Table, at: int, reason: str) -> ValueError:
-    return ValueError(f"the row with {_describe(rows, at)} cannot be learnt: {reason}; filter such rows out before")
+    return ValueError(f"the row with {_describe(rows, at)} cannot be learned: {reason}; filter such rows out before")
 
 
 def _too_late(rows: pa.Table, at: int) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dyncrp.arrays.checks import Clock, whole
+from dyncrp.arrays.checks import Clock, integer
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.search.spec import ModelSpec
 from dyncrp.spark.bucket import LATE, Bucket
@@ -46,16 +46,16 @@ def cluster(
 
     With no late rows and no ``ttl``, the result is to the bit that of one process that learns the rows of a key in
     order of time, exactly once, also when Spark stops in the middle of a batch and goes on from its checkpoint. Rows of
-    one time are learnt in order of batch and row. No row waits in a buffer: one that comes in a later batch than a
+    one time are learned in order of batch and row. No row waits in a buffer: one that comes in a later batch than a
     later row of its key is late.
 
     Args:
         rows: a DataFrame, streaming or not, in a session with the RocksDB state store, as ``session`` gives.
         model: a ``DynamicalMixture``, whose parameters are used; all hyperparameters must be given.
-        key: the column that says whose row it is: text, whole numbers or dates.
+        key: the column that says whose row it is: text, integers or dates.
         features: the columns of numbers to cluster by, or one column of arrays of numbers.
         time: a column of times, numbers or dates; None counts the rows of each key.
-        row: a column of whole numbers, text or dates that tells rows apart. It orders rows of the same time and batch,
+        row: a column of integers, text or dates that tells rows apart. It orders rows of the same time and batch,
             or all rows if there is no time, and comes out again so that labels can be joined to the rows.
         late: what becomes of a row that is earlier than the latest of its key in an earlier batch. "mark" gives it
             table −1 and does not learn it, "now" learns it as if it had the time of the latest, "raise" stops.
@@ -72,7 +72,7 @@ def cluster(
         raise ValueError(f"late must be one of {LATE}, got {late!r}")
     if time is None and row is None:
         raise ValueError("pass time=, row= or both: Spark does not keep the order of rows, and models learn in order")
-    n_buckets = BUCKETS if buckets is None else whole("buckets", buckets, 1)
+    n_buckets = BUCKETS if buckets is None else integer("buckets", buckets, 1)
     chosen = _columns(rows, key, features, time, row)
     clock = _clock(rows, time)
     spec, known = _parameters(model, clock)

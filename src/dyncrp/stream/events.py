@@ -43,7 +43,7 @@ class Event(NamedTuple):
 
 @dataclass(eq=False)
 class Batch:
-    """What a stretch of n rows did, and what it takes to say more of it when someone asks.
+    """What a segment of n rows did, and what it takes to say more of it when someone asks.
 
     trace: of the engine. times: (n,). first_row: the number of the first row. n_opened: how many tables had opened
     before it. sketch: of the novelty of the rows before it.

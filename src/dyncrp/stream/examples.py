@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import whole
+from dyncrp.arrays.checks import integer
 from dyncrp.arrays.counts import Counts
 from dyncrp.families import Family
 
@@ -69,7 +69,7 @@ class Reservoir:
     """
 
     def __init__(self, size: int, *, sparse: bool = False) -> None:
-        self.size = whole("size", size, 1, MOST)
+        self.size = integer("size", size, 1, MOST)
         none, no_rows = np.empty(0, np.int64), np.empty((0, 0))
         X = Counts(np.zeros(1, np.int64), none, np.empty(0), 0) if sparse else no_rows
         self._kept = _Store(none, none, np.empty(0), X)  # by number

@@ -29,14 +29,14 @@ from dyncrp.engine.types import (
     Float,
     Int,
     Rows,
-    Told,
+    TableConstraints,
     Trace,
     concatenate,
     length,
 )
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import first_missing
-from dyncrp.input.constraints import Feedback, Names
+from dyncrp.input.constraints import Constraints, Names
 from dyncrp.io.packed import pack, unpack
 from dyncrp.search.alpha import AlphaPosterior
 from dyncrp.search.spec import Hyperparameters, ModelSpec
@@ -94,22 +94,22 @@ class Learner:
             return np.arange(begin, begin + n, dtype=np.float64)
         return as_times(given, n=n, last=self.engine.time)
 
-    def run(self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False) -> Batch:
+    def run(self, X: Rows, times: Float, constraints: Constraints | None = None, *, whole: bool = False) -> Batch:
         """Learn from rows (n, D), in which cells may be missing unless they are whole, and which may be told of."""
         if self.wants_p:
             self.sketch.read()  # once, and not again by each copy
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
         first = len(X) if whole or self.takes_missing else first_missing(X)
-        if feedback is not None and feedback.empty:
-            feedback = None
+        if constraints is not None and constraints.empty:
+            constraints = None
         if first == len(X):
-            trace = self._run(X, times, feedback)
+            trace = self._run(X, times, constraints)
         else:
             before, rest = slice(0, first), slice(first, None)
-            traces = [self._run(X[before], times[before], _part(feedback, before))] if first else []
+            traces = [self._run(X[before], times[before], _part(constraints, before))] if first else []
             self.engine = self.engine_for_missing()
-            traces.append(self._run(X[rest], times[rest], _part(feedback, rest)))
+            traces.append(self._run(X[rest], times[rest], _part(constraints, rest)))
             trace = concatenate(traces)
         if self.examples is not None:
             self.examples.add(first_row, X, times, trace.labels)
@@ -138,7 +138,7 @@ class Learner:
         return isinstance(self.engine.model.family, Columns)
 
     def engine_for_missing(self) -> Engine:
-        """Return an engine that has learnt the same and takes missing cells; this one, if it does."""
+        """Return an engine that has learned the same and takes missing cells; this one, if it does."""
         if self.takes_missing:
             return self.engine
         family = Columns.of(self.family, self.engine.n_features)
@@ -152,38 +152,38 @@ class Learner:
     def _empty_engine(self, family: Family) -> Engine:
         return make_engine(replace(self.engine.model, family=family), self.engine.n_features)
 
-    def _run(self, X: Rows, times: Float, feedback: Feedback | None) -> Trace:
+    def _run(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
         """Learn from rows; after every hundredth, let alpha learn from the tables opened."""
         engine = self.engine
         if self.alpha_posterior is None:
-            return self._seat(X, times, feedback)
+            return self._seat(X, times, constraints)
         self._catch_up()
         traces = []
         begin = 0
         while begin < len(X):
             end = min(begin + ROWS_PER_ALPHA - engine.n_observations % ROWS_PER_ALPHA, len(X))
             self._latest_times = times[begin:end]
-            traces.append(self._seat(X[begin:end], self._latest_times, _part(feedback, slice(begin, end))))
+            traces.append(self._seat(X[begin:end], self._latest_times, _part(constraints, slice(begin, end))))
             self._catch_up()
             begin = end
         return concatenate(traces)
 
-    def _seat(self, X: Rows, times: Float, feedback: Feedback | None) -> Trace:
+    def _seat(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
         """Seat rows as they are told to be. A table that is not open, or not any more, opens with its next row."""
-        if feedback is None:
+        if constraints is None:
             return self._take_in(X, times, None)
-        tables, marks = self._ids(feedback), feedback.marks
+        tables, marks = self._ids(constraints), constraints.marks
         traces, begin = [], 0
         while begin < len(X):
             rest = slice(begin, None)
-            trace = self._take_in(X[rest], times[rest], Told(tables[rest], marks[rest]))
+            trace = self._take_in(X[rest], times[rest], TableConstraints(tables[rest], marks[rest]))
             if not len(trace.labels):
-                one, told, closed = slice(begin, begin + 1), int(feedback.tables[begin]), int(tables[begin])
-                trace = self._take_in(X[one], times[one], Told(np.array([NEW]), marks[one]))
+                one, told, closed = slice(begin, begin + 1), int(constraints.tables[begin]), int(tables[begin])
+                trace = self._take_in(X[one], times[one], TableConstraints(np.array([NEW]), marks[one]))
                 opened = int(trace.labels[0])
                 if closed == NOBODYS:
-                    self.names.give(opened, feedback.names[NEW - told])
-                    tables[feedback.tables == told] = opened
+                    self.names.give(opened, constraints.names[NEW - told])
+                    tables[constraints.tables == told] = opened
                 else:  # all that stood for the one that has closed stands for the new one, its name too
                     self.names.forward(closed, opened)
                     tables[tables == closed] = opened
@@ -191,7 +191,7 @@ class Learner:
             begin += len(trace.labels)
         return concatenate(traces)
 
-    def _take_in(self, X: Rows, times: Float, told: Told | None) -> Trace:
+    def _take_in(self, X: Rows, times: Float, told: TableConstraints | None) -> Trace:
         """Let the engine learn rows, and the sketch their novelty: of those it came to, if it is interrupted."""
         engine, before = self.engine, self.engine.n_observations
         try:
@@ -200,12 +200,12 @@ class Learner:
             if engine.n_observations > before:
                 self.sketch.add_evidence(engine.latest_evidence)
 
-    def _ids(self, feedback: Feedback) -> Int:
+    def _ids(self, constraints: Constraints) -> Int:
         """Return the tables of rows by ids as they are now, those that nobody has opened yet by one of nobody's."""
-        tables = self.names.find_all(feedback.tables)
+        tables = self.names.find_all(constraints.tables)
         named = np.flatnonzero(tables <= NEW)
         codes, which = np.unique(tables[named], return_inverse=True)
-        found = (self.names.find(feedback.names[NEW - code]) for code in codes.tolist())
+        found = (self.names.find(constraints.names[NEW - code]) for code in codes.tolist())
         tables[named] = np.array([NOBODYS if table is None else table for table in found], dtype=np.int64)[which]
         return tables
 
@@ -233,7 +233,7 @@ class Learner:
         return new
 
     def _catch_up(self) -> None:
-        """Let alpha learn from what the engine has learnt; after an interruption, from what it came to."""
+        """Let alpha learn from what the engine has learned; after an interruption, from what it came to."""
         engine, posterior = self.engine, self.alpha_posterior
         if posterior is None or not engine.n_observations:
             return
@@ -436,8 +436,8 @@ def _modes(dynamics: Dynamics, arrays: Arrays) -> Modes:
     return found
 
 
-def _part(feedback: Feedback | None, rows: slice) -> Feedback | None:
-    return None if feedback is None else feedback.part(rows)
+def _part(constraints: Constraints | None, rows: slice) -> Constraints | None:
+    return None if constraints is None else constraints.part(rows)
 
 
 def digest(*values: Any) -> bytes:

@@ -13,7 +13,7 @@ Above the score u that one row reaches, a generalised Pareto tail goes on,
 
 with ξ and σ fitted to the highest 96 rows by probability-weighted moments (Hosking and Wallis 1987).
 
-**Near ties.** Rows that differ in nothing but when they came, such as rows of few yes and no, have nearly the same
+**Near ties.** Rows that differ in nothing but when they came, such as rows of few booleans, have nearly the same
 score, which rises slowly as the model learns: each would be the highest so far. So a high score s counts as s − 0.1,
 and p is multiplied by exp(−0.1): the share above falls by the factor e in a nat if the density is the right one. Where
 the highest 96 rows exceed the lowest of them by more than a nat on average, by h, it is exp(−0.1/h).
@@ -26,8 +26,8 @@ factor e in 65,536 rows.
 those after them at once; others wait until the block is full, and of many only some are kept. Where a block ends
 depends on the scores alone, not on calls.
 
-**Cells.** What was taken in is kept as cells: a score, and the weight of those about it. A cell has a 45th of
-the weight above it, and at least a quarter of a row. Some 440 cells are enough, however long the stream is.
+**Cells.** What was taken in is kept as bins: a score, and the weight of those about it. A bin has a 45th of
+the weight above it, and at least a quarter of a row. Some 440 bins are enough, however long the stream is.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ HIGH_SHARE, LEAST_HIGH = 64.0, 24.0  # the highest 64th of the memory is high, a
 NEAR = 0.1  # nats: a high score counts as no higher than those that are so near
 MOST_HIGH = 512  # high scores that wait: after so many a block ends early
 MOST_LOW = 512  # others that are kept of a block
-GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples are spread evenly between whole numbers
+GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples are spread evenly between integers
 TAIL = 96.0  # rows, the highest, to which the tail is fitted
 MOST_SHAPE = 0.9  # of ξ; the moments exist below 1
 PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10.0  # towards which ξ is drawn, as if so many more rows said so
 MOST_UNREAD = 16_384  # scores that wait to be looked at
 LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
 SMALLEST_P = 1e-300
-NEGLIGIBLE = 1e-9  # rows: a cell of less is forgotten
+NEGLIGIBLE = 1e-9  # rows: a bin of less is forgotten
 OF_A_FILE = {"counts": np.int64, "values": np.float64, "weights": np.float64, "high": np.float64, "low": np.float64}
 
 
@@ -86,7 +86,7 @@ class NoveltySketch:
     def __init__(self) -> None:
         self._n = 0
         self._start = 0  # rows before this block
-        self._values: Float = np.empty(0)  # of the cells, increasing
+        self._values: Float = np.empty(0)  # of the bins, increasing
         self._weights: Float = np.empty(0)
         self._high: list[float] = []  # of this block, in order of arrival
         self._low: list[float] = []
@@ -102,7 +102,7 @@ class NoveltySketch:
         return self._n + self._n_unread
 
     def _look(self) -> None:
-        """Work out what the rows of a block need from the cells."""
+        """Work out what the rows of a block need from the bins."""
         size = min(max(self._start // BLOCK_SHARE, LEAST_BLOCK), MOST_BLOCK)
         self._end, (self._picks, self._picked) = self._start + size, _picks(size)
         self._border, self._total = -inf, 1.0
@@ -202,7 +202,7 @@ class NoveltySketch:
         return np.maximum(p, SMALLEST_P, out=p)
 
     def _end_block(self) -> None:
-        """Let the cells take in the scores that wait."""
+        """Let the bins take in the scores that wait."""
         rows, n_high = self._n - self._start, len(self._high)
         growing = self._n <= 2 * MEMORY
         kept = (self._start / self._n) ** POWER if growing else exp(-rows / MEMORY)
@@ -245,13 +245,13 @@ class NoveltySketch:
         if len(counts) != 2 or not 0 <= counts[1] <= counts[0]:
             raise ValueError(f"its counts of past novelty are {counts.tolist()}")
         if len(values) != len(weights) or np.any(np.diff(values) <= 0.0) or not np.all(weights >= NEGLIGIBLE):
-            raise ValueError("its cells of past novelty are not increasing values with positive weights")
+            raise ValueError("its bins of past novelty are not increasing values with positive weights")
         if np.sum(weights) > counts[1] * (1.0 + 1e-9):
-            raise ValueError(f"its cells of past novelty weigh {np.sum(weights)}, more than {counts[1]} rows")
+            raise ValueError(f"its bins of past novelty weigh {np.sum(weights)}, more than {counts[1]} rows")
         sketch = cls()
         sketch._n, sketch._start = counts.tolist()
         if (sketch._start > 0) != (len(values) > 0):
-            raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} cells")
+            raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} bins")
         sketch._values, sketch._weights = values.copy(), weights.copy()
         sketch._look()
         rows, high, low = sketch._n - sketch._start, arrays["high"], arrays["low"]
@@ -266,7 +266,7 @@ class _Tail:
     """How many rows are as high as a score s: c (1 + ξ (s − u)/σ)^(−1/ξ), above the score u that c rows reach."""
 
     def __init__(self, values: Float, weights: Float, above: Float) -> None:
-        """Fit to the highest of these cells."""
+        """Fit to the highest of these bins."""
         self.rows = min(1.0, float(above[0]))
         self.start = float(np.interp(1.0 / self.rows, 1.0 / above, values))
         self.shape = self.scale = 0.0
@@ -317,10 +317,10 @@ def _checked(scores: Float) -> Float:
 
 
 def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
-    """Return cells for weighted scores in any order: increasing values and their weights.
+    """Return bins for weighted scores in any order: increasing values and their weights.
 
     A score with c rows above it has the number 4c as long as this is below 45, and 45 (1 + log(4c/45)) further down.
-    Those with the same whole number share a cell, whose value is their median: a score that was, so ties stay ties.
+    Those with the same integer share a bin, whose value is their median: a score that was, so ties stay ties.
     """
     order = np.argsort(-values, kind="stable")
     values, weights = values[order], weights[order]

@@ -1,4 +1,4 @@
-"""Warmup: the first rows of a stream, kept until what is unknown has been learnt from as many as that takes."""
+"""Warmup: the first rows of a stream, kept until what is unknown has been learned from as many as that takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dyncrp.arrays.counts import ARRAYS as OF_COUNTS
 from dyncrp.arrays.counts import Counts
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
 from dyncrp.families.base import check_rows, first_missing
-from dyncrp.input.constraints import Feedback, check_name
+from dyncrp.input.constraints import Constraints, check_name
 from dyncrp.search import Candidate, Found, Search, learn
 from dyncrp.search.spec import Hyperparameters, ModelSpec
 from dyncrp.stream.events import Batch
@@ -36,31 +36,31 @@ class Warmup:
     power of two up to n, or of ``warmup`` once that many have come. Whenever they change, all rows are seated anew. So
     the state after n rows is a function of these rows, however they were divided into calls.
 
-    learner: the rows so far, seated by the present hyperparameters; from the first row on. n_learnt_from: how many rows
-    those were learnt from. candidates: what was tried then, None if that is not known. over: whether nothing is
-    provisional any more; then no row is kept. batch: what the last batch did, None if there was none. history: what
-    all rows so far did, as they are seated now; since it was read from a file, if it was. piecewise:
-    whether a call of ``learn`` carries a search on by one piece only, so that the hyperparameters change some calls
-    later; ``finish`` does the rest. missing: whether cells may be missing in rows to come.
+    learner: the rows so far, seated by the present hyperparameters; from the first row on. n_learned_from: how many
+    rows those were learned from. candidates: what was tried then, None if that is not known. over: whether nothing is
+    provisional any more; then no row is kept. batch: what the last batch did, None if there was none. history: what all
+    rows so far did, as they are seated now; since it was read from a file, if it was. piecewise: whether a call of
+    ``learn`` carries a search on by one piece only, so that the hyperparameters change some calls later; ``finish``
+    does the rest. missing: whether cells may be missing in rows to come.
     """
 
     learner: Learner
 
     def __init__(self, spec: ModelSpec, clock: Clock, *, piecewise: bool = False, missing: bool = False) -> None:
         self.spec, self.clock, self.piecewise, self.missing = spec, clock, piecewise, missing
-        self.n_learnt_from = 0
+        self.n_learned_from = 0
         self.candidates: list[Candidate] | None = None
         self.over = spec.given is not None
         self.batch: Batch | None = None
         self.history: list[Batch] = []
         self._batch = (0, 0)  # which rows that is of
-        self._kept: list[tuple[Rows, Float, Feedback]] = []  # rows, times, and what is known of them, as they came
+        self._kept: list[tuple[Rows, Float, Constraints]] = []  # rows, times, and what is known of them, as they came
         self._search: Search | None = None
         self._goal = 0  # how many rows that is on
 
     @property
     def n_rows(self) -> int:
-        """How many rows were learnt."""
+        """How many rows were learned."""
         return self.learner.engine.n_observations if hasattr(self, "learner") else 0
 
     @property
@@ -69,26 +69,25 @@ class Warmup:
         return np.concatenate([np.zeros(0), *(times for _, times, _ in self._kept)])
 
     @property
-    def feedback(self) -> Feedback:
+    def constraints(self) -> Constraints:
         """What is known of the rows so far; nothing of none once it is over."""
-        return Feedback.join([Feedback.nothing(0), *(known for _, _, known in self._kept)])
+        return Constraints.join([Constraints.nothing(0), *(known for _, _, known in self._kept)])
 
     def learn(
-        self, X: Rows, times: Float, feedback: Feedback | None = None, *, whole: bool = False, batch: bool = True
+        self, X: Rows, times: Float, constraints: Constraints | None = None, *, whole: bool = False, batch: bool = True
     ) -> Batch:
         """Learn from the next rows (n, D), which the family has checked, and return what they did.
 
-        feedback: what is known of them, by names, as ids are provisional. whole: whether these are all rows for now, so
-        that what is unknown is learnt from them all, up to ``warmup``.
-        batch: whether they are the last batch from now on. If a call is interrupted, the rows that it came to are
-        learnt, or none.
+        constraints: what is known of them, by names, as ids are provisional. whole: whether these are all rows for now,
+        so that what is unknown is learned from them all, up to ``warmup``. batch: whether they are the last batch from
+        now on. If a call is interrupted, the rows that it came to are learned, or none.
         """
         begin, end = self.n_rows, self.n_rows + len(X)
-        known = Feedback.nothing(len(X)) if feedback is None else feedback
+        known = Constraints.nothing(len(X)) if constraints is None else constraints
         goal = min(end, self.spec.warmup) if whole else self._due(end)
-        at_once = begin == 0 or (goal > self.n_learnt_from and not self.piecewise)
+        at_once = begin == 0 or (goal > self.n_learned_from and not self.piecewise)
         if not at_once and not self.over and first_missing(X) < len(X) and not self.learner.family.independent:
-            goal, at_once, self._search = self.n_learnt_from, True, None
+            goal, at_once, self._search = self.n_learned_from, True, None
         if at_once:
             rows, t, known = self._rows((X, times, known))
             whole = whole or self.over
@@ -121,7 +120,7 @@ class Warmup:
         """Learn what is unknown from all rows so far, at least 2, up to ``warmup``; then nothing is provisional."""
         if self.n_rows >= self.spec.warmup:
             self.finish()
-        elif not self.over and self.n_learnt_from < max(2, self.n_rows):
+        elif not self.over and self.n_learned_from < max(2, self.n_rows):
             rows, times, known = self._rows()
             found = learn(self.spec, rows, times, missing=self.missing)
             self._seat(len(rows), *found, rows, times, known, self._batch)
@@ -137,7 +136,7 @@ class Warmup:
         rows = check_rows(
             self.spec.family, np.pad(rows, ((0, 0), (0, n_features - rows.shape[1])), constant_values=absent)
         )
-        goal = 1 if self.piecewise else self.n_learnt_from  # from 1 row at once, and then again from more in pieces
+        goal = 1 if self.piecewise else self.n_learned_from  # from 1 row at once, and then again from more in pieces
         self._search = None
         self._seat(goal, *self._find(goal, rows, times), rows, times, known, self._batch)
 
@@ -147,14 +146,14 @@ class Warmup:
             return {}
         rows, times, known = self._rows()
         kept = {"rows": rows} if not isinstance(rows, Counts) else dict(zip(SPARSE, rows.csr, strict=True))
-        kept |= {"times": times, "learnt_from": np.array(self.n_learnt_from)}
+        kept |= {"times": times, "learnt_from": np.array(self.n_learned_from)}
         if not known.empty:
             kept |= dict(zip(TOLD, known[:2], strict=True))
         return {OF_WARMUP + name: array for name, array in kept.items()}
 
     def config(self) -> dict[str, Any]:
         """Return what a file must say beside ``arrays`` and what the learner says: the names that rows were told."""
-        names = self.feedback.names
+        names = self.constraints.names
         return {"told_names": list(names)} if names else {}
 
     @classmethod
@@ -168,12 +167,12 @@ class Warmup:
         warmup = cls(spec, learner.clock)
         warmup.learner, warmup.over = learner, own.isdisjoint(arrays)
         if not warmup.over:
-            times, learnt_from = (arrays[OF_WARMUP + name] for name in ARRAY_TYPES)
+            times, learned_from = (arrays[OF_WARMUP + name] for name in ARRAY_TYPES)
             if spec.family.sparse:  # by the names that Counts has for them
                 found = {name: arrays[OF_WARMUP + own] for name, own in zip(OF_COUNTS, SPARSE, strict=True)}
-                warmup._restore(Counts.from_arrays(found, times.size), times, learnt_from)
+                warmup._restore(Counts.from_arrays(found, times.size), times, learned_from)
             else:
-                warmup._restore(arrays[OF_WARMUP + DENSE[0]], times, learnt_from)
+                warmup._restore(arrays[OF_WARMUP + DENSE[0]], times, learned_from)
             if OF_WARMUP + TOLD[0] in arrays:
                 tables, marks = (arrays[OF_WARMUP + name] for name in TOLD)
                 warmup._restore_told(tables, marks, config.get("told_names", []))
@@ -182,14 +181,14 @@ class Warmup:
     def _restore_told(self, tables: Any, marks: Any, names: Any) -> None:
         (rows, times, _), n = self._kept[0], self.n_rows
         if any(array.shape != (n,) or array.dtype != np.int64 for array in (tables, marks)):
-            raise ValueError(f"what it knows of the rows that it keeps must be {n} whole numbers")
+            raise ValueError(f"what it knows of the rows that it keeps must be {n} integers")
         if tables.max() > UNKNOWN or tables.min() < UNKNOWN - len(names) or marks.min() < UNKNOWN:
             raise ValueError("what it knows of the rows that it keeps are not names and marks")
-        self._kept = [(rows, times, Feedback(tables, marks, tuple(check_name(name) for name in names)))]
+        self._kept = [(rows, times, Constraints(tables, marks, tuple(check_name(name) for name in names)))]
 
-    def _restore(self, rows: Rows, times: Any, learnt_from: Any) -> None:
+    def _restore(self, rows: Rows, times: Any, learned_from: Any) -> None:
         engine, n = self.learner.engine, self.n_rows
-        arrays, D = {"times": times, "learnt_from": learnt_from}, engine.n_features
+        arrays, D = {"times": times, "learnt_from": learned_from}, engine.n_features
         wide = rows.shape[1] <= D if isinstance(rows, Counts) else rows.shape[1:] == (D,)
         if self.spec.given is not None or n >= self.spec.warmup or not wide or not len(rows) == n == times.size:
             raise ValueError(f"it keeps rows of shape {rows.shape} of a warm-up, after {n} observations")
@@ -197,27 +196,27 @@ class Warmup:
             if array.dtype != ARRAY_TYPES[name] or array.shape != shape:
                 kind = ARRAY_TYPES[name].__name__
                 raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {kind} and shape {shape}")
-        if as_times(times, n=n)[-1] != engine.time or not 1 <= learnt_from <= n:
-            raise ValueError("the rows that it keeps are not those that it has learnt")
+        if as_times(times, n=n)[-1] != engine.time or not 1 <= learned_from <= n:
+            raise ValueError("the rows that it keeps are not those that it has learned")
         if not isinstance(rows, Counts):
             if rows.dtype != np.float64:
                 raise ValueError(f"its array {OF_WARMUP + DENSE[0]!r} must be of type float64")
             check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
-        self.n_learnt_from = int(learnt_from)
-        self._kept = [(rows, times, Feedback.nothing(n))]
+        self.n_learned_from = int(learned_from)
+        self._kept = [(rows, times, Constraints.nothing(n))]
 
     def _due(self, n: int) -> int:
         """Return how many rows to learn from when n have come."""
         return self.spec.warmup if n >= self.spec.warmup else 1 << (n.bit_length() - 1)
 
-    def _rows(self, next_: tuple[Rows, Float, Feedback] | None = None) -> tuple[Rows, Float, Feedback]:
+    def _rows(self, next_: tuple[Rows, Float, Constraints] | None = None) -> tuple[Rows, Float, Constraints]:
         """Return the rows so far, their times, and what is known of them; of the next ones too, if they are given."""
         parts = self._kept if next_ is None else [*self._kept, next_]
         if len(parts) == 1:
             return parts[0]
         rows, times, known = zip(*parts, strict=True)
         join = Counts.join if isinstance(rows[0], Counts) else np.concatenate
-        return join(rows), np.concatenate(times), Feedback.join(known)
+        return join(rows), np.concatenate(times), Constraints.join(known)
 
     def _start(self, goal: int, rows: Rows, times: Float) -> Search:
         """Return a search on the first so many rows; if cells of others are missing, for a family that takes that."""
@@ -239,7 +238,7 @@ class Warmup:
     def _carry_on(self, n_runs: int | None) -> None:
         """Carry the search that is due on by so many runs, None: to its end; at its end, seat all rows anew."""
         goal = self._due(self.n_rows)
-        if self.over or goal <= self.n_learnt_from:
+        if self.over or goal <= self.n_learned_from:
             return
         search = self._search
         if search is None or self._goal != goal:
@@ -259,10 +258,10 @@ class Warmup:
         candidates: list[Candidate],
         rows: Rows,
         times: Float,
-        known_of_rows: Feedback,
+        known_of_rows: Constraints,
         batch: tuple[int, int],
     ) -> Batch:
-        """Seat all rows by hyperparameters that were learnt from the first so many; return what the new ones did.
+        """Seat all rows by hyperparameters that were learned from the first so many; return what the new ones did.
 
         batch: which of the rows are the last batch from now on. All is done, or nothing.
         """
@@ -275,6 +274,6 @@ class Warmup:
         fresh = not self._kept  # the rows are the caller's own
         kept = (rows.copy(), times.copy(), known_of_rows) if fresh else (rows, times, known_of_rows)
         self._kept = [] if over else [kept]
-        self.learner, self.n_learnt_from, self.candidates, self.over = learner, goal, candidates, over
+        self.learner, self.n_learned_from, self.candidates, self.over = learner, goal, candidates, over
         self.batch, self._batch, self.history = done.get(batch), batch, list(done.values())
         return done[begin, end]

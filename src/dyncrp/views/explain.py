@@ -163,7 +163,7 @@ def explain_row(
     with np.errstate(divide="ignore"):
         log_weights = np.log(prior_weights(state, model))
     scores = log_weights + family.log_predictive(X, tables)[0]
-    table = engine.judge_one(x, t)[0]
+    table = engine.predict_one(x, t)[0]
     place = int(np.flatnonzero(ids == table)[0])
     others = np.where(ids == table, -np.inf, scores)[:-1]
     rivals = [int(np.argmax(others)) if len(others) else place, len(ids) - 1]
@@ -214,7 +214,9 @@ def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tu
     named = isinstance(x, Mapping)
     if named:
         if names is None:
-            raise ValueError("x has names, and this model knows none: it learnt from arrays. Give the numbers in order")
+            raise ValueError(
+                "x has names, and this model knows none: it learned from arrays. Give the numbers in order"
+            )
         wanted = list(names if encoding is None else encoding.features)
         absent = [str(name) for name in wanted if name not in x]
         if absent:

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from dyncrp.arrays.checks import whole
+from dyncrp.arrays.checks import integer
 from dyncrp.families import Family
 from dyncrp.families.base import Shapes
 
@@ -106,7 +106,7 @@ class Groups:
         """Return the group of each table id, such as ``labels_``; −1 for one that is not open, be it new or closed."""
         labels = np.asarray(table_labels)
         if labels.dtype.kind not in "iu" and labels.size:
-            raise ValueError(f"table_labels must be whole numbers, ids of tables, got an array of {labels.dtype}")
+            raise ValueError(f"table_labels must be integers, ids of tables, got an array of {labels.dtype}")
         if not len(self.table_ids):
             return np.full(labels.shape, -1)
         places = np.clip(np.searchsorted(self.table_ids, labels), 0, len(self.table_ids) - 1)
@@ -132,8 +132,8 @@ def join(
     """
     K = len(ids)
     if isinstance(n_groups, str):
-        raise ValueError(f"n_groups must be a whole number, or None for as many as stand out, got {n_groups!r}")
-    if n_groups is not None and whole("n_groups", n_groups, 1) > K:
+        raise ValueError(f"n_groups must be an integer, or None for as many as stand out, got {n_groups!r}")
+    if n_groups is not None and integer("n_groups", n_groups, 1) > K:
         raise ValueError(f"n_groups must be at most the number of open tables, {K:,}, got {n_groups!r}")
     if K > MOST_TABLES:
         raise ValueError(

@@ -1,4 +1,4 @@
-// From rows x (D,) as they are given to the coordinates in which tables are learnt and scored.
+// From rows x (D,) as they are given to the coordinates in which tables are learned and scored.
 #pragma once
 
 #include "vectors.hpp"

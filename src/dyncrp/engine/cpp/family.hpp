@@ -16,10 +16,10 @@ struct Scored {
     double aux = 0.0;
 };
 
-/// A stretch of rows that is screened together, and scratch space for it; nothing in it outlives the block.
+/// A segment of rows that is screened together, and scratch space for it; nothing in it outlives the block.
 ///
 /// The loop sets the first four; `prepare` screens all rows against the tables there are when the block begins, and
-/// `screen` gives the result for one row, with what the block has learnt since.
+/// `screen` gives the result for one row, with what the block has learned since.
 struct Block {
     Index size = 0;                  // b, rows
     Index n_tables = 0;              // K₀, tables when the block began
@@ -102,7 +102,7 @@ struct Block {
 /// likelihood, once the slack that it returns is added; +inf for a table, or as the slack, is always right. All of it
 /// is in single precision, and decides nothing but whom to look at. `score`, `score_empty` and `rescore` are exact.
 template <class F>
-concept Family = std::copy_constructible<F> && requires(F family, const F judge, Index c, const Row& row, double r,
+concept Family = std::copy_constructible<F> && requires(F family, const F predict, Index c, const Row& row, double r,
                                                         Block& block, double* out, const double* in, Scored scored) {
     /// Hand out every array that has a row for each table, so that all grow, and lose tables, alike.
     family.for_each([](auto&) {});
@@ -114,19 +114,19 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
 
     /// log p(x | stats_c), or E[log p(x | φ_c)] if variational; the marginal log p(x) of an empty
     /// table.
-    { judge.score(c, row) } -> std::same_as<Scored>;
-    { judge.score_empty(row) } -> std::convertible_to<double>;
+    { predict.score(c, row) } -> std::same_as<Scored>;
+    { predict.score_empty(row) } -> std::convertible_to<double>;
     /// E[log p(x | φ)] given keep stats_c + r T(x).
-    { judge.rescore(c, row, r, r, scored) } -> std::convertible_to<double>;
+    { predict.rescore(c, row, r, r, scored) } -> std::convertible_to<double>;
 
     /// At most so many rows pay as a block: fewer, if a touched table is screened by itself for the
     /// rest of it.
     { F::MOST_ROWS } -> std::convertible_to<Index>;
     /// How many numbers a row is screened by; screen a block against the first K₀ tables; row m of it
     /// against K.
-    { judge.screen_width() } -> std::convertible_to<Index>;
-    judge.prepare(block);
-    { judge.screen(block, c, c) } -> std::convertible_to<double>;
+    { predict.screen_width() } -> std::convertible_to<Index>;
+    predict.prepare(block);
+    { predict.screen(block, c, c) } -> std::convertible_to<double>;
     /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
     family.follow_opening(block, c, c);
     family.follow(block, c, c, r, r);
@@ -139,10 +139,10 @@ concept Family = std::copy_constructible<F> && requires(F family, const F judge,
 
     /// The reference's statistics (S,) of table c, out and in; and extra_width more numbers of the name `extra`, if it
     /// has one. They may be missing (null) when they are read.
-    { judge.stats_width() } -> std::convertible_to<Index>;
-    { judge.extra() } -> std::convertible_to<const char*>;
-    { judge.extra_width() } -> std::convertible_to<Index>;
-    judge.write(c, out, out);
+    { predict.stats_width() } -> std::convertible_to<Index>;
+    { predict.extra() } -> std::convertible_to<const char*>;
+    { predict.extra_width() } -> std::convertible_to<Index>;
+    predict.write(c, out, out);
     family.read(c, in, in);
 };
 
@@ -154,13 +154,13 @@ concept Finishes = requires(F family, Block& block, Index n) { family.finish(blo
 /// A family may have an index of its tables, which finds those that matter without a look at the others. The bounds
 /// of log weights that it is given hold for all times from now on, but for a decay that all tables share.
 template <class F>
-concept Searches = requires(F family, const F judge, Index n, const float* bounds, float bound, Block& block) {
-    { judge.is_indexed() } -> std::same_as<bool>;
+concept Searches = requires(F family, const F predict, Index n, const float* bounds, float bound, Block& block) {
+    { predict.is_indexed() } -> std::same_as<bool>;
     /// Index K tables; do without an index.
     family.build_index(n, bounds);
     family.drop_index(n);
     /// What the searches of late have cost, where a scan of all tables is 1.
-    { judge.index_cost(block) } -> std::same_as<double>;
+    { predict.index_cost(block) } -> std::same_as<double>;
     /// Table c has moved, or opened; closed; is at another place.
     family.index(n, bound);
     family.close_in_index(n);

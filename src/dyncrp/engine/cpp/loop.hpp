@@ -44,11 +44,11 @@ struct Workspace {
     std::vector<Index> barred;      // places of the tables that the row cannot join, counting up
     List<Index> places;             // (n_kept,) of the candidates, counting up,
     List<Candidate> candidates;     // (n_kept,) and what is known of them
-    List<double> shares;            // (n_kept,) the responsibilities as kept
+    List<double> responsibilities;  // (n_kept,) the responsibilities as kept
     std::vector<Index> closing;     // places of the tables to close
 };
 
-/// One pass over rows. With Learns, every row changes the state; otherwise each is judged by itself.
+/// One pass over rows. With Learns, every row changes the state; otherwise each is predicted by itself.
 template <Family F, bool Learns>
 class Pass {
   public:
@@ -76,7 +76,8 @@ class Pass {
         family_.prepare(work_.block);
     }
 
-    /// Take in row m of the block, at time t. Afterwards work.places and work.shares hold its responsibilities.
+    /// Take in row m of the block, at time t. Afterwards work.places and work.responsibilities hold its
+    /// responsibilities.
     Outcome observe(Index m, double t) {
         const Row& row = work_.block.rows[static_cast<std::size_t>(m)];
         Outcome outcome;
@@ -89,7 +90,7 @@ class Pass {
                 outcome.place = told;
                 outcome.opened = told == seats_.n_tables;
                 work_.places.be_only(told);
-                work_.shares.be_only(1.0);
+                work_.responsibilities.be_only(1.0);
             }
             update(row, m, outcome);
             close(outcome);
@@ -254,7 +255,7 @@ class Pass {
             const Candidate& only = work_.candidates[0];
             outcome.log_evidence = only.scored.log_likelihood + log_ratio(only.weight, total_) + row.offset;
             outcome.place = work_.places[0];
-            work_.shares.be_only(1.0);
+            work_.responsibilities.be_only(1.0);
             return;
         }
         // Beyond this a log likelihood plus a log weight is the log likelihood, in the reference too.
@@ -309,7 +310,7 @@ class Pass {
         return a > 1e-200 && b < 1e100 ? std::log(a / b) : std::log(a) - std::log(b);
     }
 
-    /// Divide by the norm, find the label, and leave out shares that are nothing.
+    /// Divide by the norm, find the label, and leave out responsibilities that are nothing.
     void divide_and_drop(double norm, bool passes, Outcome& outcome) {
         const Index K = seats_.n_tables;
         double most = 0.0;
@@ -318,7 +319,7 @@ class Pass {
             r /= norm;
             if (passes || work_.places[j] < K) most = std::max(most, r);
         }
-        work_.shares.clear();
+        work_.responsibilities.clear();
         outcome.place = -1;
         std::size_t kept = 0;
         for (std::size_t j = 0; j < work_.places.size(); ++j) {
@@ -326,7 +327,7 @@ class Pass {
             if (outcome.place < 0 && r >= most * (1.0 - TIE)) outcome.place = work_.places[j];
             if (r < DROPPED) continue;
             work_.places[kept++] = work_.places[j];
-            work_.shares.push_back(r);
+            work_.responsibilities.push_back(r);
         }
         work_.places.shorten(kept);
         // Of numbers that are not finite no share is the largest, and nothing has been changed yet.
@@ -349,7 +350,7 @@ class Pass {
         double seated = 0.0;
         for (std::size_t j = 0; j < work_.places.size(); ++j) {
             const Index c = work_.places[j];
-            const double r = work_.shares[j], keep = rules_.keep(r);
+            const double r = work_.responsibilities[j], keep = rules_.keep(r);
             blind = blind || (c < K && work_.block.screened[static_cast<std::size_t>(c)] == INF32);
             family_.absorb(c, row, r, keep);
             family_.follow(work_.block, m, c, r, keep);
@@ -360,7 +361,7 @@ class Pass {
             seated += r;
         }
         seats_.seat_in_all(seated, work_.frame);
-        if (rules_.posterior) seats_.update_posterior(work_.places, work_.shares.begin());
+        if (rules_.posterior) seats_.update_posterior(work_.places, work_.responsibilities.begin());
         seats_.time = work_.frame.time;
         seats_.log_evidence += outcome.log_evidence;
         outcome.absence = seats_.see(outcome.place, work_.frame.time);

@@ -106,16 +106,16 @@ void check_signals() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-/// One learns, or several judge. Those who come meanwhile wait, without the interpreter's lock, and can be interrupted
-/// while they do; two who learn at once would mix up the stream, and the second is refused. Whoever comes to judge lets
-/// a learner that waits go first: others who judge without a break would keep it waiting for ever.
+/// One learns, or several predict. Those who come meanwhile wait, without the interpreter's lock, and can be
+/// interrupted while they do; two who learn at once would mix up the stream, and the second is refused. Whoever comes
+/// to predict lets a learner that waits go first: others who predict without a break would keep it waiting for ever.
 class Turns {
   public:
     /// Hold the stream for learning, or to change it in another way.
     class ToLearn {
       public:
         explicit ToLearn(Turns& turns) : turns_(turns) {
-            if (turns_.judged_here()) {
+            if (turns_.predicting_here()) {
                 throw std::runtime_error("this model is being asked in this thread, and cannot learn before that ends");
             }
             if (turns_.learning_.exchange(true)) throw std::runtime_error("this model is learning in another thread");
@@ -142,27 +142,27 @@ class Turns {
     };
 
     /// Hold the stream so that it does not change.
-    class ToJudge {
+    class ToPredict {
       public:
-        explicit ToJudge(Turns& turns) : turns_(turns) {
+        explicit ToPredict(Turns& turns) : turns_(turns) {
             // Only code that an interruption runs in the midst of learning can come here in the same thread.
             if (turns_.learner_ == std::this_thread::get_id()) {
                 throw std::runtime_error("this model is learning, and cannot be asked before that ends");
             }
-            // Whoever holds the stream already, such as code that an interruption runs in the midst of judging, must
+            // Whoever holds the stream already, such as code that an interruption runs in the midst of predicting, must
             // not wait for a learner that waits for it.
-            if (!turns_.judged_here()) {
+            if (!turns_.predicting_here()) {
                 wait([&] { return turns_.try_to_judge(); }, !turns_.learner_waits_ && turns_.mutex_.try_lock_shared());
                 locked_ = true;
             }
-            judged_in_this_thread().push_back(&turns_);
+            predicting_in_this_thread().push_back(&turns_);
         }
-        ~ToJudge() {
-            judged_in_this_thread().pop_back();
+        ~ToPredict() {
+            predicting_in_this_thread().pop_back();
             if (locked_) turns_.mutex_.unlock_shared();
         }
-        ToJudge(const ToJudge&) = delete;
-        ToJudge& operator=(const ToJudge&) = delete;
+        ToPredict(const ToPredict&) = delete;
+        ToPredict& operator=(const ToPredict&) = delete;
 
       private:
         Turns& turns_;
@@ -183,14 +183,14 @@ class Turns {
         }
     }
 
-    static std::vector<const Turns*>& judged_in_this_thread() {
-        thread_local std::vector<const Turns*> judged;
-        return judged;
+    static std::vector<const Turns*>& predicting_in_this_thread() {
+        thread_local std::vector<const Turns*> predicted;
+        return predicted;
     }
 
-    bool judged_here() const {
-        const auto& judged = judged_in_this_thread();
-        return std::find(judged.begin(), judged.end(), this) != judged.end();
+    bool predicting_here() const {
+        const auto& predicted = predicting_in_this_thread();
+        return std::find(predicted.begin(), predicted.end(), this) != predicted.end();
     }
 
     bool try_to_judge() {
@@ -210,12 +210,12 @@ class Turns {
 
 /// What a call of learn did, row by row. It becomes arrays only when someone reads them, which takes longer than to
 /// learn a row.
-struct Learnt {
+struct Learned {
     std::vector<std::int64_t> labels, indptr, indices, closed, closed_rows;
     std::vector<double> log_evidence, absences, data;
     Index n_columns = 0;
 
-    explicit Learnt(std::size_t n) : labels(n), indptr(n + 1), log_evidence(n), absences(n) {}
+    explicit Learned(std::size_t n) : labels(n), indptr(n + 1), log_evidence(n), absences(n) {}
 
     Record begin() { return {labels.data(), log_evidence.data(), indptr.data(), absences.data(), {}, {}, {}, {}}; }
 
@@ -271,22 +271,22 @@ class Engine {
 
     /// Learn rows; tables and marks are (n,), if anybody tells any.
     template <class Given>
-    std::shared_ptr<Learnt> learn(const Given& X, const Vector& times, const MaybeIntegers& tables,
-                                  const MaybeIntegers& marks) {
+    std::shared_ptr<Learned> learn(const Given& X, const Vector& times, const MaybeIntegers& tables,
+                                   const MaybeIntegers& marks) {
         Rows rows = as_rows(X, times);
         for (const auto& [told, known] : {std::pair(&tables, &rows.tables), std::pair(&marks, &rows.marks)}) {
             if (!told->has_value()) continue;
             if ((*told)->size() != times.size()) throw std::invalid_argument("what is told must be of every row");
             *known = (*told)->data();
         }
-        const auto learnt = std::make_shared<Learnt>(times.size());
+        const auto learned = std::make_shared<Learned>(times.size());
         const Change change(*this);
         const Index before = stream_->seats().n_observations;
-        Record record = learnt->begin();
+        Record record = learned->begin();
         const auto end = [&] {
             const Seats& seats = stream_->seats();
-            learnt->end(std::move(record), static_cast<std::size_t>(seats.n_observations - before), seats.n_opened);
-            latest_ = learnt;
+            learned->end(std::move(record), static_cast<std::size_t>(seats.n_observations - before), seats.n_opened);
+            latest_ = learned;
         };
         try {
             const Unlocked unlocked;
@@ -299,7 +299,7 @@ class Engine {
             throw;
         }
         end();
-        return learnt;
+        return learned;
     }
 
     /// Of the latest call of learn, as far as it came, if it was interrupted.
@@ -315,10 +315,10 @@ class Engine {
         return stream_->learn_one({x.data(), &t, 1});
     }
 
-    std::pair<std::int64_t, double> judge_one(const Vector& x, double t) {
+    std::pair<std::int64_t, double> predict_one(const Vector& x, double t) {
         check_width(x.shape(0));
-        const Turns::ToJudge turn(turns_);
-        return stream_->judge_one({x.data(), &t, 1});
+        const Turns::ToPredict turn(turns_);
+        return stream_->predict_one({x.data(), &t, 1});
     }
 
     std::pair<std::int64_t, double> run_one_sparse(const CountsArgument& counts, double t) {
@@ -327,17 +327,17 @@ class Engine {
         return stream_->learn_one(rows);
     }
 
-    std::pair<std::int64_t, double> judge_one_sparse(const CountsArgument& counts, double t) {
+    std::pair<std::int64_t, double> predict_one_sparse(const CountsArgument& counts, double t) {
         const Rows rows = as_rows(counts, &t, 1);
-        const Turns::ToJudge turn(turns_);
-        return stream_->judge_one(rows);
+        const Turns::ToPredict turn(turns_);
+        return stream_->predict_one(rows);
     }
 
     template <class Given>
-    nb::object labels(const Given& X, const Vector& times) {
+    nb::object predict(const Given& X, const Vector& times) {
         const Rows rows = as_rows(X, times);
         std::vector<std::int64_t> labels(times.size());
-        judge(rows, false, [&](Index) { return Judgement{labels.data(), nullptr, nullptr}; });
+        ask(rows, false, [&](Index) { return Prediction{labels.data(), nullptr, nullptr}; });
         return as_array(std::move(labels));
     }
 
@@ -345,26 +345,26 @@ class Engine {
     nb::object log_density(const Given& X, const Vector& times) {
         const Rows rows = as_rows(X, times);
         std::vector<double> density(times.size());
-        judge(rows, true, [&](Index) { return Judgement{nullptr, density.data(), nullptr}; });
+        ask(rows, true, [&](Index) { return Prediction{nullptr, density.data(), nullptr}; });
         return as_array(std::move(density));
     }
 
     template <class Given>
-    nb::object shares(const Given& X, const Vector& times) {
+    nb::object responsibilities(const Given& X, const Vector& times) {
         const Rows rows = as_rows(X, times);
-        std::vector<double> shares;
+        std::vector<double> responsibilities;
         std::size_t columns = 0;
-        judge(rows, false, [&](Index n_tables) {
+        ask(rows, false, [&](Index n_tables) {
             columns = static_cast<std::size_t>(n_tables + 1);
-            shares.resize(times.size() * columns);
-            return Judgement{nullptr, nullptr, shares.data()};
+            responsibilities.resize(times.size() * columns);
+            return Prediction{nullptr, nullptr, responsibilities.data()};
         });
-        return as_array(std::move(shares), {times.size(), columns});
+        return as_array(std::move(responsibilities), {times.size(), columns});
     }
 
     nb::dict snapshot() {
         Snapshot taken = [&] {
-            const Turns::ToJudge turn(turns_);
+            const Turns::ToPredict turn(turns_);
             return stream_->snapshot();
         }();
         const auto K = static_cast<std::size_t>(taken.n_tables);
@@ -453,24 +453,24 @@ class Engine {
     }
 
     nb::tuple words_of(std::int64_t id) {
-        const Turns::ToJudge turn(turns_);
+        const Turns::ToPredict turn(turns_);
         return as_pair(stream_->words_of(id));
     }
 
     nb::tuple all_words() {
-        const Turns::ToJudge turn(turns_);
+        const Turns::ToPredict turn(turns_);
         return as_pair(stream_->all_words());
     }
 
     nb::object ids() {
         std::vector<std::int64_t> ids;
-        const Turns::ToJudge turn(turns_);
+        const Turns::ToPredict turn(turns_);
         for (Index c = 0; c < stream_->seats().n_tables; ++c) ids.push_back(stream_->seats().ids[c]);
         return as_array(std::move(ids));
     }
 
     nb::tuple compare(const Matrix& X) {
-        const Turns::ToJudge turn(turns_);
+        const Turns::ToPredict turn(turns_);
         const auto n = X.shape(0), K = static_cast<std::size_t>(stream_->seats().n_tables);
         std::vector<double> screened(n * K), scores(n * K), slack(n);
         stream_->compare({X.data(), nullptr, static_cast<Index>(n)}, screened.data(), scores.data(), slack.data());
@@ -569,11 +569,11 @@ class Engine {
     }
 
     template <class Prepare>
-    void judge(const Rows& rows, bool predictive, Prepare prepare) {
-        const Turns::ToJudge turn(turns_);
-        const Judgement judgement = prepare(stream_->seats().n_tables);
+    void ask(const Rows& rows, bool predictive, Prepare prepare) {
+        const Turns::ToPredict turn(turns_);
+        const Prediction prediction = prepare(stream_->seats().n_tables);
         const Unlocked unlocked;
-        stream_->judge(rows, judgement, predictive, check_signals);
+        stream_->predict(rows, prediction, predictive, check_signals);
     }
 
     struct Published {
@@ -585,7 +585,7 @@ class Engine {
 
     StreamPointer stream_;
     double safe_square_;
-    std::shared_ptr<const Learnt> latest_;
+    std::shared_ptr<const Learned> latest_;
     Turns turns_;
     Published published_;
 };
@@ -596,7 +596,7 @@ class Recipe {
     Recipe(const AnyFamily& family, const Coordinates::Settings& coordinates)
         : family_(family), coordinates_(coordinates) {}
 
-    /// Let a new stream learn rows X (n, D) at times (n,). Returns the labels of the rows that it has learnt, its log
+    /// Let a new stream learn rows X (n, D) at times (n,). Returns the labels of the rows that it has learned, its log
     /// evidence and how many tables it has.
     nb::tuple try_out(const std::vector<Mode>& modes, const Rules& rules, const Matrix& X, const Vector& times,
                       Index most_tables, Index rows_per_look) const {
@@ -607,8 +607,8 @@ class Recipe {
         {
             const Unlocked unlocked;
             const Patience patience{most_tables, std::max<Index>(1, rows_per_look)};
-            const Index learnt = dyncrp::try_out(*stream, rows, patience, labels.data(), check_signals);
-            labels.resize(static_cast<std::size_t>(learnt));
+            const Index learned = dyncrp::try_out(*stream, rows, patience, labels.data(), check_signals);
+            labels.resize(static_cast<std::size_t>(learned));
         }
         return nb::make_tuple(as_array(std::move(labels)), stream->seats().log_evidence, stream->seats().n_tables);
     }
@@ -781,16 +781,16 @@ NB_MODULE(loop, module) {
             },
             nb::kw_only(), "parts"_a);
 
-    nb::class_<Learnt>(module, "Learnt")
-        .def_prop_ro("labels", array_of<&Learnt::labels, Learnt>)
-        .def_prop_ro("log_evidence", array_of<&Learnt::log_evidence, Learnt>)
-        .def_prop_ro("indptr", array_of<&Learnt::indptr, Learnt>)
-        .def_prop_ro("indices", array_of<&Learnt::indices, Learnt>)
-        .def_prop_ro("data", array_of<&Learnt::data, Learnt>)
-        .def_ro("n_columns", &Learnt::n_columns)
-        .def_prop_ro("closed", array_of<&Learnt::closed, Learnt>)
-        .def_prop_ro("closed_rows", array_of<&Learnt::closed_rows, Learnt>)
-        .def_prop_ro("absences", array_of<&Learnt::absences, Learnt>);
+    nb::class_<Learned>(module, "Learned")
+        .def_prop_ro("labels", array_of<&Learned::labels, Learned>)
+        .def_prop_ro("log_evidence", array_of<&Learned::log_evidence, Learned>)
+        .def_prop_ro("indptr", array_of<&Learned::indptr, Learned>)
+        .def_prop_ro("indices", array_of<&Learned::indices, Learned>)
+        .def_prop_ro("data", array_of<&Learned::data, Learned>)
+        .def_ro("n_columns", &Learned::n_columns)
+        .def_prop_ro("closed", array_of<&Learned::closed, Learned>)
+        .def_prop_ro("closed_rows", array_of<&Learned::closed_rows, Learned>)
+        .def_prop_ro("absences", array_of<&Learned::absences, Learned>);
 
     nb::class_<Engine>(module, "Engine")
         .def(nb::init<const AnyFamily&, Coordinates::Settings, const std::vector<Mode>&, const Rules&, double>(),
@@ -802,16 +802,16 @@ NB_MODULE(loop, module) {
         .def_prop_ro("_is_indexed", &Engine::is_indexed)
         .def("_learn", &Engine::learn<Matrix>, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
-        .def("judge_one", &Engine::judge_one, "x"_a, "t"_a)
-        .def("labels", &Engine::labels<Matrix>, "X"_a, "times"_a)
-        .def("shares", &Engine::shares<Matrix>, "X"_a, "times"_a)
+        .def("predict_one", &Engine::predict_one, "x"_a, "t"_a)
+        .def("predict", &Engine::predict<Matrix>, "X"_a, "times"_a)
+        .def("responsibilities", &Engine::responsibilities<Matrix>, "X"_a, "times"_a)
         .def("log_density", &Engine::log_density<Matrix>, "X"_a, "times"_a)
         .def("_learn_sparse", &Engine::learn<CountsArgument>, "counts"_a, "times"_a, "tables"_a = nb::none(),
              "marks"_a = nb::none())
         .def("_run_one_sparse", &Engine::run_one_sparse, "counts"_a, "t"_a)
-        .def("_judge_one_sparse", &Engine::judge_one_sparse, "counts"_a, "t"_a)
-        .def("_labels_sparse", &Engine::labels<CountsArgument>, "counts"_a, "times"_a)
-        .def("_shares_sparse", &Engine::shares<CountsArgument>, "counts"_a, "times"_a)
+        .def("_predict_one_sparse", &Engine::predict_one_sparse, "counts"_a, "t"_a)
+        .def("_predict_sparse", &Engine::predict<CountsArgument>, "counts"_a, "times"_a)
+        .def("_responsibilities_sparse", &Engine::responsibilities<CountsArgument>, "counts"_a, "times"_a)
         .def("_log_density_sparse", &Engine::log_density<CountsArgument>, "counts"_a, "times"_a)
         .def("_words_of", &Engine::words_of, "id"_a)
         .def("_all_words", &Engine::all_words)

@@ -53,7 +53,7 @@ std::pair<std::int64_t, double> Multinomial::learn_one(const Rows& row) {
     return {label_, outcome_.log_evidence};
 }
 
-std::pair<std::int64_t, double> Multinomial::judge_one(const Rows& row) {
+std::pair<std::int64_t, double> Multinomial::predict_one(const Rows& row) {
     fit(work_);
     work_.barred.clear();
     std::unique_ptr<Seats> rebased;
@@ -68,7 +68,7 @@ std::pair<std::int64_t, double> Multinomial::judge_one(const Rows& row) {
     return {label_of(outcome.place), outcome.log_evidence};
 }
 
-void Multinomial::judge(const Rows& rows, const Judgement& judgement, bool, const Pause& pause) const {
+void Multinomial::predict(const Rows& rows, const Prediction& prediction, bool, const Pause& pause) const {
     Work work;
     fit(work);
     // The frame must reach all times; if it does not, a copy begins at the latest observation.
@@ -81,12 +81,13 @@ void Multinomial::judge(const Rows& rows, const Judgement& judgement, bool, cons
     auto last_pause = std::chrono::steady_clock::now();
     const Index K = seats_.n_tables;
     for (Index i = 0; i < rows.n; ++i) {
-        double* shares = judgement.shares == nullptr ? nullptr : judgement.shares + i * (K + 1);
-        work.every = rules_.clip || rules_.posterior || rebased || shares != nullptr;
+        double* responsibilities =
+            prediction.responsibilities == nullptr ? nullptr : prediction.responsibilities + i * (K + 1);
+        work.every = rules_.clip || rules_.posterior || rebased || responsibilities != nullptr;
         seats.look(rows.times[i], work.frame);
-        const Outcome outcome = observe(rows, i, seats, work, shares);
-        if (judgement.labels != nullptr) judgement.labels[i] = label_of(outcome.place);
-        if (judgement.log_evidence != nullptr) judgement.log_evidence[i] = outcome.log_evidence;
+        const Outcome outcome = observe(rows, i, seats, work, responsibilities);
+        if (prediction.labels != nullptr) prediction.labels[i] = label_of(outcome.place);
+        if (prediction.log_evidence != nullptr) prediction.log_evidence[i] = outcome.log_evidence;
         const auto now = std::chrono::steady_clock::now();
         if (now - last_pause > std::chrono::milliseconds(50)) {
             pause();
@@ -441,17 +442,17 @@ void Multinomial::assign(const Seats& seats, Work& work, double tables, double f
         }
     }
     work.places.clear();
-    work.shares.clear();
+    work.responsibilities.clear();
     std::sort(work.found.begin(), work.found.end());  // by age
     for (const auto& [slot, weight] : work.found) {
         const Index place = place_[slot];
         if (weight < REPORTED * (1.0 - TIE) * norm && place != outcome.place) continue;
         work.places.push_back(place);
-        work.shares.push_back(weight / norm);
+        work.responsibilities.push_back(weight / norm);
     }
     if (outcome.opened) {
         work.places.push_back(K);
-        work.shares.push_back(fresh / norm);
+        work.responsibilities.push_back(fresh / norm);
     }
 }
 
@@ -476,13 +477,13 @@ bool Multinomial::learn_row(const Rows& rows, Index i, Record* record) {
         outcome_.place = told;
         outcome_.opened = told == seats_.n_tables;
         work_.places.assign(1, told);
-        work_.shares.assign(1, 1.0);
+        work_.responsibilities.assign(1, 1.0);
     }
     update(rows, i, outcome_);
     find_closing(outcome_);
     label_ = seats_.ids[outcome_.place];
     seats_.note(rows.mark(i), label_);
-    if (record != nullptr) record->write(i, outcome_, work_.places, work_.shares, work_.closing, seats_);
+    if (record != nullptr) record->write(i, outcome_, work_.places, work_.responsibilities, work_.closing, seats_);
     if (!work_.closing.empty()) close();
     return true;
 }

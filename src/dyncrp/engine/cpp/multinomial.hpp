@@ -5,9 +5,9 @@
 //     G(n_c) Π_w (n_cw + β_w)_{x_w}/(β_w)_{x_w},   G(n) = Π_{i<L} (B + i)/(n + B + i),
 //
 // and that of a new table is 1. Words that the table does not have give a factor 1. So an index from words to tables
-// finds all that differs between tables of one length, and the sum of all weights, which the evidence and the shares
-// need, is Σ_n G(n) Σ_{n_c = n} N_c, and more for the tables that share a word. Which tables without a shared word
-// might be the likeliest, or have a share to report, is bounded for a chunk of them at a time.
+// finds all that differs between tables of one length, and the sum of all weights, which the evidence and the
+// responsibilities need, is Σ_n G(n) Σ_{n_c = n} N_c, and more for the tables that share a word. Which tables without a
+// shared word might be the likeliest, or have a share to report, is bounded for a chunk of them at a time.
 #pragma once
 
 #include "special.hpp"
@@ -39,8 +39,8 @@ class Multinomial final : public Stream {
 
     Index learn(const Rows& rows, Record& record, const Pause& pause) override;
     std::pair<std::int64_t, double> learn_one(const Rows& row) override;
-    std::pair<std::int64_t, double> judge_one(const Rows& row) override;
-    void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const override;
+    std::pair<std::int64_t, double> predict_one(const Rows& row) override;
+    void predict(const Rows& rows, const Prediction& prediction, bool predictive, const Pause& pause) const override;
 
     Snapshot snapshot() const override;
     void restore(const Snapshot& given) override;
@@ -71,7 +71,7 @@ class Multinomial final : public Stream {
         std::vector<std::pair<Slot, double>> found;  // tables that may be reported, and their weights
         std::vector<double> occupancy;               // by place
         std::vector<Index> barred, places, closing;
-        std::vector<double> shares;
+        std::vector<double> responsibilities;
         std::vector<Index> scanned;  // chunks that were looked at
         bool every = false;          // whether each table is weighed by itself
         bool in_logs = false;        // whether weights are too far apart for floats, and found by their logarithms
@@ -91,8 +91,8 @@ class Multinomial final : public Stream {
 
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-    /// Weigh row i under all tables and a new one, and find its label and the shares to report; changes nothing. If
-    /// `all_shares` is not null, fill it with the shares of all tables and a new one, (K + 1,).
+    /// Weigh row i under all tables and a new one, and find its label and the responsibilities to report; changes
+    /// nothing. If `all_shares` is not null, fill it with the responsibilities of all tables and a new one, (K + 1,).
     Outcome observe(const Rows& rows, Index i, const Seats& seats, Work& work, double* all_shares = nullptr) const;
     /// The words of row i, and its log likelihood under a new table.
     void take(const Rows& rows, Index i, Work& work) const;

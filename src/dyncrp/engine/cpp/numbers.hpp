@@ -1,4 +1,4 @@
-// Constants that all of the loop shares, and sums that are fast without being careless.
+// Constants that all of the loop responsibilities, and sums that are fast without being careless.
 #pragma once
 
 #include <algorithm>

@@ -56,7 +56,7 @@ inline double stirling_remainder(double z) {
     return series + (top - 0.5) * std::log(top) - SHIFT - std::log(rise) - (z - 0.5) * std::log(z);
 }
 
-/// Return log x! for x ≥ 0, from a list while x is a small whole number.
+/// Return log x! for x ≥ 0, from a list while x is a small integer.
 inline double log_factorial(double x) {
     constexpr int LISTED = 256;
     static const std::vector<double> list = [] {

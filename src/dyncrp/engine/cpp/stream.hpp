@@ -10,7 +10,7 @@
 
 namespace dyncrp {
 
-/// Called about twenty times a second between two rows; may throw, and then the rows so far are learnt.
+/// Called about twenty times a second between two rows; may throw, and then the rows so far are learned.
 using Pause = std::function<void()>;
 
 /// Sparse rows: row i has the counts data[j] > 0 in columns[j], which count up, for j from indptr[i] to indptr[i + 1].
@@ -33,7 +33,7 @@ struct Rows {
     std::int64_t mark(Index i) const { return marks == nullptr ? UNKNOWN : marks[i]; }
 };
 
-/// What a stretch of learnt rows did: labels (n,), log evidence (n,), responsibilities as CSR with indptr (n + 1,).
+/// What a segment of learned rows did: labels (n,), log evidence (n,), responsibilities as CSR with indptr (n + 1,).
 struct Record {
     std::int64_t* labels;
     double* log_evidence;
@@ -50,14 +50,14 @@ struct Record {
     }
 
     /// Write down what the i-th row of the call did; tables go by their ids.
-    void write(Index i, const Outcome& outcome, std::span<const Index> places, std::span<const double> shares,
+    void write(Index i, const Outcome& outcome, std::span<const Index> places, std::span<const double> responsibilities,
                std::span<const Index> closing, const Seats& seats) {
         labels[i] = seats.ids[outcome.place];
         log_evidence[i] = outcome.log_evidence;
         absences[i] = outcome.absence;
         for (std::size_t j = 0; j < places.size(); ++j) {
             indices.push_back(seats.ids[places[j]]);
-            data.push_back(shares[j]);
+            data.push_back(responsibilities[j]);
         }
         indptr[i + 1] = static_cast<std::int64_t>(indices.size());
         for (const Index c : closing) {
@@ -67,11 +67,11 @@ struct Record {
     }
 };
 
-/// Where to write what is judged; what is null is not asked for. Shares are (n, K + 1).
-struct Judgement {
+/// Where to write what is predicted; what is null is not asked for. Shares are (n, K + 1).
+struct Prediction {
     std::int64_t* labels = nullptr;
     double* log_evidence = nullptr;
-    double* shares = nullptr;
+    double* responsibilities = nullptr;
 };
 
 /// All that the next step needs, as arrays of the reference: the names and units of docs/files.md.
@@ -164,11 +164,11 @@ class Stream {
 
     /// Learn rows up to one that is told to be at a table that is not open, and return how many.
     virtual Index learn(const Rows& rows, Record& record, const Pause& pause) = 0;
-    /// One row: its label (its place, if it is only judged) and its log evidence.
+    /// One row: its label (its place, if it is only predicted) and its log evidence.
     virtual std::pair<std::int64_t, double> learn_one(const Rows& row) = 0;
-    virtual std::pair<std::int64_t, double> judge_one(const Rows& row) = 0;
+    virtual std::pair<std::int64_t, double> predict_one(const Rows& row) = 0;
     /// As learning would score rows, or by their predictive density.
-    virtual void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const = 0;
+    virtual void predict(const Rows& rows, const Prediction& prediction, bool predictive, const Pause& pause) const = 0;
 
     virtual Snapshot snapshot() const = 0;
     virtual void restore(const Snapshot& snapshot) = 0;
@@ -222,10 +222,10 @@ class StreamOf final : public Stream {
         while (i < rows.n) {
             // Where a block ends early, what was screened beyond that was screened in vain.
             const Index size = std::min({block_size(seats_.n_tables, capacity_), usual_ * 2, rows.n - i});
-            const Index learnt = learn_block(pass, rows, i, size, &record);
-            if (learnt == 0) break;
-            usual_ = learnt < size ? std::max<Index>(2, learnt) : std::max(usual_, size);
-            i += learnt;
+            const Index learned = learn_block(pass, rows, i, size, &record);
+            if (learned == 0) break;
+            usual_ = learned < size ? std::max<Index>(2, learned) : std::max(usual_, size);
+            i += learned;
             const auto now = std::chrono::steady_clock::now();
             if (now - last_pause > std::chrono::milliseconds(50)) {
                 pause();
@@ -242,16 +242,16 @@ class StreamOf final : public Stream {
         return {label_, outcome_.log_evidence};
     }
 
-    std::pair<std::int64_t, double> judge_one(const Rows& row) override {
+    std::pair<std::int64_t, double> predict_one(const Rows& row) override {
         if (seats_.out_of_reach(*row.times)) {
             Seats rebased = seats_;
             rebased.rebase(rebased.time);
-            return judge_one(row, rebased);
+            return predict_one(row, rebased);
         }
-        return judge_one(row, seats_);
+        return predict_one(row, seats_);
     }
 
-    void judge(const Rows& rows, const Judgement& judgement, bool predictive, const Pause& pause) const override {
+    void predict(const Rows& rows, const Prediction& prediction, bool predictive, const Pause& pause) const override {
         Workspace work;
         std::unique_ptr<F> other;
         Rules rules = rules_;
@@ -275,12 +275,13 @@ class StreamOf final : public Stream {
             pass.prepare();
             for (Index m = 0; m < size; ++m, ++i) {
                 const Outcome outcome = pass.observe(m, rows.times[i]);
-                if (judgement.labels != nullptr) judgement.labels[i] = label_of(outcome.place);
-                if (judgement.log_evidence != nullptr) judgement.log_evidence[i] = outcome.log_evidence;
-                if (judgement.shares == nullptr) continue;
-                double* shares = judgement.shares + i * (K + 1);
-                std::fill_n(shares, K + 1, 0.0);
-                for (std::size_t j = 0; j < work.places.size(); ++j) shares[work.places[j]] = work.shares[j];
+                if (prediction.labels != nullptr) prediction.labels[i] = label_of(outcome.place);
+                if (prediction.log_evidence != nullptr) prediction.log_evidence[i] = outcome.log_evidence;
+                if (prediction.responsibilities == nullptr) continue;
+                double* responsibilities = prediction.responsibilities + i * (K + 1);
+                std::fill_n(responsibilities, K + 1, 0.0);
+                for (std::size_t j = 0; j < work.places.size(); ++j)
+                    responsibilities[work.places[j]] = work.responsibilities[j];
             }
             const auto now = std::chrono::steady_clock::now();
             if (now - last_pause > std::chrono::milliseconds(50)) {
@@ -392,7 +393,7 @@ class StreamOf final : public Stream {
             label_ = seats_.ids[outcome_.place];
             if (tells) seats_.note(rows.mark(i + m), label_);
             if (record != nullptr) {
-                record->write(i + m, outcome_, work_.places, work_.shares, work_.closing, seats_);
+                record->write(i + m, outcome_, work_.places, work_.responsibilities, work_.closing, seats_);
             }
             if (!work_.closing.empty()) close();
             ++m;
@@ -496,7 +497,7 @@ class StreamOf final : public Stream {
     /// The id of the table at a place; −1 for a new one.
     std::int64_t label_of(Index place) const { return place < seats_.n_tables ? seats_.ids[place] : -1; }
 
-    std::pair<std::int64_t, double> judge_one(const Rows& row, const Seats& seats) {
+    std::pair<std::int64_t, double> predict_one(const Rows& row, const Seats& seats) {
         Pass<F, false> pass(family_, seats, rules_, work_);
         take_block(row, 0, 1, capacity_, work_);
         pass.prepare();
@@ -510,7 +511,7 @@ class StreamOf final : public Stream {
     Rules rules_;
     Tuning tuning_;
     Workspace work_;
-    Outcome outcome_;  // of the latest row that was learnt,
+    Outcome outcome_;  // of the latest row that was learned,
     std::int64_t label_ = -1;
     Index capacity_ = 0;
     Index blunt_ = 0;

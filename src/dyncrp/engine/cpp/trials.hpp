@@ -14,22 +14,22 @@ struct Patience {
     Index most_tables, rows_per_look;
 };
 
-/// Let a stream learn rows, and write their labels (n,); return how many it has learnt, fewer if it was given up.
+/// Let a stream learn rows, and write their labels (n,); return how many it has learned, fewer if it was given up.
 inline Index try_out(Stream& stream, const Rows& rows, Patience patience, std::int64_t* labels, const Pause& pause) {
     const Index most = std::min(rows.n, patience.rows_per_look);
     std::vector<double> log_evidence(static_cast<std::size_t>(most)), absences(log_evidence);
     std::vector<std::int64_t> indptr(static_cast<std::size_t>(most + 1));
-    Index learnt = 0;
-    while (learnt < rows.n && stream.seats().n_tables <= patience.most_tables) {
-        const Rows part{rows.x + learnt * stream.n_features(), rows.times + learnt, std::min(most, rows.n - learnt)};
-        Record record{labels + learnt, log_evidence.data(), indptr.data(), absences.data(), {}, {}, {}, {}};
-        learnt += stream.learn(part, record, pause);
+    Index learned = 0;
+    while (learned < rows.n && stream.seats().n_tables <= patience.most_tables) {
+        const Rows part{rows.x + learned * stream.n_features(), rows.times + learned, std::min(most, rows.n - learned)};
+        Record record{labels + learned, log_evidence.data(), indptr.data(), absences.data(), {}, {}, {}, {}};
+        learned += stream.learn(part, record, pause);
     }
-    return learnt;
+    return learned;
 }
 
 /// How well clusters reproduce: halves of rows come two by two; each is labelled by its own tables and by those of the
-/// other half. Returns the mean agreement. `make` makes a stream that has learnt nothing.
+/// other half. Returns the mean agreement. `make` makes a stream that has learned nothing.
 template <class Make>
 double reproducibility(std::span<const Rows> halves, Make make, const Pause& pause) {
     Index most = 0;
@@ -51,7 +51,7 @@ double reproducibility(std::span<const Rows> halves, Make make, const Pause& pau
             const Stream& other = *streams[1 - j];
             std::vector<std::int64_t> theirs(mine[j].size());
             std::fill(times.begin(), times.end(), other.seats().time);
-            other.judge(pair[j], {theirs.data(), nullptr, nullptr}, false, pause);
+            other.predict(pair[j], {theirs.data(), nullptr, nullptr}, false, pause);
             total += agreement(mine[j], theirs);
         }
     }

@@ -140,8 +140,8 @@ class Words {
     double total_ = 0.0;                               // all counts
 };
 
-/// The open tables by their lengths n_c, since of a table that shares no word with a document its length is all that
-/// matters: of those of one length, the sum of their mode states.
+/// The open tables by their lengths n_c, since of a table that responsibilities no word with a document its length is
+/// all that matters: of those of one length, the sum of their mode states.
 class Lengths {
   public:
     static constexpr std::uint32_t CLOSED = 0;  // the number of the length of tables that have closed

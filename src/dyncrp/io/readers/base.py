@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from dyncrp.arrays.checks import LATEST_TIME, microseconds
 from dyncrp.input.constraints import as_table
 from dyncrp.input.encoding import (
+    BOOLEAN,
     CATEGORY,
     COUNTER,
     KINDS,
     LEFT_OUT,
     LOG,
     NUMBER,
-    ROWS_TO_JUDGE,
+    ROWS_TO_INFER,
     TIMES,
-    YES_NO,
     Encoding,
     Entry,
     find_epoch,
@@ -34,7 +34,7 @@ from dyncrp.input.encoding import (
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
-from dyncrp.io.readers.columns import choose_columns, judge_column
+from dyncrp.io.readers.columns import choose_columns, infer_column
 from dyncrp.io.readers.dates import NUMBERS, UNIT_NAMES, AmbiguousDateError, DateFormat, find_dates
 from dyncrp.io.readers.formats import (
     AmbiguousError,
@@ -69,10 +69,10 @@ class Selection:
     in columns. missing: what stands for a missing cell, beside "NA" and the like. time_format: of the times, as
     ``DateFormat`` takes it, None to find it from the first rows. findings: what a reader of the same input found
     before, as its places say, so that an input that has grown is read as it was. categorical, numeric: what holds
-    categories and numbers, as in columns. log: what is learnt as log1p, None to find it from the first rows. takes: the
-    kinds of columns that the family takes. learnt: how the model encodes columns already. label_column, apart_column:
-    where ``labels`` and ``apart`` of the rows are, if anywhere; neither is a feature. text: the column of texts, if the
-    rows are texts; then it is the only feature.
+    categories and numbers, as in columns. log: what is learned as log1p, None to find it from the first rows. takes:
+    the kinds of columns that the family takes. learned: how the model encodes columns already. label_column,
+    cannot_link_column: where ``labels`` and ``cannot_link`` of the rows are, if anywhere; neither is a feature. text:
+    the column of texts, if the rows are texts; then it is the only feature.
     """
 
     columns: tuple[str, ...] | None = None
@@ -91,15 +91,15 @@ class Selection:
     numeric: tuple[str, ...] = ()
     log: tuple[str, ...] | None = None
     takes: tuple[str, ...] = KINDS
-    learnt: Encoding | None = None
+    learned: Encoding | None = None
     label_column: str | None = None
-    apart_column: str | None = None
+    cannot_link_column: str | None = None
     text: str | None = None
 
     @property
     def told(self) -> dict[str, str]:
         """The columns with what is known of the rows, by the names of the arguments of ``partial_fit`` for it."""
-        columns = {"labels": self.label_column, "apart": self.apart_column}
+        columns = {"labels": self.label_column, "cannot_link": self.cannot_link_column}
         return {name: column for name, column in columns.items() if column is not None}
 
 
@@ -178,7 +178,7 @@ class Reader(ABC):
         self.formats: dict[str, Format] = {}
         self.notes: list[str] = []
         self.findings: dict[str, Any] = {}
-        self.encoding: Encoding | None = selection.learnt
+        self.encoding: Encoding | None = selection.learned
         self._missing_numbers = [float(text) for text in selection.missing if cells.is_number(text)]
         # Standard input may be a file, but then it need not begin where we do.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
@@ -280,7 +280,7 @@ class Reader(ABC):
         plain = NumberFormat(self.selection.decimal or ".")
         names = [] if self.selection.text is not None else [n for n in self.columns if self.widths[n] is None]
         time = self.selection.time_column
-        counts = [1] * self.live + [max(1, min(ROWS_TO_JUDGE, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
+        counts = [1] * self.live + [max(1, min(ROWS_TO_INFER, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
         for n in counts:
             first = {name: [cell for cell in some if not self._is_missing(cell)] for name, some in sample(n).items()}
             found = self._find_formats({name: first[name] for name in names})
@@ -293,7 +293,7 @@ class Reader(ABC):
         if not all(map(cells.is_text, strings)):
             self.notes.append(f"the input is not in UTF-8: {ENCODING_HINT}")
         keep = self.selection.columns is not None
-        entries = {name: judge_column(name, format, first[name], keep=keep) for name, format in found.items()}
+        entries = {name: infer_column(name, format, first[name], keep=keep) for name, format in found.items()}
         self._decide(entries, plain=all(format == plain for format in found.values()))
         categories = {
             entry.name for entry in (self.encoding.entries if self.encoding else ()) if entry.kind == CATEGORY
@@ -304,8 +304,8 @@ class Reader(ABC):
             if format is not None and format != plain and name in {*self.columns, time} - categories:
                 self.formats[name] = format
                 self.notes.append(f"{name}: {describe_format(format, first[name])}")
-        for entry in self.selection.learnt.entries if self.selection.learnt is not None else ():
-            if entry.kind == YES_NO and entry.name in self.columns and entry.words != ("1", "0"):
+        for entry in self.selection.learned.entries if self.selection.learned is not None else ():
+            if entry.kind == BOOLEAN and entry.name in self.columns and entry.words != ("1", "0"):
                 self.formats[entry.name] = YesNo(*entry.words)  # these rows may have one of the words only
         if time is not None and time not in self.formats and self.selection.time_format != NUMBERS:
             unit = find_epoch(cells.as_numbers(first[time]))
@@ -344,7 +344,7 @@ class Reader(ABC):
         wanted = self.selection
         said = bool(self._categorical or wanted.log)
         counters = [name for name, entry in entries.items() if entry.reason in (COUNTER, TIMES)]
-        if wanted.learnt is None and plain and not said:
+        if wanted.learned is None and plain and not said:
             for name in counters[:1]:
                 reason, quoted = entries[name].reason, shlex.quote(name)
                 self.notes.append(
@@ -353,7 +353,7 @@ class Reader(ABC):
                     else f"{name} counts the rows: --exclude {quoted} leaves it out"
                 )
             return
-        if wanted.learnt is None:
+        if wanted.learned is None:
             chosen = []
             for name in self.columns:
                 if self.widths[name] is None:
@@ -366,7 +366,7 @@ class Reader(ABC):
             self.encoding = Encoding(tuple(chosen))
         assert self.encoding is not None
         known = {entry.name: entry for entry in self.encoding.entries}
-        if wanted.learnt is not None and wanted.columns is None:
+        if wanted.learned is not None and wanted.columns is None:
             absent = next((name for name in self.encoding.features if name not in self.features), None)
             if absent is not None:
                 raise self._no_column(absent, self.columns)
@@ -379,7 +379,7 @@ class Reader(ABC):
         self.notes.append(line)
         for reason, note in NOTES.items():
             names = [entry.name for entry in known.values() if entry.reason == reason]
-            if names and wanted.learnt is None:
+            if names and wanted.learned is None:
                 self.notes.append(note.format(shlex.quote(names[0])))
 
     def _choose(self, name: str, entry: Entry) -> Entry:
@@ -389,7 +389,7 @@ class Reader(ABC):
             return Entry(name, CATEGORY)
         if name in self._numeric and entry.kind != LOG:
             entry = Entry(name, NUMBER)
-        if name in self._log and entry.kind in (CATEGORY, YES_NO):
+        if name in self._log and entry.kind in (CATEGORY, BOOLEAN):
             raise self.error(f", column {name!r}: --log is for numbers, and it holds {entry.kind}")
         if wanted.log is not None and entry.kind in (NUMBER, LOG):
             return Entry(name, LOG if name in self._log else NUMBER)
@@ -540,7 +540,7 @@ class Reader(ABC):
         """Return what is known of rows as ``partial_fit`` takes it, None for nothing; adds to the rows that are bad."""
         found: list[Any] = []
         for i, cell in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
-            if name == "apart":
+            if name == "cannot_link":
                 mark = None if self._is_missing(cell) else str(cell).strip()
                 found.append(None if mark in NO_MARK else mark)
                 continue

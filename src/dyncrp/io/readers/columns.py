@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from dyncrp.input.encoding import CATEGORY, NUMBER, TIMES, YES_NO, Entry, judge
+from dyncrp.input.encoding import BOOLEAN, CATEGORY, NUMBER, TIMES, Entry, infer_entry
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import parse_date
 from dyncrp.io.readers.dates import PATTERNS, parse
@@ -41,21 +41,21 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def judge_column(name: str, format: Format | None, column: Sequence[object], *, keep: bool = False) -> Entry:
+def infer_column(name: str, format: Format | None, column: Sequence[object], *, keep: bool = False) -> Entry:
     """Return what a column holds, given its first cells, without those that are missing.
 
     format: how they are written, None for text. keep: whether it was asked for, and is not left out.
 
-    >>> judge_column("protocol", None, ["tcp", "udp", "tcp"]).kind
+    >>> infer_column("protocol", None, ["tcp", "udp", "tcp"]).kind
     'category'
     """
     if isinstance(format, YesNo):
-        return judge(name, YES_NO, [str(cell).lower() for cell in column], (format.yes, format.no), keep=keep)
+        return infer_entry(name, BOOLEAN, [str(cell).lower() for cell in column], (format.yes, format.no), keep=keep)
     if isinstance(format, NumberFormat):
         numbers = cells.as_numbers(format.read(column))
-        return judge(name, NUMBER, numbers[np.isfinite(numbers)], keep=keep)
+        return infer_entry(name, NUMBER, numbers[np.isfinite(numbers)], keep=keep)
     dates = column and any(parse_date(column[0]) or parse(str(column[0]), pattern) for pattern in PATTERNS)
-    return judge(name, TIMES if dates else CATEGORY, [str(cell).strip() for cell in column], keep=keep)
+    return infer_entry(name, TIMES if dates else CATEGORY, [str(cell).strip() for cell in column], keep=keep)
 
 
 def name_repeated(names: Sequence[str]) -> list[str]:

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from dyncrp.input.encoding import CATEGORY, LEFT_OUT, ROWS_TO_JUDGE, TIMES, Entry
+from dyncrp.input.encoding import CATEGORY, LEFT_OUT, ROWS_TO_INFER, TIMES, Entry
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Place, Reader, Rows, Selection
-from dyncrp.io.readers.columns import judge_column
+from dyncrp.io.readers.columns import infer_column
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
 from dyncrp.io.readers.source import BLOCK
 
@@ -42,7 +42,7 @@ class ParquetReader(Reader):
         for column in names:
             cells = [cell for cell in first[column] if not self._is_missing(cell)]
             format, other = _format(types[column])
-            entry = Entry(column, LEFT_OUT, (), other) if other else judge_column(column, format, cells, keep=keep)
+            entry = Entry(column, LEFT_OUT, (), other) if other else infer_column(column, format, cells, keep=keep)
             refused = other or (entry.kind == CATEGORY and CATEGORY not in self.selection.takes)
             if keep and refused and column not in self._categorical:
                 raise self.error(f", column {column!r}: it holds {types[column]}, not numbers")
@@ -56,7 +56,7 @@ class ParquetReader(Reader):
         """Return the first cells of columns."""
         if not names:
             return {}
-        n = max(1, min(ROWS_TO_JUDGE, MOST_CELLS_IN_SAMPLE // len(names)))
+        n = max(1, min(ROWS_TO_INFER, MOST_CELLS_IN_SAMPLE // len(names)))
         try:
             batch = next(self.parquet.iter_batches(n, columns=names, use_threads=False), None)
             return {name: [] if batch is None else batch.column(name).to_pylist() for name in names}

@@ -255,7 +255,7 @@ function said(kind, data) {
 function showInfo() {
   $("learning").hidden = info.learned;
   $("learning").textContent = info.learned ? "" : `Warming up: ${plural(info.rows, "row")} so far. The ids of tables are provisional until the `
-    + "model has learnt what it was not told; then they are final, and rows are drawn.";
+    + "model has learned what it was not told; then they are final, and rows are drawn.";
   if (!info.learned) soon(); // rows of the warm-up are no news of the connection, so they are asked for
   const caption = info.alarm_rate
     ? `▲ marks an alarm: a row more novel than all but about one in ${count(1 / info.alarm_rate)} of the rows before it.`

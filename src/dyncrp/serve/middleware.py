@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dyncrp.serve.limits import Refused
+from dyncrp.serve.limits import RequestError
 from dyncrp.serve.streams import dump
 
 Scope = MutableMapping[str, Any]
@@ -54,7 +54,7 @@ class Gate:
 
         try:
             self._check(scope)
-        except Refused as refused:
+        except RequestError as refused:
             await answer_refused(refused, answer)
             return
         await self.app(scope, receive, answer)
@@ -65,10 +65,10 @@ class Gate:
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if self.token is None:
             if name.lower() not in LOOPBACK:
-                raise Refused(403, f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}")
+                raise RequestError(403, f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}")
             origin = headers.get(b"origin", b"").decode("latin-1")
             if origin and scope["method"] not in READING and origin.partition("://")[2].lower() != host.lower():
-                raise Refused(403, f"a page of {origin!r} may not write here")
+                raise RequestError(403, f"a page of {origin!r} may not write here")
             return
         path = scope["path"]
         if path in OPEN or path.startswith("/static/"):
@@ -76,10 +76,10 @@ class Gate:
         given = headers.get(b"authorization", b"")
         kind, _, token = given.partition(b" ")
         if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token.encode()):
-            raise Refused(401, "a token is needed: the header Authorization: Bearer TOKEN")
+            raise RequestError(401, "a token is needed: the header Authorization: Bearer TOKEN")
 
 
-async def answer_refused(refused: Refused, send: Send) -> None:
+async def answer_refused(refused: RequestError, send: Send) -> None:
     """Answer with an error."""
     content = dump(refused.content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
