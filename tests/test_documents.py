@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 from dyncrp import DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary
 from dyncrp.cli.app import app
 from dyncrp.input import words
+from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary, tokenize
 from dyncrp.jobs.run import Run
+from dyncrp.search.spec import ModelSpec
+from dyncrp.stream import Stream
 from dyncrp.views.describe import describe_words
 
 TOPICS = (
@@ -131,7 +134,7 @@ def test_what_is_refused_changes_nothing(forgetful):
     fresh = mixture()
     with pytest.raises(ValueError, match="backwards"):
         fresh.fit(many, times=[*range(39), 3.0])
-    assert fresh.vocabulary_ is None
+    assert not hasattr(fresh, "vocabulary_")
 
 
 def test_names_and_dates_go_with_pieces(forgetful):
@@ -173,9 +176,13 @@ def test_words_and_counts_do_not_mix():
         DynamicalMixture(Gaussian(1.0, 9.0)).fit(["a text"])
 
 
+def without_stop_words():
+    spec = ModelSpec.resolve(**mixture().get_params(deep=False))
+    return DynamicalMixture.from_stream(Stream(spec, Input(vocabulary=Vocabulary(stop_words=True))))
+
+
 def test_stop_words_stay_with_a_model():
-    model = mixture()
-    model.vocabulary_ = Vocabulary(stop_words=True)
+    model = without_stop_words()
     assert model.fit(["the storm"]).vocabulary_.words == ["storm"]
     assert DynamicalMixture.from_bytes(state(model)).partial_fit(["a flood"]).vocabulary_.words == ["storm", "flood"]
     assert model.fit(["the vote"]).vocabulary_.words == ["vote"]
@@ -267,9 +274,7 @@ def test_a_column_of_texts_is_clustered(tmp_path, monkeypatch):
     assert "features: message" in done.stderr
     model = DynamicalMixture.load(saved)
     assert "he" not in model.vocabulary_
-    wanted = mixture()
-    wanted.vocabulary_ = Vocabulary(stop_words=True)
-    wanted.fit([f"{text}, he said" for text in headlines(200)])
+    wanted = without_stop_words().fit([f"{text}, he said" for text in headlines(200)])
     lines = output.read_text().splitlines()
     assert lines[0] == "row,table,probability,novelty"
     assert [int(line.split(",")[1]) for line in lines[1:]] == wanted.labels_.tolist()
@@ -475,7 +480,7 @@ def test_what_is_no_document_is_named(documents, reason):
         with pytest.raises(ValueError, match=reason):
             ask(documents)
     assert state(model) == before
-    assert fresh.vocabulary_ is None
+    assert not hasattr(fresh, "vocabulary_")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -230,7 +230,7 @@ def test_widening_is_as_if_the_rows_before_had_been_0(family):
     X = np.random.default_rng(4).normal(0.0, 1.0, (60, 3))
     X[:30, 2] = 0.0
     model = DynamicalMixture(family, alpha=1e-30, memory=6.0).fit(X[:30, :2])
-    model.widen(3)
+    model.stream_.widen(3)
     model.partial_fit(X[30:])
     whole = DynamicalMixture(family, alpha=1e-30, memory=6.0).fit(X)
     assert model.n_tables_ == whole.n_tables_ == 1

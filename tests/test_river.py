@@ -20,6 +20,7 @@ from dyncrp import DynamicalMixture as Mixture
 from dyncrp.engine import ReferenceEngine
 from dyncrp.river import MOST_ROWS_WAITING, DynamicalMixture
 from dyncrp.search import search
+from dyncrp.stream import Stream
 
 PLAIN = Gaussian(variance=1.0, prior_variance=100.0)
 NAMES = ("a", "b", "c", "d")
@@ -164,9 +165,9 @@ def test_rows_that_an_interruption_kept_waiting_are_learned_later(monkeypatch, n
     X, _ = blobs(200)
     model = learned(DynamicalMixture(PLAIN), dicts(X[:50]))
     assert model.n_tables > 1
-    owner = Mixture if n > 3 else type(model.mixture.engine_)
+    owner = Stream if n > 3 else type(model.mixture.engine_)
     learned(model, dicts(X[50 : 50 + n]))
-    plain = owner.partial_fit if n > 3 else owner.run_one
+    plain = owner.learn if n > 3 else owner.run_one
 
     def interrupted(self, rows, *arguments, **keywords):
         plain(self, rows[:40] if n > 3 else rows, *arguments, **keywords)
@@ -188,7 +189,7 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
         raise TypeError("broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Mixture, "partial_fit", broken)
+        patch.setattr(Stream, "learn", broken)
         with pytest.raises(TypeError, match="broken"):
             model.learn_one(dicts(X)[-1])
     assert same(model.mixture, Mixture(PLAIN).fit(X))
@@ -197,7 +198,7 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_row(monkeypatch):
 @pytest.mark.parametrize(("D", "most"), [(2, 4096), (30_000, 5)])
 def test_few_rows_wait(D, most):
     model = learned(DynamicalMixture(PLAIN), 3 * most * [dict.fromkeys(range(D), 1.0)])
-    assert model._model.n_observations_ == 3 * most
+    assert model._stream.engine.n_observations == 3 * most
 
 
 # Features
@@ -574,20 +575,22 @@ def test_a_warm_up_ends_by_itself_and_is_learned_in_order():
             assert model.n_tables == 4  # which is a good one soon
     assert n_labelled > 350
     assert model.n_tables == len(set(truth))
-    assert same(model._model, Mixture(warmup=150).fit(X))  # no search was ended by asking for the mixture
+    assert same(
+        Mixture.from_stream(model._stream), Mixture(warmup=150).fit(X)
+    )  # no search was ended by asking for the mixture
 
 
 @pytest.mark.parametrize("asked", ["mixture", "pickle", "copy"])
 def test_a_search_under_way_is_finished_for_those_who_want_the_model(asked):
     X, _ = blobs(400)
     model = learned(DynamicalMixture(warmup=150), dicts(X[:160]))
-    assert not model._model.learned_
+    assert not model._stream.learned
     if asked == "mixture":
         twin = model
         assert model.mixture.learned_
     else:
         twin = pickle.loads(pickle.dumps(model)) if asked == "pickle" else copy.deepcopy(model)
-    assert twin._model.learned_
+    assert twin._stream.learned
     for each in {id(model): model, id(twin): twin}.values():
         learned(each, dicts(X[160:]))
     assert same(model.mixture, Mixture(warmup=150).fit(X))
@@ -627,13 +630,13 @@ def test_an_interrupted_piece_of_a_search_begins_again(n, monkeypatch):
         patch.setattr(search._Search, "_best", interrupted)  # between the runs
         with pytest.raises(KeyboardInterrupt):
             learned(model, dicts(X[n:]))
-        n_learned = model._model.n_observations_
+        n_learned = model._stream.engine.n_observations
         assert n < n_learned < 200  # each row was learned before the search went on
         with pytest.raises(KeyboardInterrupt):
             _ = model.mixture
     learned(model, dicts(X[n_learned:]))
     assert model.n_tables == 4  # which learns the rows that wait, and ends no search
-    assert same(model._model, Mixture(warmup=150).fit(X))
+    assert same(Mixture.from_stream(model._stream), Mixture(warmup=150).fit(X))
 
 
 @pytest.mark.parametrize(("x", "message"), BAD.values(), ids=BAD)
@@ -701,11 +704,11 @@ def test_a_warm_up_can_be_ended_early():
 def test_with_a_known_family_features_come_after_the_warm_up_too():
     X, _ = blobs(150)
     model = learned(DynamicalMixture(PLAIN, None, None, warmup=100), dicts(X[:102, :3]))
-    assert not model._model.learned_
+    assert not model._stream.learned
     learned(model, dicts(X[102:]))
     assert model.feature_names == NAMES
     expected = Mixture(PLAIN, None, None, warmup=100).fit(X[:102, :3])
-    expected.widen(4)
+    expected.stream_.widen(4)
     assert same(model.mixture, expected.partial_fit(X[102:]))
 
 

@@ -1,5 +1,6 @@
 """DynamicalMixture as a citizen of scikit-learn: its own checks, its tools, its frames, and those who build on it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -41,8 +42,7 @@ def model(**params):
 def same(one, other):
     """Whether two models are in the same state, to the bit."""
     for fitted in (one, other):
-        if hasattr(fitted, "feature_names_in_"):
-            del fitted.feature_names_in_
+        fitted.stream_.input = replace(fitted.stream_.input, names=None)
     return one.to_bytes() == other.to_bytes() and one.labels_.tolist() == other.labels_.tolist()
 
 

@@ -32,6 +32,7 @@ from dyncrp.engine.types import Arrays, Engine, Float, Int
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import Tables
+from dyncrp.stream.stream import Stream
 
 # Of the arrays of a state (docs/files.md), what a family knows of its tables.
 OF_TABLES = ("stats", "squares", "scatter", "misses")
@@ -111,9 +112,8 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     if told.rules.closes and len(parts) > 1:
         arrays = _close(arrays, engines[0])
     arrays["n_tables_posterior"] = np.append(np.zeros(len(arrays["table_ids"])), 1.0)
-    missing = isinstance(told.family, Columns) and not isinstance(models[0].family_, Columns)
     maps = _id_maps(parts, shards, ids[places], arrays["table_ids"])
-    combined = _model(models[0], arrays, missing=missing)
+    combined = DynamicalMixture.from_stream(Stream.of_arrays(models[0].stream_, engines[0], arrays))
     for model, id_map in zip(models, maps, strict=True):
         id_map[:-1] = id_map[model.resolve(np.arange(len(id_map) - 1))]  # ids that were merged, too
         for table, name in model.names_.items():
@@ -283,7 +283,7 @@ def _engines(models: list[DynamicalMixture]) -> list[Engine]:
     """Return the engines of the models; if one takes missing cells, then all do."""
     if not any(isinstance(model.engine_.model.family, Columns) for model in models):
         return [model.engine_ for model in models]
-    return [model.engine_for(np.full((1, model.engine_.n_features), np.nan)) for model in models]
+    return [model.stream_.learner.engine_for_missing() for model in models]
 
 
 def _close(arrays: Arrays, engine: Engine) -> Arrays:
@@ -297,26 +297,6 @@ def _close(arrays: Arrays, engine: Engine) -> Arrays:
     if len(closed):
         left.pop("mode_total", None)  # an engine adds up those that are left
     return left
-
-
-def _model(like: DynamicalMixture, arrays: Arrays, *, missing: bool) -> DynamicalMixture:
-    """Return a model with the hyperparameters, rules, features and clock of another, and with these arrays.
-
-    missing: whether they are of an engine that takes missing cells, of a family that does not say so.
-    """
-    told = like.engine_.model
-    model = DynamicalMixture(like.family_, like.dynamics_, told.alpha, memory=told.memory, **asdict(told.rules))
-    time = {Clock.INDEX: None, Clock.NUMBERS: 0.0, Clock.DATES: np.datetime64(0, "s")}[Clock(like.clock_)]
-    # It begins with any row that the family takes, which makes an engine. Its state is then replaced.
-    row = told.family.sample(told.family.sample_parameters(1, like.engine_.n_features, 0), 0)[0]
-    if missing:
-        row[0] = np.nan
-    model.learn_one(row, time)
-    model.engine_.restore(arrays)
-    if hasattr(like, "feature_names_in_"):
-        model.feature_names_in_ = like.feature_names_in_
-    model.n_features_in_, model.encoding_ = like.n_features_in_, like.encoding_
-    return model
 
 
 def _id_maps(parts: list[Arrays], shards: Int, ids: Int, still_open: NDArray[Any]) -> list[NDArray[np.int64]]:

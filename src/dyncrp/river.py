@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import date, datetime
 from math import hypot, inf, isfinite, isnan, nan
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,13 @@ except ModuleNotFoundError as missing:
 from dyncrp.arrays.checks import LATEST_TIME, BadRow, Clock, as_times, microseconds, real
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import Engine
+from dyncrp.engine.reference import occupancy
 from dyncrp.estimator import DynamicalMixture as Mixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.words import read_documents
 from dyncrp.search.spec import ModelSpec
+from dyncrp.stream.stream import Stream
 
 Float = NDArray[np.float64]
 Names = tuple[Hashable, ...]
@@ -123,7 +125,7 @@ class DynamicalMixture(base.Clusterer):
         self.max_tables = max_tables
         self.prune_below = prune_below
 
-        self._model = Mixture(
+        self._spec = ModelSpec.resolve(
             family,
             dynamics,
             alpha,
@@ -134,8 +136,7 @@ class DynamicalMixture(base.Clusterer):
             max_tables=max_tables,
             prune_below=prune_below,
         )
-        self._model.piecewise, self._model.expects_missing = True, isnan(absent)
-        self._spec = ModelSpec.resolve(**self._model.get_params(deep=False))
+        self._stream = Stream(self._spec, piecewise=True, expects_missing=isnan(absent))
         given = self._spec.given
         self._family = self._spec.family if given is None else given.family  # it says what a row may be
         if given is None:
@@ -174,7 +175,7 @@ class DynamicalMixture(base.Clusterer):
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
         """Return the table that x would be seated at now (or at time t, not before the latest), −1 for a new one."""
         if self._family.sparse:
-            return int(self._ask(Mixture.predict, x, t, NEW_TABLE))
+            return int(self._ask(Stream.predict, x, t, NEW_TABLE))
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return NEW_TABLE
@@ -183,8 +184,8 @@ class DynamicalMixture(base.Clusterer):
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""
         if self._family.sparse:
-            shares = np.ravel(self._ask(Mixture.predict_proba, x, t, 1.0))
-            ids = self._model.table_ids_.tolist() if self._fitted else []
+            shares = np.ravel(self._ask(Stream.responsibilities, x, t, 1.0))
+            ids = self._stream.engine.ids.tolist() if self._fitted else []
             return dict(zip([*ids, NEW_TABLE], shares.tolist(), strict=True))
         engine, row, time = self._prepare(x, t)
         if engine is None:
@@ -195,14 +196,14 @@ class DynamicalMixture(base.Clusterer):
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return the novelty of x, −log p(x | everything so far): high means anomalous, as for river's detectors."""
         if self._family.sparse:
-            return -float(self._ask(Mixture.score_samples, x, t, -0.0))
+            return -float(self._ask(Stream.log_density, x, t, -0.0))
         engine, row, time = self._prepare(x, t)
         return 0.0 if engine is None else -engine.predict_one(row, time)[1]
 
     def learn_unknown(self) -> None:
         """End the warm-up now: learn what is unknown from the observations so far, at least 2, and keep it."""
         self._catch_up()
-        self._model.learn_unknown()
+        self._stream.end_warmup()
         self._lay_out(self._names)
 
     @property
@@ -210,21 +211,21 @@ class DynamicalMixture(base.Clusterer):
         """The model underneath, to look at and to save; it has learned all rows."""
         self._catch_up()
         if self._fitted:
-            self._model.finish_search()
+            self._stream.finish_search()
             self._lay_out(self._names)
-        return self._model
+        return Mixture.from_stream(self._stream)
 
     @property
     def learned(self) -> bool:
         """Whether tables and ids are final, see ``DynamicalMixture.learned_``; asking changes nothing."""
-        return self._spec.given is not None or (hasattr(self._model, "engine_") and self._model.learned_)
+        return self._spec.given is not None or self._stream.learned
 
     @property
     def feature_names(self) -> Names:
         """The names of the features, in the order of the columns of ``mixture``."""
         if self._family.sparse:
             self._catch_up()
-            vocabulary = self._model.vocabulary_
+            vocabulary = self._stream.input.vocabulary
             return () if vocabulary is None else tuple(vocabulary.words)
         return self._names
 
@@ -236,31 +237,33 @@ class DynamicalMixture(base.Clusterer):
     @property
     def occupancies(self) -> dict[int, float]:
         """The occupancy of each open table at the time of the latest observation."""
-        return self._by_table("occupancies_")
+        return self._by_table(lambda engine: occupancy(engine.seating, engine.model.modes))
 
     @property
     def centers(self) -> dict[int, dict[Hashable, float]]:
         """Where each open table lies, feature by feature; of words, the share of each that the table has."""
         if self._family.sparse:
-            names, engine = self.feature_names, getattr(self._model, "engine_", None)
+            names = self.feature_names
+            engine = cast(Any, self._stream.engine) if self._fitted else None
             found = {} if engine is None else {table: engine.word_counts(table) for table in engine.ids.tolist()}
             return {
                 table: dict(zip([names[word] for word in words], counts / max(np.sum(counts), 1.0), strict=True))
                 for table, (words, counts) in found.items()
             }
-        rows = self._by_table("centers_")
+        rows = self._by_table(lambda engine: engine.model.family.centers(engine.state.stats))
         return {label: dict(zip(self._names, row, strict=True)) for label, row in rows.items()}
 
-    def _by_table(self, name: str) -> dict[int, Any]:
+    def _by_table(self, tell: Callable[[Engine], Float]) -> dict[int, Any]:
         self._catch_up()
         if not self._fitted:
             return {}
-        return dict(zip(self._model.table_ids_.tolist(), getattr(self._model, name).tolist(), strict=True))
+        engine = self._stream.engine
+        return dict(zip(engine.ids.tolist(), tell(engine).tolist(), strict=True))
 
     @property
     def _fitted(self) -> bool:
         """Whether an observation was learned, or is buffered."""
-        return bool(self._rows or self._bags) or hasattr(self._model, "engine_")
+        return bool(self._rows or self._bags) or self._stream.started
 
     def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
         """Check everything, and only then keep the row."""
@@ -298,14 +301,14 @@ class DynamicalMixture(base.Clusterer):
 
     def _hand_over_words(self) -> None:
         """Let the model learn all buffered counts. If that is interrupted, those already learned leave the buffer."""
-        model, bags = self._model, self._bags
-        before = model.n_observations_ if hasattr(model, "engine_") else 0
+        stream, bags = self._stream, self._bags
+        before = stream.engine.n_observations if stream.started else 0
         times = None if self._clock is Clock.INDEX else [t for _, t in bags]
         try:
-            model.partial_fit([bag for bag, _ in bags], times=times)  # type: ignore[arg-type]
+            stream.learn([bag for bag, _ in bags], times)
         finally:
-            if hasattr(model, "engine_"):
-                del bags[: model.n_observations_ - before]
+            if stream.started:
+                del bags[: stream.engine.n_observations - before]
         if not self._learned:
             self._lay_out(self._names)
 
@@ -316,7 +319,7 @@ class DynamicalMixture(base.Clusterer):
         if t is not None:
             self._parse_time(t)
         self._catch_up()
-        return question(self._model, [x], None if t is None else [t])[0] if self._fitted else before
+        return question(self._stream, [x], None if t is None else [t])[0] if self._fitted else before
 
     def _split(self, x: Mapping[Any, Any], t: Any) -> tuple[Mapping[Any, Any], Any]:
         """Return the features of x apart from its time."""
@@ -388,14 +391,14 @@ class DynamicalMixture(base.Clusterer):
         values = np.frombuffer(row)
         if not self._fitted:
             return None, values, time
-        engine = self._model.engine_
+        engine = self._stream.engine
         if t is None:
             time = engine.n_observations if clock is Clock.INDEX else engine.time
         elif clock is Clock.DATES:
             time /= 1e6
         values = self._check_row(values)
         if isnan(self.absent):
-            engine = self._model.engine_for(values[None, :])
+            engine = self._stream.engine_for(values[None, :])
         if names is not self._names:
             if engine.model.family.can_widen:
                 engine = engine.widen(len(names))  # as the model will be once it has learned x
@@ -416,8 +419,8 @@ class DynamicalMixture(base.Clusterer):
 
     def _hand_over(self) -> None:
         """Let the model learn all buffered rows. If that is interrupted, the rows already learned leave the buffer."""
-        model, rows, clock = self._model, self._rows, self._clock
-        engine: Engine | None = getattr(model, "engine_", None)
+        stream, rows, clock = self._stream, self._rows, self._clock
+        engine = stream.engine if stream.started else None
         before = 0 if engine is None else engine.n_observations
         one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
         one_by_one = one_by_one and not isnan(self.absent)  # of which the model takes care
@@ -425,38 +428,36 @@ class DynamicalMixture(base.Clusterer):
             if engine is not None and one_by_one and self._learned:
                 for row in map(np.frombuffer, rows):
                     if clock is Clock.INDEX:
-                        model.learn_row(self._check_row(row), float(engine.n_observations))
+                        stream.learner.run_one(self._check_row(row), float(engine.n_observations))
                     else:
-                        model.learn_row(self._check_row(row[1:]), row.item(0))
+                        stream.learner.run_one(self._check_row(row[1:]), row.item(0))
             else:
                 packed = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
                 if clock is Clock.INDEX:
-                    model.partial_fit(packed)
+                    stream.learn(packed)
                 else:
                     times = packed[:, 0].view("M8[us]") if clock is Clock.DATES else packed[:, 0]
-                    model.partial_fit(packed[:, 1:], times=times)
+                    stream.learn(packed[:, 1:], times)
         finally:
-            if hasattr(model, "engine_"):
-                del rows[: model.engine_.n_observations - before]
+            if stream.started:
+                del rows[: stream.engine.n_observations - before]
         if not self._learned:
             self._lay_out(self._names)
 
     def _widen(self, names: Names) -> None:
         """Take in new features, which were absent in all rows so far."""
         self._catch_up()
-        if hasattr(self._model, "engine_"):
-            self._model.widen(len(names), self.absent)
+        self._stream.widen(len(names), self.absent)
         self._lay_out(names)
 
     def _lay_out(self, names: Names) -> None:
         """Set the features, and with them the layout of a row and the size of the buffer."""
         self._names, self._positions = names, frozenset(names)
-        model = self._model
-        begun = hasattr(model, "engine_")
-        self._learned = model.learned_ if begun else self._spec.given is not None
-        if begun and self._learned:
-            self._family = model.family_
-        warming = not self._learned and (not begun or model.n_observations_ < self._spec.warmup)
+        stream = self._stream
+        self._learned = stream.learned if stream.started else self._spec.given is not None
+        if stream.started and self._learned:
+            self._family = stream.family
+        warming = not self._learned and (not stream.started or stream.engine.n_observations < self._spec.warmup)
         self._grows = self.features is None and (warming or self._spec.family.can_widen or not names)
         plain = self._clock is Clock.INDEX and not self._family.sparse
         self._size = len(names) if plain else -1  # of an x that needs no closer look

@@ -66,5 +66,5 @@ def _as_rows(X: Any, spec: ModelSpec) -> Rows:
     """Return rows as the family wants them; of documents, counts of words, in columns in order of appearance."""
     if spec.family.sparse and holds_documents(X):
         vocabulary = Vocabulary()
-        return vocabulary.encode(vocabulary.read(X))
+        return vocabulary.encode(vocabulary.read(X)).rows
     return check_rows(spec.family, X if spec.family.sparse else as_observations(X, missing=True))

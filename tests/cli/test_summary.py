@@ -1,6 +1,7 @@
 """``dyncrp summary`` as a user reads it."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_features_that_do_not_fit_are_counted(tmp_path, monkeypatch, width):
 def test_long_names_and_codes(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     model = DynamicalMixture(Categorical(0.1, 3)).fit([[0.0, 2.0]] * 5)
-    model.feature_names_in_ = np.array(["a\tb\x1b", "n" * 40], dtype=object)
+    model.stream_.input = replace(model.stream_.input, names=("a\tb\x1b", "n" * 40))
     model.save(tmp_path / "model.npz")
     _, head, line = summary(tmp_path / "model.npz")
     assert head.split()[7:] == ["a", "b", "n" * 23 + "…"]

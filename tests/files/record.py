@@ -52,12 +52,15 @@ def as_rows(kind, plain):
     return csr_array(array) if kind == "counts" else array
 
 
+ARGUMENTS = {"labels": "labels", "apart": "cannot_link"}  # as files of JSON have them, and as partial_fit does
+
+
 def learn(model, next_):
     """Let a model go on with rows as a file of JSON has them; return what it made of them, as plain values."""
     times = None if next_["times"] is None else np.array(next_["times"])
     if next_.get("dates"):
         times = times.astype("datetime64[s]")
-    told = {name: next_[name] for name in ("labels", "cannot_link") if name in next_}
+    told = {argument: next_[name] for name, argument in ARGUMENTS.items() if name in next_}
     model.partial_fit(as_rows(next_["kind"], next_["rows"]), times=times, **told)
     made = {
         "labels": model.labels_.tolist(),
@@ -167,7 +170,7 @@ def cannot_link():
     model, next_ = simple(DynamicalMixture(ROUND, STICKY), n=58, n_next=12, seed=13)
     rows, times = next_["rows"], next_["times"]
     model.partial_fit(np.array(rows[:2]), times=times[:2], cannot_link=["noon", "noon"])
-    return model, next_ | {"rows": rows[2:], "times": times[2:], "cannot_link": ["noon", "noon", *[None] * 8]}
+    return model, next_ | {"rows": rows[2:], "times": times[2:], "apart": ["noon", "noon", *[None] * 8]}
 
 
 def beginning(**options):

@@ -12,6 +12,9 @@ import pytest
 from dyncrp import Bernoulli, Categorical, Columns, DynamicalMixture, Gaussian, NormalGamma, Stationary
 from dyncrp.arrays.checks import BadRow
 from dyncrp.input.encoding import Encoding, Entry, counts_rows, prefers_log
+from dyncrp.input.input import Input
+from dyncrp.search.spec import ModelSpec
+from dyncrp.stream import Stream
 
 N = 60
 K = np.arange(N) // 5 % 3
@@ -205,8 +208,8 @@ def test_a_frame_with_categories_is_clustered(known, kind):
 def test_new_categories_are_appended_and_saved(known):
     frame = pd.DataFrame(CELLS)
     whole = model().fit(frame).learn_unknown()
-    parts = model()
-    parts.encoding_ = Encoding.infer(frame)  # what its columns hold is said before
+    spec = ModelSpec.resolve(**model().get_params(deep=False))
+    parts = DynamicalMixture.from_stream(Stream(spec, Input(encoding=Encoding.infer(frame))))  # told before the rows
     for begin in range(0, N, 7):
         parts.partial_fit(frame[begin : begin + 7])
         parts = DynamicalMixture.from_bytes(parts.to_bytes())

@@ -157,7 +157,7 @@ def test_other_bytes_are_refused():
 def test_a_state_with_another_array_is_refused_and_changes_nothing(params, name, value):
     model = DynamicalMixture(**PARAMS | params).fit(rows())
     state = model.to_state()
-    arrays = model._learner.arrays()
+    arrays = model.stream_.learner.arrays()
     assert name in arrays
     head = state[: len(state) - len(pack(arrays))]
     forged = {key: array for key, array in (arrays | {name: value}).items() if array is not None}

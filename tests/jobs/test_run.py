@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_the_output_says_what_the_model_does(source, tmp_path):
     np.testing.assert_array_equal(table["table"], model.labels_)
     np.testing.assert_array_equal(table["novelty"], model.novelty_)
     np.testing.assert_array_equal(table["probability"], model.responsibilities_.toarray().max(axis=1))
-    model.feature_names_in_ = np.array(["x", "y"], dtype=object)
+    model.stream_.input = replace(model.stream_.input, names=("x", "y"))
     assert DynamicalMixture.load(tmp_path / "model.npz").to_bytes() == model.to_bytes()
 
 

@@ -471,7 +471,7 @@ def test_a_feature_that_comes_in_the_warm_up_was_zero_before():
     X[:20, 2] = 0.0
     for options in ({}, FAMILIES["alpha unknown"]):
         model = DynamicalMixture(warmup=50, **options).partial_fit(X[:20, :2])
-        model.widen(3)
+        model.stream_.widen(3)
         assert model.n_features_in_ == 3
         assert model.family_ == DynamicalMixture(warmup=50, **options).partial_fit(X[:20]).family_
         assert arrays(model) == arrays(DynamicalMixture(warmup=50, **options).partial_fit(X[:20]))
@@ -480,7 +480,7 @@ def test_a_feature_that_comes_in_the_warm_up_was_zero_before():
     model = DynamicalMixture(Gaussian(variance=[1.0, 1.0]), warmup=50).partial_fit(X[:20, :2])
     before = arrays(model)
     with pytest.raises(ValueError, match="variance has 2 entries, but X has 3 features"):
-        model.widen(3)
+        model.stream_.widen(3)
     assert arrays(model) == before
     assert model.n_features_in_ == 2
 

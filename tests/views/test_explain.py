@@ -250,7 +250,7 @@ def test_the_terms_of_words_add_up_to_the_log_odds_and_are_those_of_all_columns(
         assert dict(zip(found.names, map(int, found.values), strict=True)) == counts
         assert found.table == label
         vocabulary = model.vocabulary_
-        rows = vocabulary.encode(vocabulary.read([text]), grow=False)
+        rows = vocabulary.encode(vocabulary.read([text]), grow=False).rows
         stats = model.family_.widen(model.engine_.state.stats, rows.n_columns)
         tables = np.vstack([stats, np.zeros((1, stats.shape[1]))])
         terms = model.family_.given(stats).log_predictive_terms(rows.toarray(), tables)[0][:, rows.indices]

@@ -19,8 +19,8 @@ from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, Ou
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.encoding import CATEGORY, KINDS, NUMBER
+from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
-from dyncrp.io import model_file
 from dyncrp.io.files import FileError
 from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Selection, open_reader
@@ -29,6 +29,8 @@ from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.model_text import brief_groups, brief_model, count
 from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
+from dyncrp.search.spec import ModelSpec
+from dyncrp.stream.stream import Stream
 from dyncrp.views.groups import Groups
 
 
@@ -71,7 +73,8 @@ def run_file(
     options |= {"--alarm-rate": start.alarm_rate, "--names": target.names or None}
     options |= {"--stop-words": source.stop_words or None}
     if source.text is not None:
-        start.vocabulary_ = Vocabulary(stop_words=source.stop_words)
+        input = Input(vocabulary=Vocabulary(stop_words=source.stop_words))
+        start = DynamicalMixture.from_stream(Stream(ModelSpec.resolve(**start.get_params(deep=False)), input))
     selection = replace(selection, takes=_kinds_taken(start))
     with report_errors(), Stop() as stop:
         if model is not None:
@@ -129,11 +132,10 @@ def run_file(
 def _load(path: Path, alarm_rate: float | None) -> DynamicalMixture:
     """Return a saved model. alarm_rate: in place of its own, unless it is None; what it knows of the past stays."""
     model = DynamicalMixture.load(path)
-    if alarm_rate is None:
-        return model
-    config, arrays = model_file.loads(model.to_bytes())
-    config["params"]["alarm_rate"] = alarm_rate
-    return DynamicalMixture.from_bytes(model_file.dumps(config, arrays))
+    if alarm_rate is not None:
+        model.stream_.set_alarm_rate(alarm_rate)
+        model.alarm_rate = alarm_rate
+    return model
 
 
 def _options_to_compare(

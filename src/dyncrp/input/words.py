@@ -33,7 +33,7 @@ STOP_WORDS = frozenset(
     down during each few for from further had has have having he her here hers him his how i if in into is it its itself
     just me more most my no nor not now of off on once only or other our out over own same she should so some such than
     that the their them then there these they this those through to too under until up very was we were what when where
-    which while who whom why will with would you your yours i'm it's don't can't that's""".split()  # noqa: SIM905 - a list would be as long as a page
+    which while who whom why will with would you your yours i'm it's don't can't that's""".split()  # noqa: SIM905
 )  # of English
 ROWS_TO_FORGET = 1 << 14  # the rows from one look at which words are forgotten to the next
 
@@ -183,8 +183,15 @@ def _as_word(word: object, row: int) -> str:
 def _as_count(count: object, word: object, row: int) -> float:
     number = real(count)
     if number is None or not 0.0 <= number <= LARGEST_COUNT or number != int(number):
-        raise BadRow(f"the count of {quote(word)} must be a whole number from 0 to 2**31, got {quote(count)}", row)
+        raise BadRow(f"the count of {quote(word)} must be an integer from 0 to 2**31, got {quote(count)}", row)
     return number
+
+
+class Encoded(NamedTuple):
+    """Documents as rows of counts, and the columns of the words that are new in them."""
+
+    rows: Counts
+    added: dict[str, int]
 
 
 class Vocabulary:
@@ -196,12 +203,14 @@ class Vocabulary:
     stop_words: whether to leave out the most common words of English when a text is tokenized.
 
     >>> vocabulary = Vocabulary()
-    >>> vocabulary.encode(read_documents(["the cat", "the the mat"])).toarray()
-    array([[1., 1., 0.],
-           [2., 0., 1.]])
+    >>> rows, added = vocabulary.encode(read_documents(["the cat", "the the mat"]))
+    >>> rows.toarray(), added
+    (array([[1., 1., 0.],
+           [2., 0., 1.]]), {'the': 0, 'cat': 1, 'mat': 2})
+    >>> vocabulary.add(added)
     >>> vocabulary.forget(np.array([0, 2]))  # "cat" is in no table any more
-    >>> vocabulary.encode(read_documents(["a cat"])).indices, vocabulary.words
-    (array([1, 3]), ['the', 'a', 'mat', 'cat'])
+    >>> vocabulary.encode(read_documents(["a cat"])).added
+    {'a': 1, 'cat': 3}
     """
 
     def __init__(self, *, stop_words: bool = False) -> None:
@@ -209,8 +218,6 @@ class Vocabulary:
         self.words: list[str | None] = []  # by column, None where it is free
         self._columns: dict[str, int] = {}
         self._free: list[int] = []  # descending
-        self._latest: list[str] = []  # that took columns,
-        self._n_before = 0  # and how many columns there were before
 
     def __len__(self) -> int:
         """How many words are known."""
@@ -236,47 +243,40 @@ class Vocabulary:
         """Return the words by column, as ``encode`` without growing has them for these documents."""
         return [*self.words, *dict.fromkeys(word for word in documents.words if word not in self)]
 
-    def encode(self, documents: Documents, *, grow: bool = True) -> Counts:
-        """Return documents as rows of counts.
+    def encode(self, documents: Documents, *, grow: bool = True) -> Encoded:
+        """Return documents as rows of counts, and the words that are new; ``add`` lets these keep their columns.
 
-        A new word takes a column. grow: whether it keeps it; if not, it has one after all others for this call.
+        A new word takes the lowest column that is free. grow: whether the words will be added; if not, each has a
+        column after all others.
         """
-        self._latest, self._n_before = [], len(self.words)
-        words = documents.words
+        words, n = documents.words, len(self.words)
         found: list[Any] = list(map(self._columns.get, words))
+        added: dict[str, int] = {}
         if None in found:
-            others = self._columns if grow else dict[str, int]()
+            free = self._free[::-1] if grow else []
             for at, column in enumerate(found):
                 if column is None:
-                    found[at] = others.get(words[at])
-                    if found[at] is None:
-                        found[at] = others[words[at]] = self._take(words[at]) if grow else len(self.words) + len(others)
+                    word = words[at]
+                    if word not in added:
+                        i = len(added)
+                        added[word] = free[i] if i < len(free) else n + i - len(free)
+                    found[at] = added[word]
         if documents.n == 1:
             csr = _single_row(found, documents.counts)
         else:
             csr = _canonical(np.array(found, dtype=np.int64), documents.counts, documents.lengths)
-        return Counts(*csr, max(len(self.words), 1 + max(found, default=0)))
+        width = 1 + max(added.values(), default=-1)
+        return Encoded(Counts(*csr, max(n, width, 1 + max(found, default=0))), added)
 
-    def _take(self, word: str) -> int:
-        """Return the column of a new word: the lowest that is free."""
-        self._latest.append(word)
-        if self._free:
-            column = self._free.pop()
-            self.words[column] = word
-            return column
-        self.words.append(word)
-        return len(self.words) - 1
-
-    def take_back(self) -> None:
-        """Undo the latest ``encode``: the rows were refused."""
-        for word in reversed(self._latest):
-            column = self._columns.pop(word)
-            if column >= self._n_before:
-                self.words.pop()
+    def add(self, added: Mapping[str, int]) -> None:
+        """Let words that were new keep the columns that ``encode`` gave them."""
+        for word, column in added.items():
+            if column < len(self.words):
+                self.words[column] = word
+                self._free.pop()
             else:
-                self.words[column] = None
-                self._free.append(column)
-        self._latest = []
+                self.words.append(word)
+            self._columns[word] = column
 
     def forget(self, known: Int) -> None:
         """Keep only the words of these columns."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from dyncrp.arrays.checks import BadLabel, BadRow, BadTime, as_times
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
+from dyncrp.input.input import NamedRows
 from dyncrp.io import files
 from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Chunk, Place, Reader
@@ -375,24 +375,18 @@ class Run:
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
         times = np.concatenate(dates) if dates else None
-        if self.reader.encoding is not None:
-            self.model.encoding_ = self.reader.encoding  # with the categories that came
         told = {
             name: list(chain.from_iterable(chunk.told[name] for chunk in chunks)) for name in self.reader.selection.told
         }
         fresh, learns, begin = not self.fitted, self.n_to_learn_from > 0, monotonic()
         n_before, names = (0, {}) if fresh else (self.model.n_observations_, self.model.names_)
         try:
-            with warnings.catch_warnings():  # of rows without names: the names were compared
-                warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-                (self.model.fit if fresh else self.model.partial_fit)(X, times=times, **told)
-                self.model.learn_unknown()  # what is written stays: no id may be provisional
+            (self.model.fit if fresh else self.model.partial_fit)(self._as_input(X), times=times, **told)
+            self.model.learn_unknown()  # what is written stays: no id may be provisional
         except ValueError as error:
             self._refuse(error, chunks)
         if learns:
             self.n_rows_learned_from, self.seconds_to_learn = len(X), monotonic() - begin
-        if fresh and self.model.encoding_ is None and self.model.vocabulary_ is None:
-            self.model.feature_names_in_ = np.array(self.reader.features, dtype=object)
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
         labels, novelty = self.model.labels_, self.model.novelty_
@@ -417,6 +411,13 @@ class Run:
         self.timeline.add(at.astype(np.float64), labels, novelty)
         self.n_rows += len(X)
         self._n_unsaved += len(X)
+
+    def _as_input(self, X: Any) -> Any:
+        """Return rows with the names of their columns, as the reader has encoded them; texts as they are."""
+        if self.reader.selection.text is not None:
+            return X
+        encoding = self.reader.encoding
+        return NamedRows(X, self.reader.features if encoding is None else encoding.names, encoding)
 
     def _write_events(self, rows: NDArray[np.int64], n_before: int, names: dict[int, str]) -> None:
         """Count and write what happened in the last call.

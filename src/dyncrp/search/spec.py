@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyncrp.arrays.checks import Clock, Seconds, positive, real, whole
+from dyncrp.arrays.checks import Clock, Seconds, integer, positive, real
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
 from dyncrp.engine.types import Model, Rules, check_words
 from dyncrp.families import Family, Gaussian, NormalGamma
@@ -44,8 +44,8 @@ class ModelSpec:
     """What the parameters of ``DynamicalMixture`` ask for.
 
     family: perhaps with unknown hyperparameters. dynamics: one, or several to choose from, perhaps with unknown
-    durations. alpha and memory: None if unknown. other_families: what else may be chosen, if the family was None. The
-    rest as for ``DynamicalMixture``.
+    durations. alpha and memory: None if unknown. other_families: what else may be chosen, if the family was None.
+    params: the parameters as they were given, for the model file. The rest as for ``DynamicalMixture``.
 
     >>> spec = ModelSpec.resolve(family=None, dynamics="auto", alpha=2.0)
     >>> spec.family, len(spec.dynamics), spec.alpha, spec.given
@@ -66,6 +66,7 @@ class ModelSpec:
     alarm_rate: float | None
     n_examples: int
     other_families: tuple[Family, ...]
+    params: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def resolve(
@@ -84,6 +85,9 @@ class ModelSpec:
         **rules: Any,
     ) -> ModelSpec:
         """Check the parameters of ``DynamicalMixture`` and resolve "auto" and None; ``rules`` as for ``Rules``."""
+        given = {"family": family, "dynamics": dynamics, "alpha": alpha, "memory": memory, "warmup": warmup}
+        given |= {"resolution": resolution, "learn_alpha": learn_alpha, "n_jobs": n_jobs}
+        given |= {"alarm_rate": alarm_rate, "n_examples": n_examples}
         resolved = Gaussian() if family is None else family
         if not isinstance(resolved, Family):
             is_class = isinstance(family, type) and issubclass(family, Family)
@@ -100,7 +104,7 @@ class ModelSpec:
         if learn_alpha and not all(kind.nonnegative for kind in kinds):
             raise ValueError(f"learn_alpha needs a kernel that is never negative, got dynamics {dynamics!r}")
         if n_jobs is not None and not (isinstance(n_jobs, (int, np.integer)) and real(n_jobs)):
-            raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}")
+            raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}")
         factor = positive("resolution", resolution)
         if not LOWEST_RESOLUTION <= factor <= HIGHEST_RESOLUTION:
             raise ValueError(
@@ -123,12 +127,18 @@ class ModelSpec:
             bool(learn_alpha),
             None if n_jobs is None else int(n_jobs),
             None if alarm_rate is None else check_alarm_rate(alarm_rate),
-            whole("n_examples", n_examples, 0, MOST_EXAMPLES),
+            integer("n_examples", n_examples, 0, MOST_EXAMPLES),
             OTHER_FAMILIES if family is None else (),
+            dict(sorted((given | asdict(checked) | rules).items())),
         )
         if resolved.known or type(resolved).sharpen is Family.sharpen:  # no need to learn it first to refuse
             spec.sharpen(resolved)
         return spec
+
+    @property
+    def chooses_family(self) -> bool:
+        """Whether the family was left open."""
+        return bool(self.other_families)
 
     @property
     def given(self) -> Hyperparameters | None:
@@ -172,7 +182,7 @@ def check_memory(memory: Any) -> float:
     value = real(memory)
     if value is None or not value >= SHORTEST_MEMORY:
         raise ValueError(
-            f"memory must be a number ≥ {SHORTEST_MEMORY:g}, math.inf or None (to be learnt), got {memory!r}"
+            f"memory must be a number ≥ {SHORTEST_MEMORY:g}, math.inf or None (to be learned), got {memory!r}"
         )
     return value
 
@@ -196,7 +206,7 @@ def _resolve_warmup(given: Any, family: Family) -> int:
     """Return how many rows to learn from."""
     if isinstance(given, str) and given == "auto":
         return DOCUMENTS_WARMUP if family.sparse else WARMUP
-    return whole("warmup", given, 2)
+    return integer("warmup", given, 2)
 
 
 def _resolve_dynamics(given: Any, family_known: bool) -> tuple[Dynamics, ...]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import Clock, microseconds
 from dyncrp.input.encoding import BOOLEAN, CATEGORY, LOG, NUMBER, Encoding, quote
+from dyncrp.input.input import NamedRows
 from dyncrp.io.packed import pack, unpack
 from dyncrp.io.readers.cells import as_numbers, is_missing, parse_date
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
@@ -41,9 +42,9 @@ class Rows:
 
     @property
     def X(self) -> Any:
-        """The rows as an array, or a DataFrame."""
+        """The rows as an array, with the names of its columns if they have any, or a DataFrame."""
         if self.numbers is not None:
-            return self.numbers
+            return self.numbers if self.names is None else NamedRows(self.numbers, self.names)
         import pandas as pd
 
         kinds = (None if isinstance(cells, np.ndarray) else object for cells in self.columns)

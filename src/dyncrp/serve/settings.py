@@ -10,9 +10,12 @@ from typing import Any
 from dyncrp.arrays.checks import real
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.encoding import quote
+from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
 from dyncrp.jobs.model_text import make_model
+from dyncrp.search.spec import ModelSpec
 from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
+from dyncrp.stream.stream import Stream
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # settings that have a key of their own
@@ -60,9 +63,11 @@ def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> Dyn
         model = make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise RequestError(400, f"these settings make no model: {error}") from None
-    if text is not None:
-        model.vocabulary_ = Vocabulary(stop_words=settings.get("stop_words") is True)
-    return model
+    stop_words = settings.get("stop_words") is True
+    input = Input() if text is None else Input(vocabulary=Vocabulary(stop_words=stop_words))
+    # Piecewise, so that no request waits for a whole search.
+    stream = Stream(ModelSpec.resolve(**model.get_params(deep=False)), input, piecewise=True)
+    return DynamicalMixture.from_stream(stream)
 
 
 def text_column(settings: dict[str, Any]) -> str | None:

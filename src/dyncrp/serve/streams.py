@@ -97,7 +97,6 @@ class Stream:
         self.n_since_checkpoint = self.bytes_since_checkpoint = self.checkpoint_bytes = 0
 
     def _take(self, model: DynamicalMixture) -> None:
-        model.piecewise = True  # no request waits for a whole search
         self._events: list[Event] = []
         model.on_event = self._events.append
         self.model = model
@@ -249,10 +248,7 @@ class Stream:
 
     def file(self) -> bytes:
         """Return the model as a file, with the names of its features, for use elsewhere."""
-        found = DynamicalMixture.from_bytes(self.model.to_bytes())
-        if self.features is not None and found.encoding_ is None and self.text is None:
-            found.feature_names_in_ = np.array(self.features, dtype=object)
-        return found.to_bytes()
+        return self.model.to_bytes()
 
     def restore(self, model: bytes, beside: bytes) -> None:
         """Go on from a checkpoint."""

@@ -1,1 +1,5 @@
 """A model at work on one stream."""
+
+from dyncrp.stream.stream import Stream
+
+__all__ = ["Stream"]

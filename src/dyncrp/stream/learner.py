@@ -81,6 +81,10 @@ class Learner:
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
         self.wants_p = self._saves_sketch  # whether p of the rows that come will be asked for
 
+    def keep_sketch(self) -> None:
+        """Let files and states have the sketch of past novelty from now on: alarms need it."""
+        self._saves_sketch = self.wants_p = True
+
     @property
     def alpha(self) -> float:
         """What alpha is now."""
@@ -317,6 +321,16 @@ class Learner:
             learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
         learner.go_on(arrays)
         learner.names = Names.from_plain(config, learner.engine.n_opened)
+        return learner
+
+    @classmethod
+    def of_arrays(cls, spec: ModelSpec, clock: Clock, engine: Engine, arrays: Arrays) -> Learner:
+        """Return a learner with the arrays of an engine. engine: one of the same kind."""
+        known = spec.given
+        assert known is not None
+        learner = cls(spec, known, clock, engine.n_features, engine.model.modes)
+        learner.engine = learner._empty_engine(engine.model.family)
+        learner.engine.restore(arrays)
         return learner
 
     def go_on(self, arrays: Arrays) -> None:

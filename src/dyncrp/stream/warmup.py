@@ -23,7 +23,7 @@ OF_WARMUP = "warmup_"  # how the names of its arrays begin in a file
 ARRAY_TYPES = {"times": np.float64, "learnt_from": np.int64}  # and how they go on:
 DENSE, SPARSE = ("rows",), ("indptr", "indices", "counts")  # with the rows, whole or as counts,
 TOLD = ("tables", "marks")  # and what is known of them, if anything is
-OF_BEGINNINGS = frozenset({"told_names"})  # what the header of a file may say
+OF_WARMUPS = frozenset({"told_names"})  # what the header of a file may say
 # A piece of a search is as many runs of candidates as take this many rows, and at least one. What a run takes beside
 # its rows is as much as so many rows take.
 ROWS_PER_PIECE, ROWS_PER_RUN = 3000, 150

@@ -13,7 +13,8 @@ from dyncrp.engine.types import Engine, Float
 from dyncrp.families import Columns, Family
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.words import WordEngine
-from dyncrp.views.groups import Groups
+from dyncrp.stream.stream import Stream
+from dyncrp.views.groups import Groups, groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,18 @@ LEAST_PROBABILITY = 0.05  # of those that are listed after the likeliest
 MOST_WORDS = 6  # that a cell lists
 LEAST_SHARE = 0.1  # how often a word of a table must be there, as a share of its documents, to be listed
 LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
+
+
+def describe(stream: Stream, groups: Groups | int | None = None) -> pd.DataFrame:
+    """Return what is known of each open table as a pandas DataFrame; see ``DynamicalMixture.describe``."""
+    if groups is not None and not isinstance(groups, Groups):
+        if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)):
+            raise ValueError(f"groups must be what groups() returns, or a number of groups, got {groups!r}")
+        groups = groups_of(stream, int(groups))
+    input = stream.input
+    names = input.names if input.vocabulary is None else input.vocabulary.words
+    columns = describe_tables(stream.engine, names, stream.clock, groups, input.encoding, stream.names)
+    return as_frame(columns, stream.engine.ids)
 
 
 def describe_tables(

@@ -12,7 +12,9 @@ from dyncrp.engine.reference import advance, prior_weights
 from dyncrp.engine.types import Engine, Float, Int, Rows
 from dyncrp.families import Family
 from dyncrp.input.encoding import Encoding, is_frame, join_columns
+from dyncrp.input.input import NamedRows, as_one_row
 from dyncrp.input.words import WordEngine
+from dyncrp.stream.stream import Stream
 
 MISSING = "missing"  # what the value of a missing cell is
 MOST_LISTED = 15  # features
@@ -131,6 +133,21 @@ def signed(nats: float) -> str:
     return f"{round(float(nats), 2) + 0.0:+.2f}"  # −0 becomes 0
 
 
+def explain(stream: Stream, x: Any, t: Any = None) -> Explanation:
+    """Return why one row x would be at its table at time t; see ``DynamicalMixture.explain``."""
+    vocabulary, encoding = stream.input.vocabulary, stream.input.encoding
+    names: Any = stream.input.names
+    if vocabulary is not None and stream.input.holds_words([x], stream.family):
+        X, names = [x], vocabulary.names(vocabulary.read([x]))
+    elif hasattr(x, "tocsr") or isinstance(x, NamedRows):
+        X = x
+    else:
+        X, encoding = as_row(x, names, encoding)
+    engine, rows, times = stream.read(X, None if t is None else [t])
+    row = as_one_row(rows) if isinstance(rows, Counts) else rows[0]
+    return explain_row(engine, row, float(times[0]), names, encoding, stream.names)
+
+
 def explain_row(
     engine: Engine,
     x: Rows,
@@ -200,8 +217,8 @@ def within_words(engine: Engine, columns: Int) -> tuple[Family, Float]:
     return engine.model.family.given(stats, columns), counted.word_stats(columns)
 
 
-def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tuple[Any, Encoding | None, bool]:
-    """Return one row as the only one of an array or a DataFrame; the encoding; and whether names put it in order.
+def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tuple[Any, Encoding | None]:
+    """Return one row as the only one of an array or a DataFrame, and the encoding.
 
     x: numbers (D,) or (1, D); a DataFrame of one row; or a mapping, or a Series, from the names of the features. The
     encoding has the words that are new in the row.
@@ -230,7 +247,7 @@ def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tu
         x = np.asarray(x)[None]
     if np.ndim(x) == 2 and len(x) != 1:
         raise ValueError(f"x must be one row, got {len(x)}; predict_proba takes many")
-    return x, encoding, named
+    return x, encoding
 
 
 def _values(x: Float, encoding: Encoding | None) -> tuple[str, ...]:

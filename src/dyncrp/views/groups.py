@@ -38,6 +38,7 @@ from scipy.special import xlogy
 from dyncrp.arrays.checks import integer
 from dyncrp.families import Family
 from dyncrp.families.base import Shapes
+from dyncrp.stream.stream import Stream
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -157,6 +158,15 @@ def join(
     oldest = np.full(K, K)
     np.minimum.at(oldest, roots, np.arange(K))
     return Groups(ids, ids[oldest[roots]], shapes.counts, _linkage(merges, K))
+
+
+def groups_of(stream: Stream, n_groups: int | None = None) -> Groups:
+    """Return the open tables of a stream joined into groups, see ``join``; its events name them from now on."""
+    engine = stream.engine
+    state = engine.state
+    found = join(engine.model.family, state.stats, state.squares, state.ids, n_groups, engine.model.memory)
+    stream.group_of = dict(zip(found.table_ids.tolist(), found.group_of.tolist(), strict=True))
+    return found
 
 
 class Merge(NamedTuple):

@@ -1,0 +1,582 @@
+"""Stream: a model at work on one stream. The estimator, river, Spark and the others each hold one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.arrays.checks import Clock, as_observations, as_times
+from dyncrp.dynamics import Dynamics
+from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
+from dyncrp.families import Family
+from dyncrp.families.base import check_rows, first_missing
+from dyncrp.input.constraints import Constraints
+from dyncrp.input.input import Input, as_one_row
+from dyncrp.input.words import WordEngine, forgets_after, pieces
+from dyncrp.io import model_file
+from dyncrp.search import Candidate
+from dyncrp.search.spec import ModelSpec, check_alarm_rate
+from dyncrp.stream import edits
+from dyncrp.stream.events import Batch, Event, as_time, events_of
+from dyncrp.stream.learner import OF_LEARNERS, Learner
+from dyncrp.stream.warmup import OF_WARMUPS, Warmup
+
+# What the header of a file may say of a model, see docs/files.md.
+OF_A_FILE = frozenset({"params", "feature_names", "encoding", "vocabulary", *OF_LEARNERS, *OF_WARMUPS})
+NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not know of edits"
+
+
+class Stream:
+    """A model at work on one stream: it learns rows, predicts, and can be edited, saved and loaded.
+
+    A stream begins with a warm-up if something is unknown, see ``Warmup``. Until it is over, tables and ids are
+    provisional. The result does not depend on how the rows are divided into calls.
+
+    Args:
+        spec: the parameters, checked; see ``ModelSpec.resolve``.
+        input: how rows are read. By default the first rows decide.
+        piecewise: whether a call of ``learn`` carries a search for what is unknown on by a bounded piece only.
+        expects_missing: whether to learn a family that takes missing cells even if none is missing in the first rows.
+
+    Attributes:
+        spec: as given.
+        input: as the rows so far have made it.
+        batch: what the latest call of ``learn`` that was to be remembered did, None if there was none.
+        candidates: what was tried to learn the unknown, None if it is not known.
+        group_of: the groups of tables, which events name.
+        on_event: a function that is called with each event, once ids are final.
+
+    >>> from dyncrp import Gaussian
+    >>> from dyncrp.search.spec import ModelSpec, check_alarm_rate
+    >>> stream = Stream(ModelSpec.resolve(Gaussian(1.0, 100.0)))
+    >>> stream.learn([[0.0], [9.0], [0.2]]).trace.labels
+    array([0, 1, 0])
+    >>> stream.predict([[8.8], [-40.0]])
+    array([ 1, -1])
+    """
+
+    def __init__(
+        self, spec: ModelSpec, input: Input | None = None, *, piecewise: bool = False, expects_missing: bool = False
+    ) -> None:
+        self.spec, self.input = spec, Input() if input is None else input
+        self.batch: Batch | None = None
+        self.candidates: list[Candidate] | None = None
+        self.group_of: Mapping[int, int] = {}
+        self.on_event: Callable[[Event], object] | None = None
+        self._piecewise, self._expects_missing = piecewise, expects_missing
+        self._warmup: Warmup | None = None  # as long as something is provisional
+        self._learner: Learner | None = None  # from then on
+        self._edits: tuple[Event, ...] = ()  # since the last batch
+
+    # What it is
+
+    @property
+    def started(self) -> bool:
+        """Whether a row was learned."""
+        return self._learner is not None or self._warmup is not None
+
+    @property
+    def learned(self) -> bool:
+        """Whether the warm-up is over: hyperparameters, tables and ids are final."""
+        return self._learner is not None
+
+    @property
+    def learner(self) -> Learner:
+        """What learns the rows by the hyperparameters in use."""
+        if self._learner is not None:
+            return self._learner
+        if self._warmup is None:
+            raise ValueError("this stream has learned no rows yet")
+        return self._warmup.learner
+
+    @property
+    def engine(self) -> Engine:
+        """What does the inference."""
+        return self.learner.engine
+
+    @property
+    def family(self) -> Family:
+        """The family, as given or learned."""
+        return self.learner.family
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """The dynamics, as given or learned."""
+        return self.learner.dynamics
+
+    @property
+    def alpha(self) -> float:
+        """What alpha is now."""
+        return self.learner.alpha
+
+    @property
+    def clock(self) -> Clock:
+        """The kind of times."""
+        return self.learner.clock
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the input: of a data frame, those that are left out included."""
+        encoding = self.input.encoding
+        return self.engine.n_features if encoding is None else len(encoding.entries)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The names of tables by their ids."""
+        return dict(sorted(self.learner.names.of.items()))
+
+    # Learning
+
+    def learn(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        labels: Iterable[Any] | None = None,
+        cannot_link: Iterable[Any] | None = None,
+        whole: bool = False,
+        remember: bool = True,
+    ) -> Batch:
+        """Check everything, and only then learn from rows X (n, D) at times (n,); return what they did.
+
+        labels, cannot_link: (n,) what is known of the rows, see ``DynamicalMixture.partial_fit``. whole: whether these
+        are all rows for now, so that what is unknown is learned from them all, up to ``warmup``. remember: whether
+        ``batch`` and ``events`` tell of them.
+        """
+        told = labels, cannot_link
+        if self.started and self.accepts(X):
+            done = self._continue(X, self.input, times, told, remember=remember, plain=True)
+        elif self.input.holds_words(X, self.spec.family):
+            done = self._learn_documents(X, times, told, whole=whole, remember=remember)
+        elif self.started:
+            rows, input = self.input.read(X, self.family)
+            self.input.check_width(rows, self.engine.n_features, self.family)
+            done = self._continue(rows, input, times, told, remember=remember, given=X)
+        else:
+            input, spec = self.input.begin(X, self.spec)
+            rows, input = input.read(X, spec.family)
+            done = self._start(rows, input, spec, times, told, whole=whole, remember=remember)
+        if remember:
+            self._edits = ()
+        return done
+
+    def accepts(self, X: object) -> bool:
+        """Whether X is a plain array in which there is nothing to look into; once rows were learned."""
+        return self.input.names is None and self.engine.accepts(X, 2)
+
+    def _learn_documents(self, X: Any, times: Any, told: tuple[Any, Any], *, whole: bool, remember: bool) -> Batch:
+        """Learn from documents; words are forgotten after certain rows, the same however a stream is divided."""
+        input, spec = self.input, self.spec
+        if not self.started:
+            input, spec = input.begin(X, spec)
+        documents = input.read_documents(X)
+        vocabulary = input.vocabulary
+        assert vocabulary is not None
+        edges = self._pieces(documents.n)
+        if len(edges) > 2:  # all is checked before the first piece is learned
+            told = tuple(None if one is None else list(one) for one in told)  # type: ignore[assignment]
+            self._constraints(told, documents.n, provisional=not self.learned and self.started)
+            if times is not None:
+                as_times(times, n=documents.n, last=self.engine.time if self.started else -math.inf)
+                times = list(times)
+        done: list[Batch] = []
+        for begin, end in pairwise(edges):
+            rows, added = vocabulary.encode(documents.part(begin, end))
+            t, *some = (one if one is None or len(edges) == 2 else one[begin:end] for one in (times, *told))
+            known = some[0], some[1]
+            if self.started:
+                now = self._continue(rows, input, t, known, remember=remember)
+            else:
+                now = self._start(rows, input, spec, t, known, whole=whole, remember=remember)
+            vocabulary.add(added)
+            done.append(now)
+            if self.learned and forgets_after(self.engine.n_observations):
+                vocabulary.forget(cast(WordEngine, self.engine).word_totals().columns)
+        if len(done) == 1:
+            return done[0]
+        traces, moments = [one.trace for one in done], [one.times for one in done]
+        joined = replace(done[0], trace=concatenate(traces), times=np.concatenate(moments))
+        if remember:
+            self.batch = joined
+        return joined
+
+    def _pieces(self, n: int) -> list[int]:
+        """Return where to divide n documents, so that words are forgotten between them: not while rows are kept."""
+        before = self.engine.n_observations if self.started else 0
+        least = 0 if self.learned or self.spec.given else self.spec.warmup
+        return [edge for edge in pieces(before, n) if edge in (0, n) or before + edge >= least]
+
+    def _start(
+        self,
+        rows: Rows,
+        input: Input,
+        spec: ModelSpec,
+        times: Any,
+        told: tuple[Any, Any],
+        *,
+        whole: bool,
+        remember: bool,
+    ) -> Batch:
+        clock = Clock.of(times)
+        spec.check_clock(clock)
+        rows = check_rows(spec.family, rows)
+        t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
+        constraints = self._constraints(told, len(rows), provisional=spec.given is None)
+        warmup = Warmup(spec, clock, piecewise=self._piecewise, missing=self._expects_missing)
+        done = warmup.learn(rows, t, constraints, whole=whole, batch=remember)
+        self.input = input
+        self._take(warmup)  # last: what it tells ``on_event`` may lead to a look at the stream
+        return done
+
+    def _continue(
+        self,
+        rows: Rows,
+        input: Input,
+        times: Any,
+        told: tuple[Any, Any],
+        *,
+        remember: bool,
+        plain: bool = False,
+        given: Any = None,
+    ) -> Batch:
+        """Learn from rows; plain: whether there is nothing to look into. given: what they were read from."""
+        learner = self.learner
+        learner.clock.check(Clock.of(times))
+        constraints = self._constraints(told, len(rows), provisional=not self.learned)
+        if self._warmup is None:
+            rows = rows if plain else check_rows(learner.family, rows)
+            done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
+            self.input = input
+            if remember:
+                self.batch = done
+            self._report(done)
+            return done
+        t = learner.times(times, len(rows))
+        if self.input.looks_different(given, self.spec):
+            return self._start_again(given, t, constraints, remember=remember)
+        rows = self._warmup.check(rows)
+        done = self._warmup.learn(rows, t, constraints, batch=remember)
+        self.input = input.with_frame(given)
+        self._take(self._warmup)
+        return done
+
+    def _start_again(self, X: Any, t: Float, constraints: Constraints | None, *, remember: bool) -> Batch:
+        """Learn the rows so far and those of X (n, D) at times t (n,) with what columns are known to hold now."""
+        before, frame = self._warmup, self.input.stack(X)
+        assert before is not None
+        input, spec = Input().begin(frame, self.spec)
+        rows, input = input.read(frame, spec.family)
+        rows, times = check_rows(spec.family, rows), np.concatenate([before.times, t])
+        warmup = Warmup(spec, before.clock, piecewise=self._piecewise, missing=self._expects_missing)
+        warmup.learn(rows[: -len(t)], times[: -len(t)], before.constraints, batch=not remember)
+        done = warmup.learn(rows[-len(t) :], t, constraints, batch=remember)
+        self.input = input
+        self._take(warmup)
+        return done
+
+    def _constraints(self, told: tuple[Any, Any], n: int, *, provisional: bool) -> Constraints | None:
+        """Return what labels and cannot_link say of n rows, checked."""
+        constraints = Constraints.read(*told, n)
+        if constraints is not None:
+            constraints.check_ids(self.engine.n_opened if self.started else 0, provisional=provisional)
+            self._require_map("what labels and cannot_link say")
+        return constraints
+
+    def _take(self, warmup: Warmup) -> None:
+        """Go on with what a warm-up has come to; once it is over, its learner goes on alone."""
+        if warmup.batch is not None:
+            self.batch = warmup.batch
+        if warmup.candidates is not None:
+            self.candidates = warmup.candidates
+        if warmup.over:
+            self._learner, self._warmup, self.input = warmup.learner, None, self.input.without_frames()
+            self._report(*warmup.history)  # from the first row on: ids are final only now
+        else:
+            self._warmup = warmup
+
+    def end_warmup(self) -> None:
+        """Learn what is unknown from all rows so far, at least 2; then hyperparameters, tables and ids are final."""
+        if self.started and self._warmup is not None:
+            self._warmup.end()
+            self._take(self._warmup)
+
+    def finish_search(self) -> None:
+        """End the search for what is unknown that is under way, if learning is ``piecewise`` and one is."""
+        if self._warmup is not None:
+            self._warmup.finish()
+            self._take(self._warmup)
+
+    def learn_one(self, x: Any, t: Any = None) -> int:
+        """Learn from one row x (D,) at time t and return its table; what describes the last batch stays as it was."""
+        learner = self._learner
+        time = None if learner is None or self.on_event is not None else learner.time_of_one(t)
+        family = self.spec.family if learner is None else learner.family
+        if learner is not None and time is not None:
+            engine = learner.engine
+            if engine.accepts(x, 1):
+                return learner.run_one(x, time)
+            if not family.sparse:
+                x = np.asarray(x)
+                if engine.accepts(x, 1):
+                    return learner.run_one(x, time)
+                row = as_observations(x[None, ...], missing=True)
+                self.input.check_width(row, engine.n_features, family)
+                if learner.takes_missing or first_missing(row):
+                    return learner.run_one(check_rows(engine.model.family, row)[0], time)
+            elif self.input.vocabulary is None and not self.input.holds_words([x], family):
+                return learner.run_one(as_one_row(x), time)
+        X: Any = [x]
+        if type(x) is np.ndarray or not self.input.holds_words(X, family):
+            X = as_one_row(x) if family.sparse else np.asarray(x)[None, ...]
+        return int(self.learn(X, None if t is None else [t], remember=False).trace.labels[0])
+
+    def widen(self, n_features: int, absent: float = 0.0) -> None:
+        """Let there be more features from now on, in which all rows so far had 0, or were missing if absent is NaN."""
+        if self._learner is not None:
+            self._learner.widen(n_features, absent)
+        elif self._warmup is not None:
+            self._warmup.widen(n_features, absent)
+            self._take(self._warmup)
+
+    # Prediction
+
+    def predict(self, X: Any, times: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Return the table that each row would join now, −1 for a new one, (n,); see ``read`` for the times."""
+        engine, rows, t = self.read(X, times)
+        return engine.predict(rows, t)
+
+    def responsibilities(self, X: Any, times: ArrayLike | None = None) -> Float:
+        """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
+        engine, rows, t = self.read(X, times)
+        return engine.responsibilities(rows, t)
+
+    def log_density(self, X: Any, times: ArrayLike | None = None) -> Float:
+        """Return log p(x | everything so far) of each row, (n,)."""
+        engine, rows, t = self.read(X, times)
+        return engine.log_density(rows, t)
+
+    def read(self, X: Any, times: ArrayLike | None = None) -> tuple[Engine, Rows, Float]:
+        """Return an engine that predicts rows X, these rows as it takes them, and the time of each.
+
+        times: (n,) any times not before the latest observation; by default the latest time, or without times the next
+        index.
+        """
+        learner = self.learner
+        engine, rows = learner.engine, cast(Rows, X)
+        if not self.accepts(X):
+            rows = self.input.read_to_predict(X, learner.family)
+            self.input.check_width(rows, engine.n_features, learner.family)
+            rows = check_rows(learner.family, rows)
+            engine = self.engine_for(rows)
+        if times is None:
+            now = engine.n_observations if learner.clock is Clock.INDEX else engine.time
+            return engine, rows, np.full(len(rows), now, dtype=np.float64)
+        clock = Clock.of(times)
+        if (learner.clock, clock) != (Clock.INDEX, Clock.NUMBERS):  # an index is a number too
+            learner.clock.check(clock)
+        return engine, rows, as_times(times, n=len(rows), last=engine.time, ordered=False)
+
+    def engine_for(self, rows: Rows) -> Engine:
+        """Return ``engine``, or one that has learned the same if cells of the rows (n, D) are missing."""
+        return self.engine if first_missing(rows) == len(rows) else self.learner.engine_for_missing()
+
+    # Edits
+
+    def find(self, table: Any, *, closed: bool = False) -> int:
+        """Return the id of the open table that an id or a name stands for; closed: or of one that has closed."""
+        learner = self.learner
+        engine, names = learner.engine, learner.names
+        if isinstance(table, str):
+            found = names.find(table)
+            if found is None:
+                known = ", ".join(map(repr, sorted(names.of.values())[:10])) or "none"
+                raise ValueError(f"no table is called {table!r}; the names are {known}")
+        else:
+            is_integer = isinstance(table, (int, np.integer)) and not isinstance(table, bool)
+            if not is_integer or not 0 <= table < engine.n_opened:
+                raise ValueError(f"a table must be an id below {engine.n_opened} or a name, got {table!r}")
+            found = int(names.find(int(table)))  # type: ignore[arg-type]
+        if not closed and found not in engine.ids:
+            raise ValueError(f"table {table!r} has closed: what it knew is forgotten")
+        return found
+
+    def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
+        """Return the ids that ids and names stand for, as merges have made them; −1 stays −1."""
+        given = tables if hasattr(tables, "__array__") else list(tables)
+        array = np.asarray(given)
+        if array.dtype.kind in "iu" or not array.size:
+            return self.learner.names.find_all(array.astype(np.int64))
+        listed = array.tolist() if hasattr(given, "__array__") else given
+        return np.array([-1 if table == -1 else self.find(table, closed=True) for table in listed], dtype=np.int64)
+
+    def merge(self, a: int | str, b: int | str) -> int:
+        """Let two open tables, ids or names, be one; return its id, the older of the two."""
+        learner = self._editable("merge")
+        one, other = self.find(a), self.find(b)
+        if one == other:
+            raise ValueError(f"{a!r} and {b!r} are the same table already, {one}")
+        kept, covers = edits.merge(learner, one, other)
+        what: dict[str, Any] = {"merged": max(one, other)}
+        self._note("merged", kept, what if covers else what | {"far_apart": True})
+        return kept
+
+    def rename(self, table: int | str, name: str) -> None:
+        """Give a table a name that no other one has; "" takes its name away."""
+        learner, found = self._editable("rename"), self.find(table)
+        self._note("renamed", found, {"before": edits.rename(learner, found, name)})
+
+    def split(self, table: int | str, X: Any, *, times: ArrayLike | None = None) -> int:
+        """Take rows X (n, D), which came at times (n,), out of their table into a new one; return its id."""
+        learner, found = self._editable("split"), self.find(table)
+        edits.require_whole_tables(learner)
+        rows = self.input.read_to_predict(X, learner.family)
+        self.input.check_width(rows, learner.engine.n_features, learner.family)
+        new = edits.split(learner, found, check_rows(learner.family, rows), times)
+        self._note("opened", new, {"split_from": found})
+        return new
+
+    def _editable(self, doing: str) -> Learner:
+        """Return the learner, whose tables may be edited."""
+        if not self.learned:
+            n = self.spec.warmup
+            raise ValueError(
+                f"{doing} needs tables that are final: they are provisional until {n} rows have come, or learn_unknown "
+                "is called"
+            )
+        self._require_map(doing)
+        return self.learner
+
+    def _require_map(self, doing: str) -> None:
+        if self.spec.rules.table_count != "map":
+            raise ValueError(NEEDS_MAP.format(doing))
+
+    # Events
+
+    def novelty_p(self) -> Float:
+        """Return the probability that a row of the stream so far would have been as unexpected, of the last batch."""
+        assert self.batch is not None
+        self.learner.wants_p = True
+        return self.batch.novelty_p
+
+    def events(self) -> list[Event]:
+        """Return what happened in the last batch, in order, and the edits since."""
+        found = [] if self.batch is None else self._events(self.batch)
+        names = self.learner.names.of
+        edits = (
+            event._replace(name=names.get(event.table), group=self.group_of.get(event.table)) for event in self._edits
+        )
+        return [*found, *edits]
+
+    def set_alarm_rate(self, alarm_rate: float) -> None:
+        """Raise alarms at this rate from now on; what is known of past novelty stays."""
+        rate = check_alarm_rate(alarm_rate)
+        self.spec = replace(self.spec, alarm_rate=rate, params={**self.spec.params, "alarm_rate": rate})
+        self.learner.keep_sketch()
+
+    def _events(self, batch: Batch) -> list[Event]:
+        learner = self.learner
+        modes, names = learner.engine.model.modes, learner.names.of
+        return events_of(batch, modes, learner.clock, names, self.group_of, self.spec.alarm_rate)
+
+    def _note(self, kind: str, table: int, what: dict[str, Any]) -> None:
+        """Note an edit."""
+        learner = self.learner
+        time, row = as_time(learner.engine.time, learner.clock), learner.engine.n_observations - 1
+        event = Event(kind, row, time, table, learner.names.of.get(table), self.group_of.get(table), what)
+        self._edits = (*self._edits, event)
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def _report(self, *batches: Batch) -> None:
+        """Call ``on_event`` with what happened."""
+        if self.on_event is not None:
+            for event in (event for batch in batches for event in self._events(batch)):
+                self.on_event(event)
+
+    # Bytes
+
+    def to_bytes(self) -> bytes:
+        """Return all that the next call needs, to the bit, as a model file; not the last batch."""
+        self.finish_search()
+        learner, warmup = self.learner, self._warmup
+        config = {"params": dict(self.spec.params), **self.input.to_plain(), **learner.config()}
+        if warmup is None:
+            return model_file.dumps(config, learner.arrays())
+        return model_file.dumps(config | warmup.config(), learner.arrays() | warmup.arrays())
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str = "this") -> Self:
+        """Return a stream that goes on where the one stopped of which ``to_bytes`` was. name: of a file, for errors."""
+        config, arrays = model_file.loads(content, name)
+        try:
+            unknown = sorted(config.keys() - OF_A_FILE)
+            if unknown:
+                raise ValueError(f"it has entries that this dyncrp does not know, {unknown}")
+            return cls._restored(ModelSpec.resolve(**config["params"]), config, arrays)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            reason = f"{error}{model_file.writer(content)}"
+            raise ValueError(f"{name} does not hold a DynamicalMixture: {reason}") from error
+
+    @classmethod
+    def _restored(cls, spec: ModelSpec, config: dict[str, Any], arrays: Arrays) -> Self:
+        input = Input.from_plain(config)
+        warmup = Warmup.restore(input.resolve(spec), config, arrays)
+        input.check_features(warmup.learner.engine.n_features)
+        stream = cls(spec, input)
+        stream._take(warmup)
+        return stream
+
+    def to_state(self) -> bytes:
+        """Return what was learned, without the parameters; see ``DynamicalMixture.to_state``."""
+        if not self.learned:
+            raise ValueError("this model still learns its hyperparameters: give them, or keep it with to_bytes")
+        if self.input.encoding is not None or self.input.vocabulary is not None:
+            raise ValueError("a state does not hold words, of columns or of texts: keep the model with to_bytes")
+        return self.learner.to_state()
+
+    def set_state(self, content: bytes) -> None:
+        """Go on from what ``to_state`` of a stream with the same parameters returned, instead of what was learned."""
+        if self._learner is not None:
+            self._learner.set_state(content)
+        else:
+            self._learner, self._warmup = self._from_state(content), None
+        self.batch, self._edits = None, ()
+
+    def _from_state(self, content: bytes) -> Learner:
+        given = self.spec.given
+        if given is None:
+            raise ValueError(
+                "a state does not hold hyperparameters, and those of this model are unknown: learn them with "
+                "dyncrp.tune and give them, or use to_bytes and from_bytes"
+            )
+        return Learner.from_state(self.spec, given, content)
+
+    @classmethod
+    def from_state(cls, spec: ModelSpec, content: bytes) -> Self:
+        """Return a stream of known hyperparameters that goes on from what ``to_state`` returned."""
+        stream = cls(spec)
+        stream.set_state(content)
+        return stream
+
+    @classmethod
+    def of_arrays(cls, like: Stream, engine: Engine, arrays: Arrays) -> Self:
+        """Return a stream with the hyperparameters, rules, input and clock of another, and the arrays of an engine.
+
+        engine: one of the same kind.
+        """
+        model = engine.model
+        known = {"family": like.family, "dynamics": like.dynamics, "alpha": model.alpha, "memory": model.memory}
+        spec = ModelSpec.resolve(**{**like.spec.params, **known, "resolution": 1.0})
+        stream = cls(spec, like.input)
+        stream._learner = Learner.of_arrays(spec, like.clock, engine, arrays)
+        return stream
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.finish_search()
+        return {**self.__dict__, "on_event": None}  # a function of someone else's is not pickled
