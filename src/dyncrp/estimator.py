@@ -251,8 +251,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         >>> [model.learn_one(x) for x in ([0.0, 0.1], [9.0, 9.2], [0.2, 0.0])]
         [0, 1, 0]
         """
-        stream = self.__dict__.get("_stream") or self._new_stream()
-        label: int = stream.learn_one(x, t)
+        stream: Stream | None = self.__dict__.get("_stream")
+        if stream is not None:
+            return stream.learn_one(x, t)
+        stream = self._new_stream()
+        label = stream.learn_one(x, t)
         self._stream = stream
         return label
 

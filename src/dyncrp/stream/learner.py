@@ -79,6 +79,9 @@ class Learner:
         self.names, self.sketch = Names(), NoveltySketch()
         self.examples = Reservoir(spec.n_examples, sparse=known.family.sparse) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
+        # Whether it does more with rows than the engine does; and whether it does not, and times count the rows.
+        self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
+        self._counts_rows = clock is Clock.INDEX and not self._looks_at_rows
         self.wants_p = self._saves_sketch  # whether p of the rows that come will be asked for
 
     def keep_sketch(self) -> None:
@@ -120,18 +123,29 @@ class Learner:
             self.examples.forget(trace.closed)
         return Batch(trace, times, first_row, n_opened, sketch)
 
-    def time_of_one(self, t: Any) -> float | None:
-        """Return the time t of the next row as a number, where ``run_one`` is all there is to do; None elsewhere."""
-        if self.alpha_posterior is not None or self.examples is not None:
-            return None
+    def run_plain(self, x: Any, t: Any) -> int | None:
+        """Learn from one row x (D,) at time t and return its label, if neither needs a closer look; else None."""
         engine = self.engine
+        if not engine.accepts(x, 1):
+            return None
+        time = engine.n_observations if t is None and self._counts_rows else self.plain_time(t)
+        if time is None:
+            return None
+        label, log_evidence = engine.run_one(x, time)
+        self.sketch.add_one(-log_evidence)
+        return label
+
+    def plain_time(self, t: Any) -> float | None:
+        """Return the time t of the next row as a number; None if it, or the learner, needs a closer look at the row."""
+        if self._looks_at_rows:
+            return None
         if t is None:
-            return engine.n_observations if self.clock is Clock.INDEX else None
-        plain = isinstance(t, float) or type(t) is int
-        return float(t) if plain and self.clock is Clock.NUMBERS and engine.time <= t <= LATEST_TIME else None
+            return self.engine.n_observations if self.clock is Clock.INDEX else None
+        plain = (isinstance(t, float) or type(t) is int) and self.clock is Clock.NUMBERS
+        return float(t) if plain and self.engine.time <= t <= LATEST_TIME else None
 
     def run_one(self, x: Rows, t: float) -> int:
-        """Learn from one whole row x (D,), where that is all there is to do, and return its label."""
+        """Learn from one whole row x (D,) that the family has checked, and return its label."""
         label, log_evidence = self.engine.run_one(x, t)
         self.sketch.add_one(-log_evidence)
         return label

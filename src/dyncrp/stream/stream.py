@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self, cast
@@ -21,18 +21,17 @@ from dyncrp.input.input import Input, as_one_row
 from dyncrp.input.words import WordEngine, forgets_after, pieces
 from dyncrp.io import model_file
 from dyncrp.search import Candidate
-from dyncrp.search.spec import ModelSpec, check_alarm_rate
-from dyncrp.stream import edits
-from dyncrp.stream.events import Batch, Event, as_time, events_of
+from dyncrp.search.spec import ModelSpec
+from dyncrp.stream.events import Batch
 from dyncrp.stream.learner import OF_LEARNERS, Learner
+from dyncrp.stream.tables import EditableTables
 from dyncrp.stream.warmup import OF_WARMUPS, Warmup
 
 # What the header of a file may say of a model, see docs/files.md.
 OF_A_FILE = frozenset({"params", "feature_names", "encoding", "vocabulary", *OF_LEARNERS, *OF_WARMUPS})
-NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not know of edits"
 
 
-class Stream:
+class Stream(EditableTables):
     """A model at work on one stream: it learns rows, predicts, and can be edited, saved and loaded.
 
     A stream begins with a warm-up if something is unknown, see ``Warmup``. Until it is over, tables and ids are
@@ -47,10 +46,8 @@ class Stream:
     Attributes:
         spec: as given.
         input: as the rows so far have made it.
-        batch: what the latest call of ``learn`` that was to be remembered did, None if there was none.
         candidates: what was tried to learn the unknown, None if it is not known.
-        group_of: the groups of tables, which events name.
-        on_event: a function that is called with each event, once ids are final.
+        batch, group_of, on_event: see ``EditableTables``.
 
     >>> from dyncrp import Gaussian
     >>> from dyncrp.search.spec import ModelSpec, check_alarm_rate
@@ -64,15 +61,11 @@ class Stream:
     def __init__(
         self, spec: ModelSpec, input: Input | None = None, *, piecewise: bool = False, expects_missing: bool = False
     ) -> None:
-        self.spec, self.input = spec, Input() if input is None else input
-        self.batch: Batch | None = None
+        super().__init__(spec, Input() if input is None else input)
         self.candidates: list[Candidate] | None = None
-        self.group_of: Mapping[int, int] = {}
-        self.on_event: Callable[[Event], object] | None = None
         self._piecewise, self._expects_missing = piecewise, expects_missing
         self._warmup: Warmup | None = None  # as long as something is provisional
         self._learner: Learner | None = None  # from then on
-        self._edits: tuple[Event, ...] = ()  # since the last batch
 
     # What it is
 
@@ -125,11 +118,6 @@ class Stream:
         """The number of columns of the input: of a data frame, those that are left out included."""
         encoding = self.input.encoding
         return self.engine.n_features if encoding is None else len(encoding.entries)
-
-    @property
-    def names(self) -> dict[int, str]:
-        """The names of tables by their ids."""
-        return dict(sorted(self.learner.names.of.items()))
 
     # Learning
 
@@ -315,26 +303,38 @@ class Stream:
     def learn_one(self, x: Any, t: Any = None) -> int:
         """Learn from one row x (D,) at time t and return its table; what describes the last batch stays as it was."""
         learner = self._learner
-        time = None if learner is None or self.on_event is not None else learner.time_of_one(t)
+        if learner is not None and self.on_event is None:
+            label = learner.run_plain(x, t)
+            if label is None and learner.plain_time(t) is not None:
+                label = self._learn_checked(learner, x, t)
+            if label is not None:
+                return label
         family = self.spec.family if learner is None else learner.family
-        if learner is not None and time is not None:
-            engine = learner.engine
-            if engine.accepts(x, 1):
-                return learner.run_one(x, time)
-            if not family.sparse:
-                x = np.asarray(x)
-                if engine.accepts(x, 1):
-                    return learner.run_one(x, time)
-                row = as_observations(x[None, ...], missing=True)
-                self.input.check_width(row, engine.n_features, family)
-                if learner.takes_missing or first_missing(row):
-                    return learner.run_one(check_rows(engine.model.family, row)[0], time)
-            elif self.input.vocabulary is None and not self.input.holds_words([x], family):
-                return learner.run_one(as_one_row(x), time)
         X: Any = [x]
         if type(x) is np.ndarray or not self.input.holds_words(X, family):
             X = as_one_row(x) if family.sparse else np.asarray(x)[None, ...]
         return int(self.learn(X, None if t is None else [t], remember=False).trace.labels[0])
+
+    def _learn_checked(self, learner: Learner, x: Any, t: Any) -> int | None:
+        """Learn from one row that needs a check, and nothing else; None if it needs more, as words do."""
+        family = learner.family
+        if family.sparse:
+            if self.input.vocabulary is not None or self.input.holds_words([x], family):
+                return None
+            row: Rows = as_one_row(x)
+        else:
+            x = np.asarray(x)
+            label = learner.run_plain(x, t)
+            if label is not None:
+                return label
+            X = as_observations(x[None, ...], missing=True)
+            self.input.check_width(X, learner.engine.n_features, family)
+            if not learner.takes_missing and first_missing(X) == 0:
+                return None
+            row = check_rows(learner.engine.model.family, X)[0]
+        time = learner.plain_time(t)
+        assert time is not None
+        return learner.run_one(row, time)
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Let there be more features from now on, in which all rows so far had 0, or were missing if absent is NaN."""
@@ -385,119 +385,6 @@ class Stream:
     def engine_for(self, rows: Rows) -> Engine:
         """Return ``engine``, or one that has learned the same if cells of the rows (n, D) are missing."""
         return self.engine if first_missing(rows) == len(rows) else self.learner.engine_for_missing()
-
-    # Edits
-
-    def find(self, table: Any, *, closed: bool = False) -> int:
-        """Return the id of the open table that an id or a name stands for; closed: or of one that has closed."""
-        learner = self.learner
-        engine, names = learner.engine, learner.names
-        if isinstance(table, str):
-            found = names.find(table)
-            if found is None:
-                known = ", ".join(map(repr, sorted(names.of.values())[:10])) or "none"
-                raise ValueError(f"no table is called {table!r}; the names are {known}")
-        else:
-            is_integer = isinstance(table, (int, np.integer)) and not isinstance(table, bool)
-            if not is_integer or not 0 <= table < engine.n_opened:
-                raise ValueError(f"a table must be an id below {engine.n_opened} or a name, got {table!r}")
-            found = int(names.find(int(table)))  # type: ignore[arg-type]
-        if not closed and found not in engine.ids:
-            raise ValueError(f"table {table!r} has closed: what it knew is forgotten")
-        return found
-
-    def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
-        """Return the ids that ids and names stand for, as merges have made them; −1 stays −1."""
-        given = tables if hasattr(tables, "__array__") else list(tables)
-        array = np.asarray(given)
-        if array.dtype.kind in "iu" or not array.size:
-            return self.learner.names.find_all(array.astype(np.int64))
-        listed = array.tolist() if hasattr(given, "__array__") else given
-        return np.array([-1 if table == -1 else self.find(table, closed=True) for table in listed], dtype=np.int64)
-
-    def merge(self, a: int | str, b: int | str) -> int:
-        """Let two open tables, ids or names, be one; return its id, the older of the two."""
-        learner = self._editable("merge")
-        one, other = self.find(a), self.find(b)
-        if one == other:
-            raise ValueError(f"{a!r} and {b!r} are the same table already, {one}")
-        kept, covers = edits.merge(learner, one, other)
-        what: dict[str, Any] = {"merged": max(one, other)}
-        self._note("merged", kept, what if covers else what | {"far_apart": True})
-        return kept
-
-    def rename(self, table: int | str, name: str) -> None:
-        """Give a table a name that no other one has; "" takes its name away."""
-        learner, found = self._editable("rename"), self.find(table)
-        self._note("renamed", found, {"before": edits.rename(learner, found, name)})
-
-    def split(self, table: int | str, X: Any, *, times: ArrayLike | None = None) -> int:
-        """Take rows X (n, D), which came at times (n,), out of their table into a new one; return its id."""
-        learner, found = self._editable("split"), self.find(table)
-        edits.require_whole_tables(learner)
-        rows = self.input.read_to_predict(X, learner.family)
-        self.input.check_width(rows, learner.engine.n_features, learner.family)
-        new = edits.split(learner, found, check_rows(learner.family, rows), times)
-        self._note("opened", new, {"split_from": found})
-        return new
-
-    def _editable(self, doing: str) -> Learner:
-        """Return the learner, whose tables may be edited."""
-        if not self.learned:
-            n = self.spec.warmup
-            raise ValueError(
-                f"{doing} needs tables that are final: they are provisional until {n} rows have come, or learn_unknown "
-                "is called"
-            )
-        self._require_map(doing)
-        return self.learner
-
-    def _require_map(self, doing: str) -> None:
-        if self.spec.rules.table_count != "map":
-            raise ValueError(NEEDS_MAP.format(doing))
-
-    # Events
-
-    def novelty_p(self) -> Float:
-        """Return the probability that a row of the stream so far would have been as unexpected, of the last batch."""
-        assert self.batch is not None
-        self.learner.wants_p = True
-        return self.batch.novelty_p
-
-    def events(self) -> list[Event]:
-        """Return what happened in the last batch, in order, and the edits since."""
-        found = [] if self.batch is None else self._events(self.batch)
-        names = self.learner.names.of
-        edits = (
-            event._replace(name=names.get(event.table), group=self.group_of.get(event.table)) for event in self._edits
-        )
-        return [*found, *edits]
-
-    def set_alarm_rate(self, alarm_rate: float) -> None:
-        """Raise alarms at this rate from now on; what is known of past novelty stays."""
-        rate = check_alarm_rate(alarm_rate)
-        self.spec = replace(self.spec, alarm_rate=rate, params={**self.spec.params, "alarm_rate": rate})
-        self.learner.keep_sketch()
-
-    def _events(self, batch: Batch) -> list[Event]:
-        learner = self.learner
-        modes, names = learner.engine.model.modes, learner.names.of
-        return events_of(batch, modes, learner.clock, names, self.group_of, self.spec.alarm_rate)
-
-    def _note(self, kind: str, table: int, what: dict[str, Any]) -> None:
-        """Note an edit."""
-        learner = self.learner
-        time, row = as_time(learner.engine.time, learner.clock), learner.engine.n_observations - 1
-        event = Event(kind, row, time, table, learner.names.of.get(table), self.group_of.get(table), what)
-        self._edits = (*self._edits, event)
-        if self.on_event is not None:
-            self.on_event(event)
-
-    def _report(self, *batches: Batch) -> None:
-        """Call ``on_event`` with what happened."""
-        if self.on_event is not None:
-            for event in (event for batch in batches for event in self._events(batch)):
-                self.on_event(event)
 
     # Bytes
 

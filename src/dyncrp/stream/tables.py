@@ -1,0 +1,217 @@
+"""The tables of a stream as people handle them: by id or name, with edits and events."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.arrays.checks import as_times
+from dyncrp.engine.types import Float, Rows
+from dyncrp.families.base import check_rows
+from dyncrp.input.constraints import check_name
+from dyncrp.input.input import Input
+from dyncrp.search.spec import ModelSpec, check_alarm_rate
+from dyncrp.stream.events import Batch, Event, as_time, events_of
+from dyncrp.stream.learner import Learner
+
+NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not know of edits"
+
+
+class EditableTables(ABC):
+    """What a stream offers to those who look at its tables and edit them; ``Stream`` adds learning and prediction.
+
+    Attributes:
+        batch: what the latest call of ``learn`` that was to be remembered did, None if there was none.
+        group_of: the groups of tables by id, which events name.
+        on_event: a function that is called with each event, once ids are final.
+    """
+
+    def __init__(self, spec: ModelSpec, input: Input) -> None:
+        self.spec, self.input = spec, input
+        self.batch: Batch | None = None
+        self.group_of: Mapping[int, int] = {}
+        self.on_event: Callable[[Event], object] | None = None
+        self._edits: tuple[Event, ...] = ()  # since the last batch
+
+    @property
+    @abstractmethod
+    def learner(self) -> Learner:
+        """What learns the rows by the hyperparameters in use."""
+
+    @property
+    @abstractmethod
+    def learned(self) -> bool:
+        """Whether tables and ids are final."""
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The names of tables by their ids."""
+        return dict(sorted(self.learner.names.of.items()))
+
+    def find(self, table: Any, *, closed: bool = False) -> int:
+        """Return the id of the open table that an id or a name stands for; closed: or of one that has closed."""
+        learner = self.learner
+        engine, names = learner.engine, learner.names
+        if isinstance(table, str):
+            found = names.find(table)
+            if found is None:
+                known = ", ".join(map(repr, sorted(names.of.values())[:10])) or "none"
+                raise ValueError(f"no table is called {table!r}; the names are {known}")
+        else:
+            is_integer = isinstance(table, (int, np.integer)) and not isinstance(table, bool)
+            if not is_integer or not 0 <= table < engine.n_opened:
+                raise ValueError(f"a table must be an id below {engine.n_opened} or a name, got {table!r}")
+            found = int(names.find(int(table)))  # type: ignore[arg-type]
+        if not closed and found not in engine.ids:
+            raise ValueError(f"table {table!r} has closed: what it knew is forgotten")
+        return found
+
+    def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
+        """Return the ids that ids and names stand for, as merges have made them; −1 stays −1."""
+        given = tables if hasattr(tables, "__array__") else list(tables)
+        array = np.asarray(given)
+        if array.dtype.kind in "iu" or not array.size:
+            return self.learner.names.find_all(array.astype(np.int64))
+        listed = array.tolist() if hasattr(given, "__array__") else given
+        return np.array([-1 if table == -1 else self.find(table, closed=True) for table in listed], dtype=np.int64)
+
+    def merge(self, a: int | str, b: int | str) -> int:
+        """Let two open tables, ids or names, be one; return its id, the older of the two."""
+        learner = self._editable("merge")
+        one, other = self.find(a), self.find(b)
+        if one == other:
+            raise ValueError(f"{a!r} and {b!r} are the same table already, {one}")
+        kept, covers = _merge(learner, one, other)
+        what: dict[str, Any] = {"merged": max(one, other)}
+        self._note("merged", kept, what if covers else what | {"far_apart": True})
+        return kept
+
+    def rename(self, table: int | str, name: str) -> None:
+        """Give a table a name that no other one has; "" takes its name away."""
+        learner, found = self._editable("rename"), self.find(table)
+        self._note("renamed", found, {"before": _rename(learner, found, name)})
+
+    def split(self, table: int | str, X: Any, *, times: ArrayLike | None = None) -> int:
+        """Take rows X (n, D), which came at times (n,), out of their table into a new one; return its id."""
+        learner, found = self._editable("split"), self.find(table)
+        _require_whole_tables(learner)
+        rows = self.input.read_to_predict(X, learner.family)
+        self.input.check_width(rows, learner.engine.n_features, learner.family)
+        new = _split(learner, found, check_rows(learner.family, rows), times)
+        self._note("opened", new, {"split_from": found})
+        return new
+
+    def _editable(self, doing: str) -> Learner:
+        """Return the learner, whose tables may be edited."""
+        if not self.learned:
+            n = self.spec.warmup
+            raise ValueError(
+                f"{doing} needs tables that are final: they are provisional until {n} rows have come, or learn_unknown "
+                "is called"
+            )
+        self._require_map(doing)
+        return self.learner
+
+    def _require_map(self, doing: str) -> None:
+        if self.spec.rules.table_count != "map":
+            raise ValueError(NEEDS_MAP.format(doing))
+
+    # Events
+
+    def novelty_p(self) -> Float:
+        """Return the probability that a row of the stream so far would have been as unexpected, of the last batch."""
+        assert self.batch is not None
+        self.learner.wants_p = True
+        return self.batch.novelty_p
+
+    def events(self) -> list[Event]:
+        """Return what happened in the last batch, in order, and the edits since."""
+        found = [] if self.batch is None else self._events(self.batch)
+        names = self.learner.names.of
+        edits = (
+            event._replace(name=names.get(event.table), group=self.group_of.get(event.table)) for event in self._edits
+        )
+        return [*found, *edits]
+
+    def set_alarm_rate(self, alarm_rate: float) -> None:
+        """Raise alarms at this rate from now on; what is known of past novelty stays."""
+        rate = check_alarm_rate(alarm_rate)
+        self.spec = replace(self.spec, alarm_rate=rate, params={**self.spec.params, "alarm_rate": rate})
+        self.learner.keep_sketch()
+
+    def _events(self, batch: Batch) -> list[Event]:
+        learner = self.learner
+        modes, names = learner.engine.model.modes, learner.names.of
+        return events_of(batch, modes, learner.clock, names, self.group_of, self.spec.alarm_rate)
+
+    def _note(self, kind: str, table: int, what: dict[str, Any]) -> None:
+        """Note an edit."""
+        learner = self.learner
+        time, row = as_time(learner.engine.time, learner.clock), learner.engine.n_observations - 1
+        event = Event(kind, row, time, table, learner.names.of.get(table), self.group_of.get(table), what)
+        self._edits = (*self._edits, event)
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def _report(self, *batches: Batch) -> None:
+        """Call ``on_event`` with what happened."""
+        if self.on_event is not None:
+            for event in (event for batch in batches for event in self._events(batch)):
+                self.on_event(event)
+
+
+def _merge(learner: Learner, one: int, other: int) -> tuple[int, bool]:
+    """Let two open tables be one; return its id, and whether rows at the centres of both would join it."""
+    engine = learner.engine
+    places = np.flatnonzero(np.isin(engine.ids, [one, other]))
+    # The centre of documents is no document, and would be dense.
+    centers = None if learner.family.sparse else engine.model.family.centers(engine.state.stats[places])
+    kept = learner.merge(one, other)
+    return kept, centers is None or _covers(learner, kept, centers)
+
+
+def _covers(learner: Learner, table: int, centers: Float) -> bool:
+    """Whether rows at these centres (n, D) would join a table now; True if the family takes no such rows."""
+    engine = learner.engine
+    try:
+        rows = check_rows(engine.model.family, np.ascontiguousarray(centers))
+    except ValueError:
+        return True
+    return bool(np.all(engine.predict(rows, np.full(len(rows), engine.time)) == table))
+
+
+def _rename(learner: Learner, table: int, name: str) -> str | None:
+    """Give a table a name that no other one has, "" for none; return the name that it had."""
+    names, text = learner.names, "" if name == "" else check_name(name)
+    if text and names.find(text) not in (None, table):
+        raise ValueError(f"table {names.find(text)} is called {text!r} already: merge the two, if they are one")
+    before = names.of.get(table)
+    names.give(table, text)
+    return before
+
+
+def _require_whole_tables(learner: Learner) -> None:
+    """Refuse to split tables that forget their rows."""
+    memory = learner.engine.model.memory
+    if memory < math.inf:
+        raise ValueError(f"split needs memory=inf: with memory={memory:g} the table has forgotten rows")
+
+
+def _split(learner: Learner, table: int, rows: Rows, times: ArrayLike | None) -> int:
+    """Take rows (n, D), which came at times (n,), out of a table; return the id of theirs."""
+    engine = learner.engine
+    if times is None:
+        if np.any(engine.model.modes.rates != 0.0):
+            raise ValueError(f"split needs the times of the rows: {learner.dynamics!r} forgets with time")
+        return learner.split(table, rows, np.full(len(rows), engine.time))
+    t = as_times(times, n=len(rows), ordered=False)
+    late = np.flatnonzero(t > engine.time)
+    if len(late):
+        raise ValueError(f"the times of rows that have come are not after {engine.time:g}, got {t[late[0]]:g}")
+    return learner.split(table, rows, t)
