@@ -233,8 +233,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         array([0, 1])
         """
         stream = self._stream if self.__sklearn_is_fitted__() else self._new_stream()
-        if stream.started and not stream.accepts(X):
-            self._check_names(X)
+        self._check_names(X, stream)
         stream.learn(X, times, labels=labels, cannot_link=cannot_link)
         self._stream = stream
         return self
@@ -353,7 +352,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         stream = self.stream_
         if is_frame(x):
-            self._check_names(x)
+            self._check_names(x, stream)
         return explain(stream, x, t)
 
     def examples(self, table: int | str) -> Examples:
@@ -593,16 +592,17 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _reading(self, X: Any) -> Stream:
         """Return the stream, for rows whose names scikit-learn has looked at."""
         stream = self.stream_
-        if not stream.accepts(X):
-            self._check_names(X)
+        self._check_names(X, stream)
         return stream
 
-    def _check_names(self, X: Any) -> None:
+    def _check_names(self, X: Any, stream: Stream) -> None:
         """Hold a call to the names of the features, as scikit-learn does; with an encoding, columns go by name."""
-        input, family = self._stream.input, self._stream.family
-        if input.encoding is not None or isinstance(X, NamedRows) or (family.sparse and input.names is None):
+        names = stream.input.names
+        if (names is None and type(X) is np.ndarray) or not stream.started or stream.input.encoding is not None:
             return
-        if is_frame(X) or (input.names is not None and np.ndim(X) == 2):
+        if isinstance(X, NamedRows) or (names is None and stream.family.sparse):
+            return
+        if is_frame(X) or (names is not None and np.ndim(X) == 2):
             validate_data(self, X, reset=False, skip_check_array=True)
 
     def __sklearn_tags__(self) -> Any:

@@ -27,6 +27,7 @@ from dyncrp.stream.learner import OF_LEARNERS, Learner
 from dyncrp.stream.tables import EditableTables
 from dyncrp.stream.warmup import OF_WARMUPS, Warmup
 
+Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if anything is known of them
 # What the header of a file may say of a model, see docs/files.md.
 OF_A_FILE = frozenset({"params", "feature_names", "encoding", "vocabulary", *OF_LEARNERS, *OF_WARMUPS})
 
@@ -137,14 +138,15 @@ class Stream(EditableTables):
         are all rows for now, so that what is unknown is learned from them all, up to ``warmup``. remember: whether
         ``batch`` and ``events`` tell of them.
         """
-        told = labels, cannot_link
-        if self.started and self.accepts(X):
+        told = None if labels is None and cannot_link is None else (labels, cannot_link)
+        learner = self._learner if self._warmup is None else self._warmup.learner
+        if learner is not None and self.input.names is None and learner.engine.accepts(X, 2):
             done = self._continue(X, self.input, times, told, remember=remember, plain=True)
         elif self.input.holds_words(X, self.spec.family):
             done = self._learn_documents(X, times, told, whole=whole, remember=remember)
-        elif self.started:
-            rows, input = self.input.read(X, self.family)
-            self.input.check_width(rows, self.engine.n_features, self.family)
+        elif learner is not None:
+            rows, input = self.input.read(X, learner.family)
+            self.input.check_width(rows, learner.engine.n_features, learner.family)
             done = self._continue(rows, input, times, told, remember=remember, given=X)
         else:
             input, spec = self.input.begin(X, self.spec)
@@ -154,11 +156,7 @@ class Stream(EditableTables):
             self._edits = ()
         return done
 
-    def accepts(self, X: object) -> bool:
-        """Whether X is a plain array in which there is nothing to look into; once rows were learned."""
-        return self.input.names is None and self.engine.accepts(X, 2)
-
-    def _learn_documents(self, X: Any, times: Any, told: tuple[Any, Any], *, whole: bool, remember: bool) -> Batch:
+    def _learn_documents(self, X: Any, times: Any, told: Told, *, whole: bool, remember: bool) -> Batch:
         """Learn from documents; words are forgotten after certain rows, the same however a stream is divided."""
         input, spec = self.input, self.spec
         if not self.started:
@@ -168,16 +166,17 @@ class Stream(EditableTables):
         assert vocabulary is not None
         edges = self._pieces(documents.n)
         if len(edges) > 2:  # all is checked before the first piece is learned
-            told = tuple(None if one is None else list(one) for one in told)  # type: ignore[assignment]
-            self._constraints(told, documents.n, provisional=not self.learned and self.started)
+            if told is not None:
+                told = tuple(None if one is None else list(one) for one in told)  # type: ignore[assignment]
+                self._constraints(cast(Any, told), documents.n, provisional=not self.learned and self.started)
             if times is not None:
                 as_times(times, n=documents.n, last=self.engine.time if self.started else -math.inf)
                 times = list(times)
         done: list[Batch] = []
         for begin, end in pairwise(edges):
             rows, added = vocabulary.encode(documents.part(begin, end))
-            t, *some = (one if one is None or len(edges) == 2 else one[begin:end] for one in (times, *told))
-            known = some[0], some[1]
+            t, *some = (one if one is None or len(edges) == 2 else one[begin:end] for one in (times, *(told or ())))
+            known: Told = (some[0], some[1]) if some else None
             if self.started:
                 now = self._continue(rows, input, t, known, remember=remember)
             else:
@@ -206,7 +205,7 @@ class Stream(EditableTables):
         input: Input,
         spec: ModelSpec,
         times: Any,
-        told: tuple[Any, Any],
+        told: Told,
         *,
         whole: bool,
         remember: bool,
@@ -215,7 +214,7 @@ class Stream(EditableTables):
         spec.check_clock(clock)
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
-        constraints = self._constraints(told, len(rows), provisional=spec.given is None)
+        constraints = told and self._constraints(told, len(rows), provisional=spec.given is None)
         warmup = Warmup(spec, clock, piecewise=self._piecewise, missing=self._expects_missing)
         done = warmup.learn(rows, t, constraints, whole=whole, batch=remember)
         self.input = input
@@ -227,7 +226,7 @@ class Stream(EditableTables):
         rows: Rows,
         input: Input,
         times: Any,
-        told: tuple[Any, Any],
+        told: Told,
         *,
         remember: bool,
         plain: bool = False,
@@ -236,14 +235,15 @@ class Stream(EditableTables):
         """Learn from rows; plain: whether there is nothing to look into. given: what they were read from."""
         learner = self.learner
         learner.clock.check(Clock.of(times))
-        constraints = self._constraints(told, len(rows), provisional=not self.learned)
+        constraints = told and self._constraints(told, len(rows), provisional=not self.learned)
         if self._warmup is None:
             rows = rows if plain else check_rows(learner.family, rows)
             done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
             self.input = input
             if remember:
                 self.batch = done
-            self._report(done)
+            if self.on_event is not None:
+                self._report(done)
             return done
         t = learner.times(times, len(rows))
         if self.input.looks_different(given, self.spec):
@@ -369,7 +369,7 @@ class Stream(EditableTables):
         """
         learner = self.learner
         engine, rows = learner.engine, cast(Rows, X)
-        if not self.accepts(X):
+        if self.input.names is not None or not engine.accepts(X, 2):
             rows = self.input.read_to_predict(X, learner.family)
             self.input.check_width(rows, engine.n_features, learner.family)
             rows = check_rows(learner.family, rows)
