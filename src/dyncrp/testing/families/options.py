@@ -1,0 +1,110 @@
+"""What a family may offer beside: to widen, to sharpen, terms for each feature, and proposals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dyncrp.dynamics import Stationary
+from dyncrp.engine.types import Model, Rules
+from dyncrp.families import Family
+from dyncrp.testing.asserts import require, require_close
+from dyncrp.testing.families.material import (
+    FamilyCheck,
+    reason_to_share,
+    sample_rows,
+    sample_tables,
+    without_hyperparameters,
+)
+
+
+def widen_is_to_add_zeros(family: Family, n_features: int) -> None:
+    """``widen`` gives the stats of rows with zeros at the end, if ``can_widen``; otherwise it is a ``ValueError``."""
+    X, wider = sample_rows(family, n_features), n_features + 2
+    if not family.can_widen:
+        try:
+            family.widen(family.statistics(X), wider)
+        except ValueError:
+            return
+        raise AssertionError("can_widen is False, and widen raises no ValueError")
+    require(family.width is None, f"can_widen is True, and its width is {family.width}")
+    padded = np.hstack([X, np.zeros((len(X), 2))])
+    responsibilities = np.array([[1.0, 0.0, 0.0, 0.0, 0.0], [0.2, 0.9, 0.0, 1.0, 0.35]])
+    stats = responsibilities @ family.statistics(X)
+    expected = responsibilities @ family.statistics(padded)
+    require_close(family.widen(stats, wider), expected, "widened stats, and those of rows with zeros,", 1e-12, 1e-12)
+
+
+def sharpen_keeps_strangers_apart(family: Family, n_features: int) -> None:
+    """A sharper family has less reason to let rows of five tables share one; or ``sharpen`` is a ``ValueError``."""
+    try:
+        same = family.sharpen(1.0)
+    except ValueError:
+        return
+    require(same == family, f"sharpen(1) returns {same!r}")
+    X = family.sample(family.sample_parameters(5, n_features, seed=4), seed=5)
+    sharper, blunter = family.sharpen(3.0), family.sharpen(1.0 / 3.0)
+    require(type(sharper) is type(family), f"sharpen returns a {type(sharper).__name__}")
+    require(sharper.known, "sharpen returns a family with unknown hyperparameters")
+    reasons = [reason_to_share(kind, X) for kind in (blunter, family, sharper)]
+    require(reasons[0] > reasons[1] > reasons[2], f"log odds to share a table at 1/3, 1 and 3 are {reasons}")
+
+
+def proposals_are_known(family: Family, n_features: int) -> None:
+    """If the class can be made without arguments and is unknown then, it proposes known families for any legal rows.
+
+    Those least willing to open tables come first; each view lifts them to families of the features, whose evidence
+    is that of the coordinates, and the log density that these leave out.
+    """
+    unknown = without_hyperparameters(family)
+    if unknown is None:
+        return
+    for use in (unknown.require_known, lambda: Model(unknown, Stationary().modes(), 1.0, Rules())):
+        try:
+            use()
+        except ValueError:
+            continue
+        raise AssertionError(f"{unknown!r} can be used as if it were known")
+    labels = np.repeat(np.arange(6), 10)
+    X = family.sample(family.sample_parameters(6, n_features, seed=6)[labels], seed=7)
+    X = unknown.check(X)
+    one = X[:1]  # a stream begins with one row
+    require(len(unknown.proposals(one)) > 0 < len(unknown.views(one)), "there are no proposals for one row")
+    for view in unknown.views(X):
+        there = view.family or unknown
+        proposals = there.proposals(view.rows)
+        require(len(proposals) > 0, "there are no proposals without labels")
+        for found in (proposals, there.proposals(view.rows, labels)):
+            for proposal in found:
+                lifted = view.lift(proposal)
+                require(isinstance(lifted, Family) and lifted.known, f"it proposes {lifted!r}, which is not known")
+                here = lifted.log_marginal(lifted.check(X))
+                require(bool(np.isfinite(here)), f"rows have log marginal {here} for its proposal {lifted!r}")
+                evidence = proposal.log_marginal(proposal.check(view.rows)) + view.log_density
+                require_close(
+                    here, evidence, "the log marginal in the features, and in the view,", rtol=1e-8, atol=1e-6
+                )
+            if len(found) > 1:
+                first, last = (reason_to_share(proposal, view.rows) for proposal in (found[0], found[-1]))
+                require(first >= last, f"log odds to share a table: {first:.3g} for the first, {last:.3g} for the last")
+
+
+def terms_add_up_to_log_predictive(family: Family, n_features: int) -> None:
+    """``log_predictive_terms`` has a term for each feature, and their sum is ``log_predictive``.
+
+    A family that says neither what is due to a feature nor that features are independent passes.
+    """
+    if type(family).log_predictive_terms is Family.log_predictive_terms and not family.independent:
+        return
+    X, stats = sample_rows(family, n_features), sample_tables(family, n_features)
+    terms = family.log_predictive_terms(X, stats)
+    require(terms.shape == (len(X), len(stats), n_features), f"the terms have shape {terms.shape}")
+    whole = family.log_predictive(X, stats)
+    require_close(np.sum(terms, axis=2), whole, "the sum of the terms, and log_predictive,", rtol=1e-9, atol=1e-9)
+
+
+CHECKS: tuple[FamilyCheck, ...] = (
+    widen_is_to_add_zeros,
+    sharpen_keeps_strangers_apart,
+    proposals_are_known,
+    terms_add_up_to_log_predictive,
+)
