@@ -13,6 +13,8 @@ from scipy.spatial.distance import squareform
 import dyncrp
 from dyncrp import DynamicalMixture, Exponential, Gaussian, Stationary, plots
 from dyncrp.datasets import rooms
+from dyncrp.plots.timelines import MOST_TIMELINE_ROWS
+from dyncrp.plots.tree import BETWEEN_GROUPS, MOST_TREE_ROWS, prune
 from dyncrp.views.groups import Groups
 
 
@@ -144,7 +146,7 @@ def test_timeline_of_many_tables_names_the_largest():
     tables = np.concatenate([np.arange(100), np.repeat([70, 30], 5)])
     figure = plots.timeline(np.arange(110.0), tables, np.zeros(110), step=4)
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert len(names) == plots.MOST_TIMELINE_ROWS
+    assert len(names) == MOST_TIMELINE_ROWS
     assert {"30", "70"} <= set(names)
     assert names[-1] == "61 others"
     assert figure.axes[1].get_xlabel() == "time (1 row in 4 is drawn)"
@@ -220,7 +222,7 @@ def test_groups_are_drawn_as_a_tree_with_bars():
     of_height = dict(zip(heights, map(tuple, branches.get_colors()), strict=True))
     near, far = sorted(of_height)[:3], sorted(of_height)[3:]
     assert {of_height[height] for height in near} == set(colors)
-    assert {of_height[height] for height in far} == {to_rgba(plots.BETWEEN_GROUPS)}
+    assert {of_height[height] for height in far} == {to_rgba(BETWEEN_GROUPS)}
     assert figure.get_suptitle() == ""
     figure.savefig(io.BytesIO())
 
@@ -236,11 +238,11 @@ def test_groups_of_a_model_of_one_table_and_of_equal_tables():
 
 def test_of_many_tables_the_largest_are_drawn_and_it_is_said(monkeypatch):
     found = join([3, 9, 2, 9, 9, 8, 1, 9], 2)
-    monkeypatch.setattr(plots, "MOST_TREE_ROWS", 4)
+    monkeypatch.setattr("dyncrp.plots.tree.MOST_TREE_ROWS", 4)
     figure = plots.groups(found)
     assert sorted(int(tick.get_text()) for tick in figure.axes[1].get_yticklabels()) == [1, 3, 4, 7]
     assert figure.get_suptitle() == "8 tables in 2 groups; the 4 largest tables are drawn, with 72% of the rows"
-    full, drawn = cophenet(found.tree), cophenet(plots._prune(found.tree, np.array([1, 3, 4, 7])))
+    full, drawn = cophenet(found.tree), cophenet(prune(found.tree, np.array([1, 3, 4, 7])))
     kept = squareform(full)[np.ix_([1, 3, 4, 7], [1, 3, 4, 7])]
     np.testing.assert_array_equal(squareform(drawn), kept)  # they join as they do among all
     figure.savefig(io.BytesIO())
@@ -250,7 +252,7 @@ def test_thousands_of_tables_and_groups_are_drawn():
     K = 3000
     chain = np.column_stack([[0, *range(K, 2 * K - 2)], range(1, K), np.arange(K - 1.0), range(2, K + 1)])
     figure = plots.groups(Groups(np.arange(K), np.arange(K), np.ones(K), chain))
-    assert len(figure.axes[1].get_yticklabels()) == plots.MOST_TREE_ROWS
+    assert len(figure.axes[1].get_yticklabels()) == MOST_TREE_ROWS
     assert not figure.legends
     assert "with 2% of the rows" in figure.get_suptitle()
     figure.savefig(io.BytesIO())

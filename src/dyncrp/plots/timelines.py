@@ -1,0 +1,171 @@
+"""Which table each row joined, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.arrays.checks import Clock, as_times, integer
+from dyncrp.plots.style import check_labels, group_styles, show_dates, table_style
+from dyncrp.views.groups import Groups
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_TIMELINE_ROWS = 40  # of a timeline
+TIMELINE_POINTS = 430.0  # how wide a timeline is, nearly
+TOPIC_BINS, WORDS_OF_TOPIC = 80, 3
+
+
+def timeline(
+    times: ArrayLike,
+    tables: ArrayLike,
+    novelty: ArrayLike,
+    *,
+    step: int = 1,
+    dated: bool = False,
+    name: str = "time",
+    groups: Groups | None = None,
+) -> Figure:
+    """Draw which table each row joined, over time, and how novel it was.
+
+    times, tables, novelty: (n,) of every ``step``-th row of a stream; novelty: the highest from it to the next.
+    times are numbers or dates; dated: whether numbers are seconds since 1970. groups: of the tables, by which they are
+    coloured and ordered; the name of a group stands at the right. Tables that are not open any more have none, and are
+    grey. Tables are in the order of opening, the first lowest; of more than 40, the largest, and the rest on one line.
+    """
+    from matplotlib.figure import Figure
+
+    x = as_times(times, ordered=False)
+    labels = check_labels("tables", tables, len(x))
+    surprise = np.asarray(novelty, dtype=np.float64)
+    if not len(x) or surprise.shape != x.shape:
+        raise ValueError(f"novelty must be one number for each of {len(x)} rows, at least one, got {surprise.shape}")
+    dated = dated or Clock.of(times) is Clock.DATES
+    x = x / 86_400 if dated else x
+    ids, line, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    most = len(ids) if len(ids) <= MOST_TIMELINE_ROWS else MOST_TIMELINE_ROWS - 1
+    largest = np.sort(np.argsort(-counts, kind="stable")[:most])
+    if groups is not None:
+        of_group = groups.labels(ids[largest])
+        largest = largest[np.lexsort((ids[largest], of_group, of_group < 0))]
+    position = np.full(len(ids), most)
+    position[largest] = np.arange(most)
+    line, names = position[line], [str(table) for table in ids[largest]]
+    shown = ids[largest] if groups is None else groups.labels(ids[largest])  # what is coloured
+    if most < len(ids):
+        names, shown = [*names, f"{len(ids) - most} others"], np.append(shown, -1)
+    height = 0.2 * max(len(names), 4)
+    figure = Figure(figsize=(7.0, height + 2.6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [height + 0.3, 1.4]})
+    width = float(np.clip(400.0 / len(x), 0.6, 2.5))
+    styles = {int(table): table_style(int(table)) for table in shown} if groups is None else group_styles(groups)
+    for at, table in enumerate(shown.tolist()):
+        color = styles[table][0] if table >= 0 else (0.4, 0.4, 0.4)
+        above.broken_barh(_bars(x, line == at, width), (at - 0.38, 0.76), color=color, linewidth=0, rasterized=True)
+    above.set_yticks(range(len(names)), names, fontsize="small")
+    above.set_ylim(-0.6, len(names) - 0.4)
+    above.set_ylabel("table")
+    if groups is not None:
+        _draw_group_names(above, shown)
+    above.grid(axis="y", color="0.9", linewidth=0.5)
+    above.set_axisbelow(True)
+    below.plot(x, surprise, linestyle="", marker=".", markersize=2.0 + width, color="0.35", rasterized=True)
+    below.set_ylabel("novelty")
+    notes = (["UTC"] if dated else []) + ([f"1 row in {step:,} is drawn"] if step > 1 else [])
+    below.set_xlabel(name + (f" ({'; '.join(notes)})" if notes else ""))
+    if dated:
+        show_dates(below)
+    for axis in (above, below):
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.align_ylabels()
+    return figure
+
+
+def _draw_group_names(axis: Axes, of_group: NDArray[np.int64]) -> None:
+    """Write the name of each group at the right of its lines, (n,) from the lowest, and draw a line between groups."""
+    edges = [0, *(np.flatnonzero(np.diff(of_group)) + 1), len(of_group)]
+    right = axis.secondary_yaxis("right")
+    named = [(begin, end) for begin, end in pairwise(edges) if of_group[begin] >= 0]
+    right.set_yticks(
+        [(begin + end - 1) / 2 for begin, end in named], [str(of_group[begin]) for begin, _ in named], fontsize="small"
+    )
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    right.set_ylabel("group")
+    for edge in edges[1:-1]:
+        axis.axhline(edge - 0.5, color="0.5", linewidth=0.6)
+
+
+def _bars(x: NDArray[np.float64], joined: NDArray[np.bool_], width: float) -> list[tuple[float, float]]:
+    """Return where bars begin, and how long they are, for the rows (n,) that joined a table; each is ``width`` points.
+
+    Rows that would touch, or that follow each other at the usual pace, share a bar, so that there is no seam between.
+    """
+    order = np.argsort(x, kind="stable")
+    x, places = x[order], np.flatnonzero(joined[order])
+    point = (x[-1] - x[0]) / TIMELINE_POINTS or 1.0
+    at, pace = x[places], 3.0 * np.median(np.diff(x)) if len(x) > 1 else 0.0
+    gaps = np.diff(at)
+    parted = (gaps > width * point) & ((np.diff(places) > 1) | (gaps > pace))
+    begins, ends = at[np.append(True, parted)], at[np.append(parted, True)]
+    return list(zip(begins - width * point / 2.0, ends - begins + width * point, strict=True))
+
+
+def topics(
+    times: ArrayLike, tables: ArrayLike, words: Mapping[int, str], *, most: int = 8, name: str = "time"
+) -> Figure:
+    """Draw how many rows joined each of the largest tables over time, with the words that tell what it is about.
+
+    times, tables: (n,) of the rows; times are numbers or dates. words: by table, such as
+    ``model.describe()["words"]``; the first three are shown, and the table's number if there are none. most: how many
+    tables to draw, in order of their middle rows. Each has its own line, and all have the same height for as many rows;
+    those of the other tables are drawn together, below.
+    """
+    from matplotlib.figure import Figure
+
+    x = as_times(times, ordered=False)
+    dated = Clock.of(times) is Clock.DATES
+    labels = check_labels("tables", tables, len(x))
+    if not len(x):
+        raise ValueError("there are no rows to draw")
+    x = x / 86_400 if dated else x
+    ids, counts = np.unique(labels, return_counts=True)
+    largest = ids[np.argsort(-counts, kind="stable")[: integer("most", most, 1)]]
+    shown = sorted(largest.tolist(), key=lambda table: float(np.median(x[labels == table])))
+    lines = [(labels == table, table_style(at)[0], _headline(words, table)) for at, table in enumerate(shown)]
+    if len(shown) < len(ids):
+        rest = ~np.isin(labels, largest)
+        n = len(ids) - len(shown)
+        lines.append((rest, (0.6, 0.6, 0.6), f"{n:,} other table" + "s" * (n > 1)))
+    edges = np.linspace(np.min(x), np.max(x) if np.ptp(x) > 0 else np.min(x) + 1.0, TOPIC_BINS + 1)
+    heights = [np.histogram(x[mask], edges)[0] for mask, _, _ in lines]
+    tallest = max(1, int(np.max(heights)))
+    figure = Figure(figsize=(8.0, 0.42 * len(lines) + 1.0), layout="constrained")
+    axis = figure.subplots()
+    for at, (height, (_, color, _)) in enumerate(zip(heights, lines, strict=True)):
+        floor = -float(at)
+        axis.stairs(floor + 0.9 * height / tallest, edges, baseline=floor, fill=True, color=color)
+        axis.axhline(floor, color="0.8", linewidth=0.6, zorder=0)
+    axis.set_yticks([0.3 - at for at in range(len(lines))], [text for _, _, text in lines], fontsize="small")
+    for label, (_, color, _) in zip(axis.get_yticklabels(), lines, strict=True):
+        label.set_color((0.75 * color[0], 0.75 * color[1], 0.75 * color[2]))
+    axis.set_ylim(-len(lines) + 0.9, 1.0)
+    axis.set_xlim(edges[0], edges[-1])
+    axis.tick_params(axis="y", length=0)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.set_xlabel(f"{name}{' (UTC)' if dated else ''}; the tallest bar has {tallest:,} row{'s' * (tallest > 1)}")
+    if dated:
+        show_dates(axis)
+    return figure
+
+
+def _headline(words: Mapping[int, str], table: int) -> str:
+    """Return the first words of a table, without their lift."""
+    listed = [entry.split(" (")[0] for entry in str(words.get(table, "")).split(", ")]
+    return ", ".join(listed[:WORDS_OF_TOPIC]) or f"table {table}"
