@@ -7,19 +7,16 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import LATEST_TIME, microseconds
 from dyncrp.input.constraints import as_table
 from dyncrp.input.encoding import (
     BOOLEAN,
     CATEGORY,
     COUNTER,
-    KINDS,
     LEFT_OUT,
     LOG,
     NUMBER,
@@ -33,7 +30,8 @@ from dyncrp.input.encoding import (
 )
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
-from dyncrp.io.readers.cells import Column, TimeFormat
+from dyncrp.io.readers.cells import Column, MissingCells
+from dyncrp.io.readers.chunk import Chunk, Place, Rows
 from dyncrp.io.readers.columns import choose_columns, infer_column
 from dyncrp.io.readers.dates import NUMBERS, UNIT_NAMES, AmbiguousDateError, DateFormat, find_dates
 from dyncrp.io.readers.formats import (
@@ -42,10 +40,12 @@ from dyncrp.io.readers.formats import (
     NumberFormat,
     YesNo,
     describe_format,
-    find_format,
+    find_formats,
     restore_format,
 )
+from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import ENCODING_HINT
+from dyncrp.io.readers.times import Times
 
 MOST_CELLS_IN_SAMPLE = 200_000  # what is looked at before anything is read
 NO_MARK = ("-1", "-1.0")  # what stands for no mark, beside a missing cell, as in Python
@@ -54,101 +54,6 @@ NOTES = {
     TIMES: "{0} holds times: --time-column {0} uses them",
     COUNTER: "to cluster {0} all the same, name the columns with --columns",
 }
-
-Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which columns to read, by name, and how.
-
-    columns: the features, as ``choose_columns`` takes them, None for all that tell something but the time column.
-    time_column: where the times are, if anywhere. keep: what to copy, None for all but the time column. skip_bad:
-    whether to drop rows with bad cells. header: whether CSV has one. delimiter, decimal: of CSV, None to find them from
-    the first rows. encoding: of text, None for UTF-8, or UTF-16 with a byte-order mark. exclude: what is no feature, as
-    in columns. missing: what stands for a missing cell, beside "NA" and the like. time_format: of the times, as
-    ``DateFormat`` takes it, None to find it from the first rows. findings: what a reader of the same input found
-    before, as its places say, so that an input that has grown is read as it was. categorical, numeric: what holds
-    categories and numbers, as in columns. log: what is learned as log1p, None to find it from the first rows. takes:
-    the kinds of columns that the family takes. learned: how the model encodes columns already. label_column,
-    cannot_link_column: where ``labels`` and ``cannot_link`` of the rows are, if anywhere; neither is a feature. text:
-    the column of texts, if the rows are texts; then it is the only feature.
-    """
-
-    columns: tuple[str, ...] | None = None
-    time_column: str | None = None
-    keep: tuple[str, ...] | None = ()
-    skip_bad: bool = False
-    delimiter: str | None = None
-    header: bool = True
-    decimal: str | None = None
-    encoding: str | None = None
-    exclude: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    time_format: str | None = None
-    findings: dict[str, Any] | None = None
-    categorical: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    log: tuple[str, ...] | None = None
-    takes: tuple[str, ...] = KINDS
-    learned: Encoding | None = None
-    label_column: str | None = None
-    cannot_link_column: str | None = None
-    text: str | None = None
-
-    @property
-    def told(self) -> dict[str, str]:
-        """The columns with what is known of the rows, by the names of the arguments of ``partial_fit`` for it."""
-        columns = {"labels": self.label_column, "cannot_link": self.cannot_link_column}
-        return {name: column for name, column in columns.items() if column is not None}
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Some rows, n of them, and where the next chunk begins.
-
-    rows: (n,) their indices. X: (n, D), encoded, NaN where a cell is missing; or (n,) texts, as objects. times: (n,)
-    numbers or datetime64, if there is a time column. kept: the columns to copy, as they were. where: says where the row
-    of an index is. bad: what is wrong with rows left out. told: what is known of the rows, as arguments of
-    ``partial_fit``, each (n,).
-    """
-
-    rows: NDArray[np.int64]
-    X: NDArray[Any]
-    times: NDArray[Any] | None
-    kept: dict[str, Column]
-    where: Callable[[int], str]
-    place: Place
-    bad: list[str] = field(default_factory=list)
-    told: dict[str, list[Any]] = field(default_factory=dict)
-
-    def after(self, row: int) -> Chunk:
-        """Return the rows from this index on; what was wrong before is counted already."""
-        return self.select(self.rows >= row, self.bad if not len(self.rows) or self.rows[0] >= row else [])
-
-    def select(self, mask: NDArray[np.bool_], bad: list[str]) -> Chunk:
-        """Return the rows that a mask (n,) selects."""
-        return replace(
-            self,
-            rows=self.rows[mask],
-            X=self.X[mask],
-            times=None if self.times is None else self.times[mask],
-            kept={name: cells.select(column, mask) for name, column in self.kept.items()},
-            bad=bad,
-            told={name: cells.select(column, mask) for name, column in self.told.items()},
-        )
-
-
-class Rows(NamedTuple):
-    """Rows as a reader finds them: features and columns to copy by name, and what is wrong with whole rows."""
-
-    n: int
-    features: dict[str, Column]
-    times: Column | None
-    kept: dict[str, Column]
-    where: Callable[[int], str]  # of the i-th of these
-    broken: dict[int, str] = {}  # noqa: RUF012 - never changed
-    told: dict[str, Column] = {}  # noqa: RUF012 - what is known of them, by argument
 
 
 class Reader(ABC):
@@ -173,13 +78,12 @@ class Reader(ABC):
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         self.file, self.name, self.selection, self.most_rows = file, name, selection, most_rows
-        self.time_format: TimeFormat | None = None
-        self.last: Any = None  # time
+        self.times = Times()
         self.formats: dict[str, Format] = {}
         self.notes: list[str] = []
         self.findings: dict[str, Any] = {}
         self.encoding: Encoding | None = selection.learned
-        self._missing_numbers = [float(text) for text in selection.missing if cells.is_number(text)]
+        self._is_missing = MissingCells(selection.missing)
         # Standard input may be a file, but then it need not begin where we do.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
         self.live = not self.seekable
@@ -200,12 +104,12 @@ class Reader(ABC):
         """Yield the rows from a place on that a chunk gave (of a file), or from the beginning."""
         if place is not None and not self.place_keys <= place.keys():
             raise self.error(" cannot be read on: the place to go on from is damaged")
-        row, format, self.last = (0, None, None) if place is None else (place[k] for k in ("row", "times", "last"))
-        self.time_format = None if format is None else TimeFormat(format)
+        row = 0 if place is None else place["row"]
+        self.times = Times() if place is None else Times(place["times"], place["last"])
         for rows, after in self._rows(place):
             chunk = self._chunk(rows, row)
             row += rows.n
-            chunk.place.update(after | {"row": row, "times": self.time_format, "last": self.last})
+            chunk.place.update(after | {"row": row, "times": self.times.format, "last": self.times.last})
             chunk.place["findings"] = self.findings | {"encoding": self.encoding and self.encoding.to_plain()}
             yield chunk
 
@@ -299,7 +203,8 @@ class Reader(ABC):
             entry.name for entry in (self.encoding.entries if self.encoding else ()) if entry.kind == CATEGORY
         }
         if time is not None and time not in self.formats:
-            found[time] = self._find_format(time, first[time]) or self._find_dates(time, first[time])
+            found |= self._find_formats({time: first[time]})
+            found[time] = found[time] or self._find_dates(time, first[time])
         for name, format in found.items():
             if format is not None and format != plain and name in {*self.columns, time} - categories:
                 self.formats[name] = format
@@ -405,34 +310,11 @@ class Reader(ABC):
         except AmbiguousDateError as error:
             raise self.error(f", column {name!r}: {error}") from None
 
-    def _is_missing(self, cell: object) -> bool:
-        """Tell whether a cell is missing, by itself or because the selection says so."""
-        plain = cell.item() if isinstance(cell, np.generic) else cell
-        if cells.is_missing(plain) or (isinstance(plain, str) and plain.strip() in self.selection.missing):
-            return True
-        return bool(self._missing_numbers) and cells.as_numbers([plain])[0] in self._missing_numbers
-
-    def _find_format(self, name: str, column: list[Any]) -> Format | None:
-        return self._find_formats({name: column})[name]
-
     def _find_formats(self, columns: dict[str, list[Any]]) -> dict[str, Format | None]:
-        """Return how cells are written, None for text. What may be read in two ways is read as other columns are."""
-        found: dict[str, Format | None] = {}
-        unclear = {}
-        marks = set[str]()
-        for name, column in columns.items():
-            try:
-                found[name] = format = find_format(column, self.selection.decimal)
-            except AmbiguousError as error:
-                found[name], unclear[name] = None, error
-                continue
-            if isinstance(format, NumberFormat) and any(isinstance(c, str) and format.decimal in c for c in column):
-                marks.add(format.decimal)
-        for name, fault in unclear.items():
-            if len(marks) != 1:
-                raise self.error(f", column {name!r}: {fault}")
-            found[name] = find_format(columns[name], min(marks))
-        return found
+        try:
+            return find_formats(columns, self.selection.decimal)
+        except AmbiguousError as error:
+            raise self.error(f", {error}") from None
 
     @property
     def _columns_read(self) -> tuple[str, ...]:
@@ -450,15 +332,15 @@ class Reader(ABC):
             column, format, end = rows.features[name], self.formats.get(name), at + (width or 1)
             if name == self.selection.text:
                 texts = np.array([None, *column], dtype=object)[1:]  # never of more dimensions than one
-                bad |= ~np.fromiter(map(_is_text, texts), bool, rows.n)
+                bad |= ~np.fromiter(map(cells.holds_text, texts), bool, rows.n)
             elif self._is_category(name):
-                words[name] = _as_words(column)
+                words[name] = cells.as_words(column)
             else:
                 part = cells.as_vectors(column if format is None else format.read(column), width)
                 if isinstance(format, YesNo):
                     part = np.where((part == 0.0) | (part == 1.0), part, np.nan)
-                if self._missing_numbers:
-                    part = np.where(np.isin(part, self._missing_numbers), np.nan, part)
+                if self._is_missing.numbers:
+                    part = np.where(np.isin(part, self._is_missing.numbers), np.nan, part)
                 bad |= self._faulty(column, part, width)
                 numbers[:, at:end] = part
             at = end
@@ -470,7 +352,7 @@ class Reader(ABC):
         times = None
         if rows.times is not None:
             format = self.formats.get(str(self.selection.time_column))
-            times, untimely = self._times(rows.times if format is None else format.read(rows.times), bad)
+            times, untimely = self.times.read(rows.times if format is None else format.read(rows.times), bad)
             bad |= untimely
         told = {name: self._read_told(name, column, bad) for name, column in rows.told.items()}
 
@@ -484,7 +366,7 @@ class Reader(ABC):
                 raise self.error(", " + self._fault(rows, numbers, int(faulty[0])))
             chunk = chunk.select(~bad, [self._fault(rows, numbers, int(i)) for i in faulty])
         if chunk.times is not None and len(chunk.times):
-            self._check_order(chunk)
+            self._check_order(chunk.times, chunk)
         return chunk
 
     def _is_category(self, name: str) -> bool:
@@ -508,7 +390,7 @@ class Reader(ABC):
         if i in rows.broken:
             return f"{where}: {rows.broken[i]}"
         text = self.selection.text
-        if text is not None and not _is_text(rows.features[text][i]):
+        if text is not None and not cells.holds_text(rows.features[text][i]):
             cell = rows.features[text][i]
             fault = f"not in UTF-8: {ENCODING_HINT}" if isinstance(cell, str) else "not a text"
             return f"{where}, column {text!r}: {quote(cell)} is {fault}"
@@ -530,7 +412,9 @@ class Reader(ABC):
                 return f"{where}, column {self.selection.label_column!r}: {error}"
         format = self.formats.get(str(self.selection.time_column))
         wanted = (
-            self.time_format.description if self.time_format else "numbers or ISO 8601 dates; --time-format says which"
+            self.times.format.description
+            if self.times.format
+            else "numbers or ISO 8601 dates; --time-format says which"
         )
         wanted = format.description if isinstance(format, DateFormat) else wanted
         cell = "" if rows.times is None else quote(rows.times[i])
@@ -564,59 +448,16 @@ class Reader(ABC):
         is_mark = mark and not mark.isalpha() and not any(map(str.isdigit, mark))  # such as ? or k.A., but not a word
         return f"; --missing {shlex.quote(mark)} takes it for nothing" if is_mark else ""
 
-    def _times(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return a column as times (n,), and which of them are bad. The first time decides the format."""
-        if isinstance(column, np.ndarray) and column.dtype.kind == "M":
-            self.time_format = TimeFormat.DATES
-            return column, np.isnat(column)
-        numbers = cells.as_numbers(column)
-        fine = np.abs(numbers) <= LATEST_TIME
-        if self.time_format is None:
-            candidates = np.flatnonzero(~bad).tolist()
-            formats = (TimeFormat.NUMBERS if fine[i] else TimeFormat.of_date(column[i]) for i in candidates)
-            self.time_format = next((format for format in formats if format), None)
-        if self.time_format in (TimeFormat.NUMBERS, None):
-            return numbers, ~fine
-        ticks = np.zeros(len(numbers), dtype=np.int64)
-        untimely = np.ones(len(numbers), dtype=bool)
-        for i, cell in enumerate(column):
-            date = cells.parse_date(cell)
-            if date is not None and (date.tzinfo is not None) == (self.time_format is TimeFormat.ZONED_DATES):
-                ticks[i], untimely[i] = microseconds(date), False
-        return ticks.view("M8[us]"), untimely
-
-    def _check_order(self, chunk: Chunk) -> None:
+    def _check_order(self, times: NDArray[Any], chunk: Chunk) -> None:
         """Refuse a time before the one in front of it."""
-        times = chunk.times
-        assert times is not None
-        ticks = times.view(np.int64) if times.dtype.kind == "M" else times
-        before = np.concatenate([ticks[:1] if self.last is None else [self.last], ticks[:-1]])
-        back = np.flatnonzero(ticks < before)
-        if back.size:
-            at = int(back[0])
-            earlier = np.array([before[at]], dtype=ticks.dtype).view(times.dtype)[0]
+        found = self.times.find_backward(times)
+        if found is not None:
+            at, earlier = found
             raise self.error(
                 f", {chunk.where(int(chunk.rows[at]))}, column {self.selection.time_column!r}: times must not run "
                 f"backwards: {times[at]} is earlier than {earlier}, the time before it"
             )
-        self.last = ticks[-1].item()
 
 
 def _is_clustered(entry: Entry | None) -> bool:
     return entry is not None and entry.kind != LEFT_OUT
-
-
-def _is_text(cell: object) -> bool:
-    """Tell whether a cell holds a text, all of it decoded."""
-    if not isinstance(cell, str):
-        return False
-    try:
-        return cell.isascii() or bool(cell.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def _as_words(column: Column) -> list[Any]:
-    """Return the cells of a category as text, and what is none as it is."""
-    listed = column.tolist() if isinstance(column, np.ndarray) else column
-    return [cell if cell is None or isinstance(cell, (str, float)) else str(cell) for cell in listed]

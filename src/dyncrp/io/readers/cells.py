@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -85,14 +86,45 @@ def is_missing(cell: object) -> bool:
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING) or cell != cell
 
 
-def is_word(cell: object) -> bool:
-    """Tell whether a cell holds something, and not NaN."""
-    return cell is not None and cell == cell and str(cell).strip().lower() not in ("", "nan")
+class MissingCells:
+    """Tells whether a cell is missing, by itself or because it is one of these words. numbers: those among them.
+
+    >>> is_missing = MissingCells(("?", "-999"))
+    >>> is_missing("N/A"), is_missing(" ? "), is_missing(-999.0), is_missing("-9")
+    (True, True, True, False)
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.numbers = [float(word) for word in words if is_number(word)]
+
+    def __call__(self, cell: object) -> bool:
+        """Tell whether a cell is missing."""
+        plain = cell.item() if isinstance(cell, np.generic) else cell
+        if is_missing(plain) or (isinstance(plain, str) and plain.strip() in self.words):
+            return True
+        return bool(self.numbers) and as_numbers([plain])[0] in self.numbers
 
 
 def is_text(cell: str) -> bool:
     """Tell whether a cell was decoded without bytes that are no UTF-8."""
     return not any("\udc80" <= character <= "\udcff" for character in cell)
+
+
+def holds_text(cell: object) -> bool:
+    """Tell whether a cell holds a text, all of it decoded."""
+    if not isinstance(cell, str):
+        return False
+    try:
+        return cell.isascii() or bool(cell.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def as_words(column: Column) -> list[Any]:
+    """Return the cells of a category as text, and what is none as it is."""
+    listed = column.tolist() if isinstance(column, np.ndarray) else column
+    return [cell if cell is None or isinstance(cell, (str, float)) else str(cell) for cell in listed]
 
 
 def _number(cell: object) -> float:

@@ -14,10 +14,11 @@ import numpy as np
 
 from dyncrp.input.encoding import CATEGORY
 from dyncrp.io.files import FileError
-from dyncrp.io.readers.base import Rows, Selection
 from dyncrp.io.readers.cells import MISSING, is_number
+from dyncrp.io.readers.chunk import Rows
 from dyncrp.io.readers.columns import name_repeated
 from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
+from dyncrp.io.readers.selection import Selection
 
 MOST_COLUMNS_FOR_ARROW = 1000  # each costs it some time
 DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar |"}

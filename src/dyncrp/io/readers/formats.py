@@ -136,6 +136,29 @@ def find_format(column: Sequence[object], decimal: str | None) -> NumberFormat |
     return plain if mostly_plain and (found is None or found.unit) else found
 
 
+def find_formats(columns: dict[str, list[Any]], decimal: str | None) -> dict[str, Format | None]:
+    """Return how the cells of each column are written, None for text, as ``find_format`` does.
+
+    What may be read in two ways is read as other columns are; if they do not say, it is an ``AmbiguousError``.
+    """
+    found: dict[str, Format | None] = {}
+    unclear = {}
+    marks = set[str]()
+    for name, column in columns.items():
+        try:
+            found[name] = format = find_format(column, decimal)
+        except AmbiguousError as error:
+            found[name], unclear[name] = None, error
+            continue
+        if isinstance(format, NumberFormat) and any(isinstance(c, str) and format.decimal in c for c in column):
+            marks.add(format.decimal)
+    for name, fault in unclear.items():
+        if len(marks) != 1:
+            raise AmbiguousError(f"column {name!r}: {fault}")
+        found[name] = find_format(columns[name], min(marks))
+    return found
+
+
 def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -> NumberFormat | None:
     """Return the marks and the unit by which most cells are numbers, if they are so many."""
     texts = [cell.strip() for cell in column if isinstance(cell, str)]

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from itertools import chain, count, islice
 from typing import Any, BinaryIO
 
-from dyncrp.io.readers.base import Rows, Selection
+from dyncrp.io.readers.chunk import Rows
 from dyncrp.io.readers.lines import LinesReader, Piece
+from dyncrp.io.readers.selection import Selection
 
 
 class JsonLinesReader(LinesReader):

@@ -9,7 +9,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from dyncrp.io.readers.base import Place, Reader, Rows, Selection
+from dyncrp.io.readers.base import Reader
+from dyncrp.io.readers.chunk import Place, Rows
+from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import Source
 
 LONGEST_LINE = 1 << 26  # bytes in a line, or in a cell of several lines

@@ -8,8 +8,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyncrp.io.readers.base import Place, Reader, Rows, Selection
+from dyncrp.io.readers.base import Reader
 from dyncrp.io.readers.cells import as_numbers
+from dyncrp.io.readers.chunk import Place, Rows
+from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import BLOCK
 
 LONGEST_ROW = 1 << 26  # bytes

@@ -9,9 +9,11 @@ from typing import Any, BinaryIO
 
 from dyncrp.input.encoding import CATEGORY, LEFT_OUT, ROWS_TO_INFER, TIMES, Entry
 from dyncrp.io.files import FileError
-from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Place, Reader, Rows, Selection
+from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Reader
+from dyncrp.io.readers.chunk import Place, Rows
 from dyncrp.io.readers.columns import infer_column
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
+from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import BLOCK
 
 

@@ -1,0 +1,63 @@
+"""Some rows of a file: as a format finds them, and as a model takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.io.readers import cells
+from dyncrp.io.readers.cells import Column
+
+Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows, n of them, and where the next chunk begins.
+
+    rows: (n,) their indices. X: (n, D), encoded, NaN where a cell is missing; or (n,) texts, as objects. times: (n,)
+    numbers or datetime64, if there is a time column. kept: the columns to copy, as they were. where: says where the row
+    of an index is. bad: what is wrong with rows left out. told: what is known of the rows, as arguments of
+    ``partial_fit``, each (n,).
+    """
+
+    rows: NDArray[np.int64]
+    X: NDArray[Any]
+    times: NDArray[Any] | None
+    kept: dict[str, Column]
+    where: Callable[[int], str]
+    place: Place
+    bad: list[str] = field(default_factory=list)
+    told: dict[str, list[Any]] = field(default_factory=dict)
+
+    def after(self, row: int) -> Chunk:
+        """Return the rows from this index on; what was wrong before is counted already."""
+        return self.select(self.rows >= row, self.bad if not len(self.rows) or self.rows[0] >= row else [])
+
+    def select(self, mask: NDArray[np.bool_], bad: list[str]) -> Chunk:
+        """Return the rows that a mask (n,) selects."""
+        return replace(
+            self,
+            rows=self.rows[mask],
+            X=self.X[mask],
+            times=None if self.times is None else self.times[mask],
+            kept={name: cells.select(column, mask) for name, column in self.kept.items()},
+            bad=bad,
+            told={name: cells.select(column, mask) for name, column in self.told.items()},
+        )
+
+
+class Rows(NamedTuple):
+    """Rows as a reader finds them: features and columns to copy by name, and what is wrong with whole rows."""
+
+    n: int
+    features: dict[str, Column]
+    times: Column | None
+    kept: dict[str, Column]
+    where: Callable[[int], str]  # of the i-th of these
+    broken: dict[int, str] = {}  # noqa: RUF012 - never changed
+    told: dict[str, Column] = {}  # noqa: RUF012 - what is known of them, by argument
