@@ -11,7 +11,9 @@ import pytest
 
 from dyncrp import Bernoulli, Categorical, Columns, DynamicalMixture, Gaussian, NormalGamma, Stationary
 from dyncrp.arrays.checks import BadRow
-from dyncrp.input.encoding import Encoding, Entry, counts_rows, prefers_log
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.entries import Entry
+from dyncrp.input.infer import counts_rows, prefers_log
 from dyncrp.input.input import Input
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream import Stream

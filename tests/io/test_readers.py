@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from dyncrp.input.encoding import KINDS as KINDS_OF_COLUMNS
+from dyncrp.input.entries import KINDS as KINDS_OF_COLUMNS
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import READERS, Selection, open_reader
 from dyncrp.io.readers.columns import infer_column

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dyncrp.arrays.checks import Clock
-from dyncrp.input.encoding import Encoding, Entry
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.entries import Entry
 from dyncrp.serve.bodies import CSV, JSON, Batch, Roles, read_batch
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.rows import Form

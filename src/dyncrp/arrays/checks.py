@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -362,16 +363,26 @@ def _refuse_text(array: NDArray[Any], name: str) -> NoReturn:
     raise ValueError(f"{name} must hold numbers, got text of dtype {array.dtype}: pass {name}.astype(float)")
 
 
-def is_nothing(value: object) -> bool:
-    """Whether an object stands for a missing cell: None, or what pandas has for it."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
+def is_missing(value: object, words: Collection[str] = ()) -> bool:
+    """Tell whether a value stands for a missing cell: None, NaN, NaT, pandas.NA, or a masked one of NumPy.
+
+    words: the text that stands for one too, stripped and in lower case. Where text comes from decides what that is: a
+    label may be any text, a blank cell of a DataFrame is missing, and in a file many words say so.
+
+    >>> is_missing(float("nan")), is_missing("NA"), is_missing("NA", {"", "na"}), is_missing(0.0)
+    (True, False, True, False)
+    """
+    if value is None or isinstance(value, str):
+        return value is None or (bool(words) and value.strip().lower() in words)
+    same = value == value  # of NaN and NaT that is False; of pandas.NA and a masked value it is they themselves
+    return not same if isinstance(same, (bool, np.bool_)) else same is value
 
 
 def _numbers(array: NDArray[Any], name: str, *, missing: bool) -> NDArray[np.float64]:
     """Convert an object array element by element, naming the first one that is not a number."""
     numbers = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
-        if missing and is_nothing(value):
+        if missing and is_missing(value):
             numbers[row, column] = np.nan
             continue
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):

@@ -18,7 +18,7 @@ from dyncrp.cli.errors import refuse, report_errors, say
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.estimator import DynamicalMixture
-from dyncrp.input.encoding import CATEGORY, KINDS, NUMBER
+from dyncrp.input.entries import CATEGORY, KINDS, NUMBER
 from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
 from dyncrp.io.files import FileError

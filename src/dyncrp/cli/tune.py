@@ -14,7 +14,7 @@ from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import print_result, report_errors, say
 from dyncrp.cli.options import InputOptions, ModelOptions
 from dyncrp.cli.paths import check_writable
-from dyncrp.input.encoding import NUMBER
+from dyncrp.input.entries import NUMBER
 from dyncrp.input.words import STOP_WORDS, tokenize
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader

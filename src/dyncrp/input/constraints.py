@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import BadLabel, BadRow
+from dyncrp.arrays.checks import BadLabel, BadRow, is_missing
 from dyncrp.engine.types import NEW, UNKNOWN, Int
 
 LONGEST_NAME = 200
@@ -123,7 +123,7 @@ def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
         yield from zip(rows.tolist(), array[rows].tolist(), strict=True)
         return
     for row, value in enumerate(array.tolist()):
-        if value is None or _is_missing(value):
+        if is_missing(value):
             continue
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -132,12 +132,6 @@ def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
             raise BadRow(f"{name} must be integers ≥ 0, texts, or −1 if unknown, got {value!r}", row)
         if value not in (UNKNOWN, ""):
             yield row, value
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is NaN or NaT, which are not equal to themselves, or pandas.NA, whose equality is itself."""
-    same = value == value
-    return not same if isinstance(same, (bool, np.bool_)) else same is value
 
 
 def _digest(text: str) -> int:

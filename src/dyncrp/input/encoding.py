@@ -5,44 +5,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow
 from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma
+from dyncrp.input.entries import (
+    BOOLEAN,
+    CATEGORY,
+    KINDS,
+    LEFT_OUT,
+    LOG,
+    NUMBER,
+    as_cells,
+    as_word,
+    is_empty,
+    join_columns,
+    kind_of,
+    plain_numbers,
+    quote,
+)
+from dyncrp.input.entries import Entry as Entry
+from dyncrp.input.infer import infer
 
 Float = NDArray[np.float64]
-NUMBER, LOG, BOOLEAN, CATEGORY, LEFT_OUT = KINDS = "number", "log", "boolean", "category", "left out"
+
 IN_FILES = {BOOLEAN: "yes/no"}  # what version 1 of the model file calls a kind, where that differs
-TIMES, COUNTER, CONSTANT, DIFFERS, EMPTY = "times", "counts the rows", "constant", "every row differs", "empty"
-ROWS_TO_INFER = 1000  # the first ones decide what a column holds
-FEW_ROWS = 20  # too few to tell from them that a column is constant, or counts the rows
-MOST_NAMED = 20  # columns in a list of a message
-LONGEST_QUOTE = 60  # characters of a cell in a message
-EPOCHS = {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # how many make a second
-FIRST_SECOND, LAST_SECOND = 1e9, 3e9  # since 1970: the years 2001 to 2064
-# What is asked of log1p(x) to be learned in place of x: nats a row, skewness of x, and clusters to be allowed for.
-LEAST_GAIN, LEAST_SKEW, MOST_CLUSTERS = 0.3, 1.0, 4
-FEWEST_VALUES = 10  # a column with fewer that are positive holds steps, whose density means nothing
-NARROWEST = 0.05  # a cluster, as a share of the standard deviation: values may be rounded
-N_STEPS = 30  # of expectation and maximisation
-
-
-class Entry(NamedTuple):
-    """What one column holds.
-
-    words: of a boolean, the word for 1 and the one for 0; of a category, its categories in order of their codes.
-    reason: why a column is left out.
-    """
-
-    name: str
-    kind: str
-    words: tuple[str, ...] = ()
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +104,7 @@ class Encoding:
         """
         if names is None:
             names = list(columns.columns if hasattr(columns, "columns") else columns)
-        return cls(tuple(_infer(str(name), columns[name], by_type) for name in names))
+        return cls(tuple(infer(str(name), columns[name], by_type) for name in names))
 
     def encode(self, columns: Any, missing: Callable[[Any], bool] | None = None) -> tuple[Float, Encoding]:
         """Return rows X (n, D), and this encoding with the categories that are new in these rows appended.
@@ -246,214 +236,22 @@ class Encoding:
         return cls(entries)
 
 
-def infer_entry(
-    name: str, kind: str, column: Sequence[Any] | NDArray[Any], words: tuple[str, ...] = (), *, keep: bool = False
-) -> Entry:
-    """Return the entry of a column of a certain kind, given its first cells, without those that are missing.
-
-    kind: "number" (the column is float64), "boolean", "category" or "times". A column that says nothing is left out,
-    unless it is to be kept. Numbers that are all 0 or 1 are booleans.
-
-    >>> infer_entry("protocol", "category", ["tcp", "udp", "tcp"]).kind
-    'category'
-    >>> infer_entry("zero", "number", np.zeros(50)).reason
-    'constant'
-    """
-    n = len(column)
-    different = len(np.unique(column)) if kind == NUMBER else len(set(column))
-    reason = ""
-    if not n:
-        reason = EMPTY
-    elif kind == TIMES or (kind == NUMBER and n >= FEW_ROWS and _are_times(np.asarray(column))):
-        reason = TIMES
-    elif kind != CATEGORY and n >= FEW_ROWS and different == 1:
-        reason = CONSTANT  # of a category, others may come
-    elif kind == CATEGORY and n >= FEW_ROWS and different == n:
-        reason = DIFFERS
-    elif kind == NUMBER and counts_rows(column):
-        reason = COUNTER
-    if reason and (not keep or kind == TIMES):
-        return Entry(name, LEFT_OUT, (), reason)
-    if kind == NUMBER:
-        if n >= FEW_ROWS and different == 2 and np.isin(column, (0.0, 1.0)).all():
-            return Entry(name, BOOLEAN, ("1", "0"))
-        return Entry(name, LOG if prefers_log(np.asarray(column)) else NUMBER)
-    return Entry(name, kind, words)
-
-
-def counts_rows(column: Sequence[float] | Float) -> bool:
-    """Tell whether each number of a column is the one before plus 1, as those of an id or an index are."""
-    with np.errstate(over="ignore"):  # numbers near 1e308 differ by more than there are
-        return len(column) >= FEW_ROWS and bool(np.all(np.diff(column) == 1.0))
-
-
-def find_epoch(numbers: Float) -> str | None:
-    """Return the unit in which numbers may count the time since 1970, if they lie in the years 2001 to 2064.
-
-    >>> find_epoch(np.array([1763287200000.0])), find_epoch(np.array([12.0, 13.0]))
-    ('ms', None)
-    """
-    for unit, scale in EPOCHS.items():
-        if len(numbers) and np.all((numbers >= FIRST_SECOND * scale) & (numbers < LAST_SECOND * scale)):
-            return unit
-    return None
-
-
-def _are_times(numbers: Float) -> bool:
-    """Tell whether numbers look like times since 1970: in its units, and in order."""
-    return find_epoch(numbers) is not None and bool(np.all(np.diff(numbers) >= 0))
-
-
-def prefers_log(column: Float) -> bool:
-    """Tell whether log1p of a column that is never negative is learned better than the column.
-
-    It must be skew, twice as much as its log1p, and more probable by 0.3 nats a row: the log density of the positive
-    values under a mixture of up to four normal clusters of one width, with log(1 + x) in place of x and the Jacobian
-    −log(1 + x). Zeros are as probable either way.
-
-    >>> rng = np.random.default_rng(0)
-    >>> prefers_log(rng.lognormal(5.0, 2.0, 500)), prefers_log(rng.normal(100.0, 15.0, 500))
-    (True, False)
-    """
-    x = column[column > 0]
-    if len(x) < FEW_ROWS or np.any(column < 0) or len(np.unique(x)) < FEWEST_VALUES:
-        return False
-    y = np.log1p(x)
-    with np.errstate(over="ignore", invalid="ignore"):  # of numbers so large that there is no skewness: a NaN
-        skew, skew_of_log = _skewness(x), _skewness(y)
-    if not skew > LEAST_SKEW or not 2.0 * abs(skew_of_log) < skew:
-        return False
-    return bool(_log_density(y) - np.mean(y) - _log_density(x) >= LEAST_GAIN)
-
-
-def _skewness(x: Float) -> float:
-    """Return the mean cube of x, standardised; 0 if it is constant."""
-    scale = float(np.std(x))
-    return float(np.mean(((x - np.mean(x)) / scale) ** 3)) if scale else 0.0
-
-
-def _log_density(x: Float) -> float:
-    """Return the mean log density of x under the best mixture of a few normal clusters of one width, by its BIC."""
-    scale = float(np.std(x))
-    if not scale:
-        return np.inf
-    z, n = (x - np.mean(x)) / scale, len(x)
-    best = -np.inf
-    for k in range(1, MOST_CLUSTERS + 1):
-        means, variance, shares = np.quantile(z, (np.arange(k) + 0.5) / k), 1.0 / k**2, np.full(k, 1.0 / k)
-        for _ in range(N_STEPS):
-            logs = np.log(shares) - 0.5 * (z[:, None] - means) ** 2 / variance - 0.5 * np.log(2 * np.pi * variance)
-            most = np.max(logs, axis=1, keepdims=True)
-            weights = np.exp(logs - most)
-            total = np.sum(weights, axis=1, keepdims=True)
-            evidence = float(np.mean(most + np.log(total)))
-            weights /= total
-            counts = np.maximum(np.sum(weights, axis=0), 1e-9)
-            means = weights.T @ z / counts
-            variance = max(float(np.sum(weights * (z[:, None] - means) ** 2)) / n, NARROWEST**2)
-            shares = counts / np.sum(counts)
-        best = max(best, evidence - k * np.log(n) / n)  # 2k parameters
-    return best - np.log(scale)
-
-
-def join_columns(names: Sequence[str]) -> str:
-    """Return names between commas, the first 20 of many."""
-    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-
-
-def quote(cell: object) -> str:
-    """Return a cell as a message shows it: on one line, and not too long."""
-    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
-    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "…" + text[-1]
-
-
-def is_empty(cell: object) -> bool:
-    """Tell whether a cell holds nothing: None, NaN, a missing value of pandas or NumPy, or blank text."""
-    if cell is None or cell is np.ma.masked:
-        return True
-    if isinstance(cell, str):
-        return not cell or cell.isspace()
-    same = cell == cell  # NaN and NaT are not equal to themselves, and what pandas.NA is equal to is not known
-    return not isinstance(same, (bool, np.bool_)) or not same
-
-
-def _infer(name: str, column: Any, by_type: bool) -> Entry:
-    """Return the entry of a column by its type, or by its cells if that says nothing."""
-    first = column[:ROWS_TO_INFER]
-    numbers = _plain_numbers(first)
-    if numbers is not None:
-        return Entry(name, NUMBER) if by_type else infer_entry(name, NUMBER, numbers[~np.isnan(numbers)])
-    cells = [cell for cell in _cells(first) if not is_empty(cell)]
-    kind = str(getattr(column, "dtype", "")).lower()
-    holds = {_kind_of(cell) for cell in cells}
-    if kind.startswith(("category", "categorical", "enum")) and holds <= {CATEGORY, NUMBER, BOOLEAN}:
-        holds = {CATEGORY}
-    if holds == {BOOLEAN} or (not holds and kind.startswith("bool")):
-        return infer_entry(name, BOOLEAN, cells, ("true", "false"), keep=by_type)
-    if not holds and kind.startswith(("str", "object", "utf8", "category", "categorical", "enum")):
-        return infer_entry(name, CATEGORY, [], keep=by_type)
-    if holds <= {NUMBER}:
-        numbers = np.array([float(cell) for cell in cells])
-        return Entry(name, NUMBER) if by_type else infer_entry(name, NUMBER, numbers)
-    if holds == {CATEGORY}:
-        return infer_entry(name, CATEGORY, [_word(cell) for cell in cells], keep=by_type)
-    if holds == {TIMES}:
-        return infer_entry(name, TIMES, cells)
-    different = {type(cell).__name__: cell for cell in cells}
-    examples = " and ".join(f"{quote(cell)} ({kind})" for kind, cell in list(different.items())[:2])
-    raise ValueError(
-        f"column {name!r} must hold numbers, text, booleans or dates, and one of these only; it holds {examples}"
-    )
-
-
-def _kind_of(cell: object) -> str | None:
-    """Return what a cell that is not missing holds, None if that is nothing that we know."""
-    if isinstance(cell, (bool, np.bool_)):
-        return BOOLEAN
-    if isinstance(cell, str):
-        return CATEGORY
-    if isinstance(cell, (date, np.datetime64)):
-        return TIMES
-    return NUMBER if isinstance(cell, (int, float, np.integer, np.floating, Decimal)) else None
-
-
-def _cells(column: Any) -> list[Any]:
-    """Return a column as a list of Python's own objects."""
-    if hasattr(column, "to_list"):
-        return list(column.to_list())
-    return list(column.tolist() if isinstance(column, np.ndarray) else column)
-
-
-def _plain_numbers(column: Any) -> Float | None:
-    """Return a column of numbers by its type as float64, NaN for what is missing; None if its type is another."""
-    array = column if isinstance(column, np.ndarray) else None
-    if array is None and hasattr(column, "to_numpy") and hasattr(column, "dtype"):
-        kind = str(column.dtype).lower()
-        if not kind.startswith(("int", "uint", "float", "double")):
-            return None
-        # Nullable types of pandas would become objects; polars has NaN for what is missing by itself.
-        array = column.to_numpy(np.float64, na_value=np.nan) if hasattr(column, "iloc") else column.to_numpy()
-    if array is None or array.dtype.kind not in "iuf":
-        return None
-    with np.errstate(over="ignore"):  # of a longdouble
-        numbers: Float = np.ma.filled(array.astype(np.float64), np.nan)
-    return numbers
-
-
 def _encode(entry: Entry, column: Any, at: int, missing: Callable[[Any], bool]) -> tuple[Float, tuple[str, ...]]:
     """Return a column as numbers (n,), and the words that are known now. at: its index."""
     if entry.kind == CATEGORY:
-        cells = _cells(column)
+        cells = as_cells(column)
         codes = _Codes(entry.words, missing)
         return np.fromiter(map(codes.__getitem__, cells), np.float64, len(cells)), tuple(codes.words)
-    numbers = _plain_numbers(column)
+    numbers = plain_numbers(column)
     if entry.kind == BOOLEAN:
         if numbers is None:
             of_numbers = entry.words == ("1", "0")
-            numbers = _each(entry, at, _cells(column), _number if of_numbers else lambda cell: _yes_or_no(entry, cell))
+            numbers = _each(
+                entry, at, as_cells(column), _number if of_numbers else lambda cell: _yes_or_no(entry, cell)
+            )
         return np.where(np.isnan(numbers), np.nan, numbers != 0.0), entry.words  # more than 1 is yes, too
     if numbers is None:
-        numbers = _each(entry, at, _cells(column), _number)
+        numbers = _each(entry, at, as_cells(column), _number)
     infinite = np.flatnonzero(np.isinf(numbers))
     if infinite.size:
         value = numbers[infinite[0]]
@@ -477,7 +275,7 @@ def _each(entry: Entry, at: int, cells: list[Any], read: Callable[[Any], float |
 
 
 def _number(cell: object) -> float | None:
-    if _kind_of(cell) not in (NUMBER, BOOLEAN):
+    if kind_of(cell) not in (NUMBER, BOOLEAN):
         return None
     try:
         return float(cell)  # type: ignore[arg-type]
@@ -500,7 +298,7 @@ class _Codes(dict[Any, float]):
     def __missing__(self, cell: Any) -> float:
         if self.is_missing(cell):
             return np.nan
-        word = _word(cell)
+        word = as_word(cell)
         if word not in self.keys():
             self[word] = float(len(self.words))
             self.words.append(word)
@@ -508,13 +306,6 @@ class _Codes(dict[Any, float]):
         if isinstance(cell, str):
             self[cell] = code
         return code
-
-
-def _word(cell: object) -> str:
-    """Return the category that a cell names: 3.0 is the same as 3, since missing cells turn integers to floats."""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell).strip()
 
 
 def stack(frames: Sequence[Any], names: Sequence[str]) -> Any:

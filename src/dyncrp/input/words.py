@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, real
 from dyncrp.arrays.counts import LARGEST_COUNT, Counts, WordCounts
-from dyncrp.input.encoding import is_frame, quote
+from dyncrp.input.encoding import is_frame
+from dyncrp.input.entries import quote
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

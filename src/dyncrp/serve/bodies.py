@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import real
-from dyncrp.input.encoding import quote
+from dyncrp.input.entries import quote
 from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 
 Float = NDArray[np.float64]

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import Clock, microseconds
-from dyncrp.input.encoding import BOOLEAN, CATEGORY, LOG, NUMBER, Encoding, quote
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.entries import BOOLEAN, CATEGORY, LOG, NUMBER, quote
 from dyncrp.input.input import NamedRows
 from dyncrp.io.packed import pack, unpack
-from dyncrp.io.readers.cells import as_numbers, is_missing, parse_date
+from dyncrp.io.readers.cells import as_numbers, parse_date, says_nothing
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
 from dyncrp.serve.limits import RequestError
 
@@ -181,7 +182,7 @@ class Form:
         kind = None if self.encoding is None else self.encoding.entries[at].kind
         name = f"x{at}" if features is None else features[at]
         if text:
-            cells = [None if is_missing(cell) else cell for cell in cells]
+            cells = [None if says_nothing(cell) else cell for cell in cells]
             if kind == CATEGORY or (kind == BOOLEAN and self.encoding is not None and _has_words(self.encoding, at)):
                 return cells
             numbers = as_numbers(cells)
@@ -246,7 +247,7 @@ def _first_without_number(cells: Sequence[Any] | NDArray[Any]) -> tuple[int, Any
     """Return the first cell that is neither missing nor a finite number, and its row."""
     for row, cell in enumerate(cells):
         number = as_numbers([cell])[0]
-        if not is_missing(cell) and not np.isfinite(number):
+        if not says_nothing(cell) and not np.isfinite(number):
             return row, cell
     return 0, cells[0]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dyncrp.arrays.checks import real
 from dyncrp.estimator import DynamicalMixture
-from dyncrp.input.encoding import quote
+from dyncrp.input.entries import quote
 from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
 from dyncrp.jobs.model_text import make_model

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, BadTime, Clock, as_times
 from dyncrp.estimator import DynamicalMixture
-from dyncrp.input.encoding import LOG, NUMBER, Encoding, quote
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.entries import LOG, NUMBER, quote
 from dyncrp.jobs.model_text import brief_model
 from dyncrp.serve.bodies import Batch, Float
 from dyncrp.serve.journal import Operation
@@ -393,7 +394,7 @@ class Stream:
 def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
     """Return what a feature of a row holds, in terms of the data: a number, a word, or None if it is missing.
 
-    >>> from dyncrp.input.encoding import Entry
+    >>> from dyncrp.input.entries import Entry
     >>> as_cell(Encoding((Entry("bytes", "log"),)), "bytes", np.log1p(99.0)), as_cell(None, "x", 0.5)
     (99.0, 0.5)
     """

@@ -11,7 +11,8 @@ from dyncrp.arrays.counts import Counts
 from dyncrp.engine.reference import advance, prior_weights
 from dyncrp.engine.types import Engine, Float, Int, Rows
 from dyncrp.families import Family
-from dyncrp.input.encoding import Encoding, is_frame, join_columns
+from dyncrp.input.encoding import Encoding, is_frame
+from dyncrp.input.entries import join_columns
 from dyncrp.input.input import NamedRows, as_one_row
 from dyncrp.input.words import WordEngine
 from dyncrp.stream.stream import Stream

@@ -13,21 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.input.constraints import as_table
-from dyncrp.input.encoding import (
-    BOOLEAN,
-    CATEGORY,
-    COUNTER,
-    LEFT_OUT,
-    LOG,
-    NUMBER,
-    ROWS_TO_INFER,
-    TIMES,
-    Encoding,
-    Entry,
-    find_epoch,
-    join_columns,
-    quote,
-)
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.entries import BOOLEAN, CATEGORY, COUNTER, LEFT_OUT, LOG, NUMBER, TIMES, Entry, join_columns, quote
+from dyncrp.input.infer import ROWS_TO_INFER, find_epoch
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, MissingCells

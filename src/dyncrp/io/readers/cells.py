@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.input.encoding import quote
+from dyncrp.arrays.checks import is_missing
+from dyncrp.input.entries import quote
 
 Column = Any  # a list of cells, or an array of NumPy or Arrow
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--"))  # what stands for nothing, in lower case
@@ -81,9 +82,9 @@ def is_number(cell: object) -> bool:
     return _number(cell) == _number(cell)
 
 
-def is_missing(cell: object) -> bool:
-    """Tell whether a cell is empty, or says that it is."""
-    return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING) or cell != cell
+def says_nothing(cell: object) -> bool:
+    """Tell whether a cell of a file is missing, or a word that says so."""
+    return is_missing(cell, MISSING)
 
 
 class MissingCells:
@@ -101,7 +102,7 @@ class MissingCells:
     def __call__(self, cell: object) -> bool:
         """Tell whether a cell is missing."""
         plain = cell.item() if isinstance(cell, np.generic) else cell
-        if is_missing(plain) or (isinstance(plain, str) and plain.strip() in self.words):
+        if says_nothing(plain) or (isinstance(plain, str) and plain.strip() in self.words):
             return True
         return bool(self.numbers) and as_numbers([plain])[0] in self.numbers
 

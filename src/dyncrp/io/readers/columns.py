@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from dyncrp.input.encoding import BOOLEAN, CATEGORY, NUMBER, TIMES, Entry, infer_entry
+from dyncrp.input.entries import BOOLEAN, CATEGORY, NUMBER, TIMES, Entry
+from dyncrp.input.infer import infer_entry
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import parse_date
 from dyncrp.io.readers.dates import PATTERNS, parse

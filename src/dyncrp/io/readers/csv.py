@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyncrp.input.encoding import CATEGORY
+from dyncrp.input.entries import CATEGORY
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.cells import MISSING, is_number
 from dyncrp.io.readers.chunk import Rows

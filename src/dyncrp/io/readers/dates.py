@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import LATEST_TIME, microseconds
-from dyncrp.input.encoding import quote
+from dyncrp.input.entries import quote
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.input.encoding import quote
+from dyncrp.input.entries import quote
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 from dyncrp.io.readers.dates import DateFormat

@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from dyncrp.input.encoding import CATEGORY, LEFT_OUT, ROWS_TO_INFER, TIMES, Entry
+from dyncrp.input.entries import CATEGORY, LEFT_OUT, TIMES, Entry
+from dyncrp.input.infer import ROWS_TO_INFER
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Reader
 from dyncrp.io.readers.chunk import Place, Rows

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dyncrp.input.encoding import KINDS, Encoding
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.entries import KINDS
 
 
 @dataclass(frozen=True)
