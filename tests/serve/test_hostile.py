@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dyncrp.serve.bodies import ARROW, CSV, JSON, NDJSON, Roles, read_batch, read_object
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.settings import KEYS, check_limits
-from dyncrp.serve.streams import Stream, dump
+from dyncrp.serve.streams import ServedStream, dump
 from serving import KNOWN
 
 LIMITS = Limits(rows=100, cells=1000, features=50)
@@ -49,7 +49,7 @@ def learn(stream, body):
     st.lists(st.fixed_dictionaries({"rows": rows}, optional={"times": beside, "labels": beside, "cannot_link": beside}))
 )
 def test_any_json_is_learned_or_refused(bodies):
-    stream = Stream("s", KNOWN, {})
+    stream = ServedStream("s", KNOWN, {})
     learn(stream, b'{"rows": [[0.5, 1.5]]}')
     for body in bodies:
         learn(stream, json.dumps(body).encode())
@@ -58,7 +58,7 @@ def test_any_json_is_learned_or_refused(bodies):
 
 @given(rows, beside)
 def test_any_first_rows(first, times):
-    stream = Stream("s", {}, {})
+    stream = ServedStream("s", {}, {})
     learn(stream, json.dumps({"rows": first, "times": times}).encode())
     learn(stream, json.dumps({"rows": first}).encode())
 
@@ -75,4 +75,4 @@ def test_any_settings(settings):
     with suppress(RequestError):
         told = read_object(json.dumps(settings).encode(), KEYS)
         check_limits(told, LIMITS)
-        assert Stream("s", told, {}).n_rows == 0
+        assert ServedStream("s", told, {}).n_rows == 0

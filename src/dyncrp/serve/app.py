@@ -15,17 +15,18 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dyncrp.serve.bodies import JSON, Batch, Roles, read_batch, read_object
+from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.middleware import Gate, Receive, Scope, Send, answer_refused
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
-from dyncrp.serve.streams import Stream, dump
+from dyncrp.serve.streams import ServedStream, dump
 from dyncrp.serve.worker import Worker
 from dyncrp.views.groups import Groups
 
@@ -53,36 +54,16 @@ class Service:
         self.feeds: dict[str, Feed] = {}
         self.worker: Worker
         self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
-        self._groups: dict[tuple[str, int | None], tuple[Stream, int, Groups]] = {}
+        self._groups: dict[tuple[str, int | None], tuple[ServedStream, int, Groups]] = {}
         self._grouping = asyncio.Lock()
         self.gate = Gate(self._routes(), token)
         self.app = self.gate
 
     def _routes(self) -> Starlette:
-        stream = "/streams/{name}"
-        routes = [
-            Route("/streams", self._wrap(self.list_streams)),
-            Route(stream, self._wrap(self.put_stream), methods=["PUT"]),
-            Route(stream, self._wrap(self.get_stream)),
-            Route(stream, self._wrap(self.delete_stream), methods=["DELETE"]),
-            Route(f"{stream}/rows", self._wrap(self.post_rows), methods=["POST"]),
-            Route(f"{stream}/merge", self._wrap(self.post_merge), methods=["POST"]),
-            Route(f"{stream}/rename", self._wrap(self.post_rename), methods=["POST"]),
-            Route(f"{stream}/explain", self._wrap(self.post_explain), methods=["POST"]),
-            Route(f"{stream}/tables", self._wrap(self.get_tables)),
-            Route(f"{stream}/tables/{{table}}", self._wrap(self.get_table)),
-            Route(f"{stream}/groups", self._wrap(self.get_groups)),
-            Route(f"{stream}/timeline", self._wrap(self.get_timeline)),
-            Route(f"{stream}/events", self._wrap(self.get_events)),
-            Route(f"{stream}/live", self._wrap(self.get_live)),
-            Route(f"{stream}/model", self._wrap(self.get_model)),
-            Route("/metrics", self._wrap(self.get_metrics)),
-            Route("/health", self._wrap(self.get_health)),
-            Route("/openapi.json", self._wrap(self.get_openapi)),
-            Route("/docs", self._wrap(self.get_docs)),
-            Route("/", self._wrap(self.get_page)),
-            Mount("/static", StaticFiles(directory=STATIC)),
+        routes: list[BaseRoute] = [
+            Route(path, self._wrap(getattr(self, handler)), methods=[method]) for method, path, handler, *_ in ENDPOINTS
         ]
+        routes.append(Mount("/static", StaticFiles(directory=STATIC)))
         return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _answer_http})
 
     @asynccontextmanager
@@ -144,7 +125,7 @@ class Service:
 
     async def get_stream(self, request: Request) -> Response:
         """Answer with what is known of a stream."""
-        return _json(await self._read(request, Stream.describe))
+        return _json(await self._read(request, ServedStream.describe))
 
     async def delete_stream(self, request: Request) -> Response:
         """Forget a stream."""
@@ -265,7 +246,7 @@ class Service:
     async def get_model(self, request: Request) -> Response:
         """Answer with the model as a file, for ``DynamicalMixture.load``."""
 
-        def save(stream: Stream) -> bytes:
+        def save(stream: ServedStream) -> bytes:
             if not stream.learned:
                 raise RequestError(409, "this stream still learns its hyperparameters: send more rows")
             return stream.file()
@@ -354,7 +335,7 @@ class Service:
 
     # Bodies
 
-    async def _read(self, request: Request, look: Callable[[Stream], Any]) -> Any:
+    async def _read(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
         name = check_name(request.path_params["name"])
 
         def run(registry: Registry) -> Any:

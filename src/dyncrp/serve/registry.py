@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from dyncrp.serve.journal import Answer, Journal, JournalError, Made, Operation
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
-from dyncrp.serve.streams import Outcome, Stream, dump
+from dyncrp.serve.streams import Outcome, ServedStream, dump
 
 ROWS_PER_CHECKPOINT = 10_000
-Action = Callable[[Stream], tuple[Operation, Outcome]]
+Action = Callable[[ServedStream], tuple[Operation, Outcome]]
 
 
 class Key(NamedTuple):
@@ -53,13 +53,13 @@ class Registry:
         self._touched: set[str] = set()
         self._notices: list[Notice] = []
         self._ids: dict[str, int] = {}
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, ServedStream] = {}
         for made in self.journal.streams():
             self._load(made)
 
     def _load(self, made: Made) -> None:
         """Make a stream what it was: its checkpoint, and what was done to it since."""
-        stream = Stream(made.name, json.loads(made.settings), json.loads(made.defaults))
+        stream = ServedStream(made.name, json.loads(made.settings), json.loads(made.defaults))
         kept = self.journal.checkpoint(made.id)
         if kept is not None:
             stream.restore(*kept)
@@ -67,7 +67,7 @@ class Registry:
             stream.repeat(operation)
         self.streams[made.name], self._ids[made.name] = stream, made.id
 
-    def stream(self, name: str) -> Stream:
+    def stream(self, name: str) -> ServedStream:
         """Return a stream by its name."""
         found = self.streams.get(name)
         if found is None:
@@ -88,7 +88,7 @@ class Registry:
                 429, f"there are {len(self.streams):,} streams, the most of this server: see --max-streams"
             )
         check_limits(settings, self.limits)
-        stream = Stream(name, json.loads(text), default_settings(self.limits))
+        stream = ServedStream(name, json.loads(text), default_settings(self.limits))
         self._touched.add(name)
         self._ids[name] = self.journal.add_stream(name, text, as_text(stream.defaults))
         self.streams[name] = stream

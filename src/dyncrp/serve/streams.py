@@ -78,11 +78,11 @@ class Outcome:
     changed: bool = False
 
 
-class Stream:
+class ServedStream:
     """A model with a name, at work on its stream. defaults: of settings that are not given.
 
     >>> known = {"family": "gaussian", "set": {"variance": 1.0, "prior_variance": 100.0}, "dynamics": "stationary()"}
-    >>> stream = Stream("doors", known | {"alpha": 1.0}, {})
+    >>> stream = ServedStream("doors", known | {"alpha": 1.0}, {})
     >>> _, outcome = stream.learn(Batch(3, numbers=np.array([[0.0], [9.0], [0.1]])))
     >>> outcome.content["labels"], stream.n_rows
     ([0, 1, 0], 3)
