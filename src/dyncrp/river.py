@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from math import hypot, inf, isfinite, isnan, nan
 from operator import itemgetter
 from typing import Any, cast
@@ -24,7 +24,7 @@ except ModuleNotFoundError as missing:
         "dyncrp.river needs river: pip install 'dyncrp[river]', or '.[river]' in a clone"
     ) from missing
 
-from dyncrp.arrays.checks import LATEST_TIME, BadRow, Clock, as_times, microseconds, real
+from dyncrp.arrays.checks import LATEST_TIME, BadRow, Clock, microseconds, real
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import Engine
 from dyncrp.engine.reference import occupancy
@@ -41,7 +41,6 @@ Names = tuple[Hashable, ...]
 NEW_TABLE = -1  # what stands for a new table
 MOST_ROWS_WAITING, MOST_BYTES_WAITING = 4096, 1 << 20
 MOST_ROWS_ONE_BY_ONE = 4  # more are quicker to learn together
-LATEST_DATE = 9e12  # seconds that int64 has the microseconds of
 
 
 class DynamicalMixture(base.Clusterer):
@@ -297,20 +296,7 @@ class DynamicalMixture(base.Clusterer):
         self._last = time
         self._bags.append((dict(x), t))
         if len(self._bags) >= self._most_waiting:
-            self._hand_over_words()
-
-    def _hand_over_words(self) -> None:
-        """Let the model learn all buffered counts. If that is interrupted, those already learned leave the buffer."""
-        stream, bags = self._stream, self._bags
-        before = stream.engine.n_observations if stream.started else 0
-        times = None if self._clock is Clock.INDEX else [t for _, t in bags]
-        try:
-            stream.learn([bag for bag, _ in bags], times)
-        finally:
-            if stream.started:
-                del bags[: stream.engine.n_observations - before]
-        if not self._learned:
-            self._lay_out(self._names)
+            self._hand_over()
 
     def _ask(self, question: Callable[..., Any], x: Mapping[Any, Any], t: Any, before: float) -> Any:
         """Return what a method of the model says of counts of words; before: what it says if nothing was learned."""
@@ -334,7 +320,7 @@ class DynamicalMixture(base.Clusterer):
         """Return what kind of time t is, and t as a number that is not before the latest."""
         clock, time = Clock.INDEX, -inf
         if isinstance(t, (date, np.datetime64)):
-            clock, time = Clock.DATES, _microseconds(t)
+            clock, time = Clock.DATES, microseconds(t)
         elif t is not None:
             clock, number = Clock.NUMBERS, real(t)
             if number is None or not abs(number) <= LATEST_TIME:
@@ -412,20 +398,20 @@ class DynamicalMixture(base.Clusterer):
 
     def _catch_up(self) -> None:
         """Learn the buffered rows."""
-        if self._bags:
-            self._hand_over_words()
-        if self._rows:
+        if self._rows or self._bags:
             self._hand_over()
 
     def _hand_over(self) -> None:
         """Let the model learn all buffered rows. If that is interrupted, the rows already learned leave the buffer."""
-        stream, rows, clock = self._stream, self._rows, self._clock
+        stream, rows, bags, clock = self._stream, self._rows, self._bags, self._clock
         engine = stream.engine if stream.started else None
         before = 0 if engine is None else engine.n_observations
         one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
         one_by_one = one_by_one and not isnan(self.absent)  # of which the model takes care
         try:
-            if engine is not None and one_by_one and self._learned:
+            if bags:
+                stream.learn([bag for bag, _ in bags], None if clock is Clock.INDEX else [t for _, t in bags])
+            elif engine is not None and one_by_one and self._learned:
                 for row in map(np.frombuffer, rows):
                     if clock is Clock.INDEX:
                         stream.learner.run_one(self._check_row(row), float(engine.n_observations))
@@ -439,8 +425,9 @@ class DynamicalMixture(base.Clusterer):
                     times = packed[:, 0].view("M8[us]") if clock is Clock.DATES else packed[:, 0]
                     stream.learn(packed[:, 1:], times)
         finally:
-            if stream.started:
-                del rows[: stream.engine.n_observations - before]
+            if stream.started:  # one of the buffers is empty
+                n_learned = stream.engine.n_observations - before
+                del rows[:n_learned], bags[:n_learned]
         if not self._learned:
             self._lay_out(self._names)
 
@@ -500,17 +487,3 @@ class DynamicalMixture(base.Clusterer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lay_out(self._names)
-
-
-def _microseconds(t: date | np.datetime64) -> int:
-    """Return a date as microseconds since 1970, like ``checks.as_times``."""
-    if type(t) is datetime:
-        return microseconds(t)
-    seconds = as_times(np.array([t]))[0]
-    if abs(seconds) > LATEST_DATE:
-        raise ValueError(f"the time must lie within 285,000 years of 1970, got {t!r}")
-    if isinstance(t, np.datetime64):
-        return int(t.astype("M8[us]").astype(np.int64))
-    if isinstance(t, datetime):
-        return microseconds(datetime.fromisoformat(t.isoformat(timespec="microseconds")))
-    return microseconds(datetime(t.year, t.month, t.day))

@@ -22,6 +22,7 @@ EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 NOT_A_NUMBER = (
     "{name} must hold numbers (no argument must be a string or anything else that is not a number), got {value!r}"
 )
+LATEST_DATE = 9e12  # seconds that int64 has the microseconds of
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
@@ -254,12 +255,21 @@ def _same_kind(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def microseconds(moment: datetime) -> int:
+def microseconds(moment: date | np.datetime64) -> int:
     """Return a date as microseconds since 1970, exactly; one that names a time zone is brought to UTC.
 
-    >>> microseconds(datetime(1970, 1, 1, 0, 0, 2))
-    2000000
+    >>> microseconds(datetime(1970, 1, 1, 0, 0, 2)), microseconds(np.datetime64("1970-01-02"))
+    (2000000, 86400000000)
     """
+    if type(moment) is not datetime:
+        if abs(as_times(np.array([moment]))[0]) > LATEST_DATE:
+            raise ValueError(f"the time must lie within 285,000 years of 1970, got {moment!r}")
+        if isinstance(moment, np.datetime64):
+            return int(moment.astype("M8[us]").astype(np.int64))
+        if isinstance(moment, datetime):  # that of pandas has nanoseconds
+            moment = datetime.fromisoformat(moment.isoformat(timespec="microseconds"))
+        else:
+            moment = datetime(moment.year, moment.month, moment.day)
     return (_utc(moment, "the time") - EPOCH) // MICROSECOND
 
 
