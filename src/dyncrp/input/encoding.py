@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow
 from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma
@@ -19,6 +18,7 @@ from dyncrp.input.entries import (
     LEFT_OUT,
     LOG,
     NUMBER,
+    Float,
     as_cells,
     as_word,
     is_empty,
@@ -29,8 +29,6 @@ from dyncrp.input.entries import (
 )
 from dyncrp.input.entries import Entry as Entry
 from dyncrp.input.infer import infer
-
-Float = NDArray[np.float64]
 
 IN_FILES = {BOOLEAN: "yes/no"}  # what version 1 of the model file calls a kind, where that differs
 

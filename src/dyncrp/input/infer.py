@@ -20,6 +20,7 @@ from dyncrp.input.entries import (
     NUMBER,
     TIMES,
     Entry,
+    Float,
     as_cells,
     as_word,
     is_empty,
@@ -27,8 +28,6 @@ from dyncrp.input.entries import (
     plain_numbers,
     quote,
 )
-
-Float = NDArray[np.float64]
 
 ROWS_TO_INFER = 1000  # the first ones decide what a column holds
 FEW_ROWS = 20  # too few to tell from them that a column is constant, or counts the rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from dyncrp.search import Candidate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+RING: dict[str, Any] = {"s": 160, "facecolors": "none", "edgecolors": COLORS[5], "linewidths": 2}  # what was chosen
 
 
 def evidence(candidates: Sequence[Candidate]) -> Figure:
@@ -52,7 +54,7 @@ def _draw_families(axis: Axes, sought: Sequence[Candidate], chosen: Candidate) -
         x, y = [c.n_tables for c in shown], [c.log_evidence - best for c in shown]
         axis.scatter(x, y, facecolors=face, edgecolors="0.3", linewidths=0.7, marker=marker, label=label)
     ring = min(sought, key=lambda c: (c.family != chosen.family, -c.log_evidence))
-    axis.scatter(ring.n_tables, ring.log_evidence - best, s=160, facecolors="none", edgecolors="#D55E00", linewidths=2)
+    axis.scatter(ring.n_tables, ring.log_evidence - best, **RING)
     axis.set_xscale("log")
     axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.xaxis.set_major_formatter("{x:g}")
@@ -85,9 +87,7 @@ def _draw_dynamics(axis: Axes, weighed: Sequence[Candidate], chosen: Candidate) 
             axis.plot(x, [line[length] for length in x], color=color, marker=marker, markersize=4, label=name)  # type: ignore[arg-type]
     at = chosen.dynamics.durations()
     if len(at) == 1 and at[0] is not None:
-        axis.scatter(
-            at[0], chosen.log_evidence - best, s=160, facecolors="none", edgecolors="#D55E00", linewidths=2, zorder=3
-        )
+        axis.scatter(at[0], chosen.log_evidence - best, zorder=3, **RING)
         axis.set_xscale("log")
     axis.set_xlabel("duration τ")
     axis.set_ylabel("log evidence, below the best")

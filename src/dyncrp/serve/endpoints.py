@@ -95,6 +95,7 @@ class Endpoint(NamedTuple):
     handler: the name of the method of ``Service`` that answers. summary: what it does; a page for people, which the
     document leaves out, has none. parameters: of the path and the query, as OpenAPI has them. bodies: the schema of
     what a request may bring, by its type. answer: the schema of what is answered. codes: of the answers, but refusals.
+    open: whether its path needs no token.
     """
 
     method: str
@@ -105,6 +106,7 @@ class Endpoint(NamedTuple):
     bodies: dict[str, Schema] | None = None
     answer: Schema | None = None
     codes: tuple[str, ...] = ("200",)
+    open: bool = False
 
 
 ENDPOINTS = (
@@ -186,8 +188,8 @@ ENDPOINTS = (
         (NAME,),
     ),
     Endpoint("GET", "/metrics", "get_metrics", "Counters in Prometheus' text format"),
-    Endpoint("GET", "/health", "get_health", "Tell whether the server works"),
-    Endpoint("GET", "/openapi.json", "get_openapi"),
-    Endpoint("GET", "/docs", "get_docs"),
-    Endpoint("GET", "/", "get_page"),
+    Endpoint("GET", "/health", "get_health", "Tell whether the server works", open=True),
+    Endpoint("GET", "/openapi.json", "get_openapi", open=True),
+    Endpoint("GET", "/docs", "get_docs", open=True),
+    Endpoint("GET", "/", "get_page", open=True),
 )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.streams import dump
 
@@ -16,7 +17,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-OPEN = ("/", "/health", "/docs", "/openapi.json", "/favicon.ico")  # for whom a token is not asked
+OPEN = {"/favicon.ico"} | {endpoint.path for endpoint in ENDPOINTS if endpoint.open}  # a token is not asked for
 READING = ("GET", "HEAD", "OPTIONS")
 # Nothing is loaded from elsewhere, nothing is embedded elsewhere, and addresses are told to nobody.
 HEADERS = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dyncrp.dynamics import Dynamics, Exponential, Oscillatory, Stationary
 from dyncrp.engine import reference
@@ -13,9 +12,16 @@ from dyncrp.engine.types import Model, Rules, State
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Gaussian
 from dyncrp.process import DynamicalCRP
-from dyncrp.testing.asserts import SIGMAS, require, require_close, require_equal_by_value, require_finite, run_check
+from dyncrp.testing.asserts import (
+    SIGMAS,
+    Float,
+    require,
+    require_close,
+    require_equal_by_value,
+    require_finite,
+    run_check,
+)
 
-Float = NDArray[np.float64]
 DynamicsCheck = Callable[[Dynamics], None]
 N_SEATINGS = 20_000
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dyncrp.families import Family
+from dyncrp.testing.asserts import Float
 
-Float = NDArray[np.float64]
 FamilyCheck = Callable[[Family, int], None]
 N_DRAWS = 40_000
 

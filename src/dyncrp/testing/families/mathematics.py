@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dyncrp.families import Family
-from dyncrp.testing.asserts import require, require_close
-from dyncrp.testing.families.material import FamilyCheck, Float, empty_table, sample_rows, sample_tables
+from dyncrp.testing.asserts import Float, require, require_close
+from dyncrp.testing.families.material import FamilyCheck, empty_table, sample_rows, sample_tables
 
 
 def log_partition_of_an_empty_table_is_zero(family: Family, n_features: int) -> None:

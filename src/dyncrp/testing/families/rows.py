@@ -6,8 +6,8 @@ import numpy as np
 
 from dyncrp.arrays.checks import BadRow
 from dyncrp.families import Family
-from dyncrp.testing.asserts import require, require_close, require_finite
-from dyncrp.testing.families.material import FamilyCheck, Float, empty_table, sample_rows, sample_tables
+from dyncrp.testing.asserts import Float, require, require_close, require_finite
+from dyncrp.testing.families.material import FamilyCheck, empty_table, sample_rows, sample_tables
 
 # What check may be given beside legal rows: each is refused with its row, or taken and then scored.
 ODD_VALUES = (0.0, 1.0, -1.0, 0.5, 2.0, 3.7, 1e6, -1e6, 1e300, -1e300)
