@@ -1,12 +1,23 @@
 """The checks: what passes unchanged in meaning, and what is refused by name."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dyncrp.arrays.checks import BadTime, NotANumber, as_observations, as_times, duration, integer, positive
+from dyncrp.arrays.checks import (
+    BadRow,
+    BadTime,
+    NotANumber,
+    as_observations,
+    as_times,
+    duration,
+    integer,
+    is_missing,
+    positive,
+)
 
 NOT_POSITIVE = [0, -1, -0.0, np.nan, np.inf, -np.inf, np.float32(np.inf), 10**400]
 NO_NUMBERS = ["1", None, True, np.True_, 1j, [1.0], np.ones(1), timedelta(1), np.timedelta64(1), np.timedelta64(1, "s")]
@@ -261,3 +272,18 @@ class TestAsObservations:
             ValueError, match=r"^weights must be finite, without NaN or inf, got nan, at row 0, column 1"
         ):
             as_observations([[1.0, np.nan]], "weights")
+
+
+def test_a_missing_cell_is_the_same_everywhere():
+    missing = [None, np.nan, np.float32("nan"), np.datetime64("NaT"), pd.NaT, pd.NA, np.ma.masked, Decimal("NaN")]
+    assert all(map(is_missing, missing))
+    assert not any(map(is_missing, ["", "NA", 0.0, False, [], np.array([np.nan]), Decimal("sNaN")]))
+    assert is_missing(" Na ", {"na"})
+    row = np.array([[1.0, *missing]], dtype=object)
+    assert np.isnan(as_observations(row, missing=True)[0, 1:]).all()
+
+
+@pytest.mark.parametrize("value", [Decimal("sNaN"), complex("nan")])
+def test_what_is_no_number_is_no_missing_cell(value):
+    with pytest.raises(BadRow, match="must hold"):
+        as_observations(np.array([[1.0, value]], dtype=object), missing=True)

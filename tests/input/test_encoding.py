@@ -100,7 +100,7 @@ def test_dates_are_left_out_and_mixed_cells_refused():
     for column in (dates, dates.to_series(), dates.to_pydatetime(), dates.date, pl.Series(dates.to_list())):
         assert Encoding.infer({"t": column})["t"] == Entry("t", "left out", (), "times")
     assert Encoding.infer({"t": 1.7e9 + np.arange(30.0) ** 2})["t"].reason == "times"
-    for cells in ([1, "a"], [True, "a"], [True, 2], [[1], [2]], [1, dates[0]]):
+    for cells in ([1, "a"], [True, "a"], [True, 2], [[1], [2]], [np.zeros(1), np.zeros(2)], [1, dates[0]]):
         with pytest.raises(ValueError, match="column 'c' must hold numbers, text, booleans or dates, and one of these"):
             Encoding.infer({"c": cells})
 

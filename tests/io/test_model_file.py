@@ -23,9 +23,22 @@ from sklearn.exceptions import NotFittedError
 
 import dyncrp
 from cases import DYNAMICS, RULES, THREE_FEATURES
-from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, Hyperbolic, LinearODE, Stationary, combine
-from dyncrp import dynamics as dynamics_module
-from dyncrp import families as families_module
+from dyncrp import (
+    Bernoulli,
+    DynamicalMixture,
+    Exponential,
+    Gaussian,
+    Hyperbolic,
+    LinearODE,
+    Stationary,
+    combine,
+)
+from dyncrp import (
+    dynamics as dynamics_module,
+)
+from dyncrp import (
+    families as families_module,
+)
 from dyncrp.dynamics import hyperbolic
 from dyncrp.io import model_file
 

@@ -384,7 +384,10 @@ def is_missing(value: object, words: Collection[str] = ()) -> bool:
     """
     if value is None or isinstance(value, str):
         return value is None or (bool(words) and value.strip().lower() in words)
-    same = value == value  # of NaN and NaT that is False; of pandas.NA and a masked value it is they themselves
+    try:
+        same = value == value  # of NaN and NaT that is False; of pandas.NA and a masked value it is they themselves
+    except (ArithmeticError, TypeError, ValueError):  # such as a NaN that signals
+        return False
     return not same if isinstance(same, (bool, np.bool_)) else same is value
 
 
@@ -392,7 +395,7 @@ def _numbers(array: NDArray[Any], name: str, *, missing: bool) -> NDArray[np.flo
     """Convert an object array element by element, naming the first one that is not a number."""
     numbers = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
-        if missing and is_missing(value):
+        if missing and is_missing(value) and not np.iscomplexobj(value):
             numbers[row, column] = np.nan
             continue
         if isinstance(value, (str, bytes)) or not np.isscalar(value) or np.iscomplexobj(value):
