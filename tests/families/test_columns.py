@@ -178,8 +178,8 @@ def test_names_become_positions():
         ({True: Gaussian()}, "names or positions from 0"),
         ({(): Gaussian()}, "names or positions from 0"),
         ({0: Gaussian(), (0, 1): Bernoulli()}, "column 0 is in two parts"),
-        ({0: Gaussian(), 2: Bernoulli()}, "and 1 has none"),
-        ({(0, 1, 2): Gaussian([1.0, 2.0], 3.0)}, "has 2 features, and its part 3 columns"),
+        ({0: Gaussian(), 2: Bernoulli()}, "but 1 has none"),
+        ({(0, 1, 2): Gaussian([1.0, 2.0], 3.0)}, "has 2 features, but its part has 3"),
     ],
 )
 def test_bad_parts(parts, message):
@@ -218,7 +218,7 @@ def test_columns_are_values():
     assert hash(Columns(columns.parts)) == hash(columns)
     assert Columns({0: Gaussian(1.0, 9.0)}) != Columns({0: Gaussian(1.0, 8.0)})
     assert columns.sharpen(2.0) != columns
-    with pytest.raises(ValueError, match="no part of it has a resolution"):
+    with pytest.raises(ValueError, match="no part of Columns has a resolution"):
         Columns({0: Poisson(1.0, 1.0)}).sharpen(2.0)
 
 

@@ -333,7 +333,7 @@ def test_what_is_unknown_is_said_to_be(family):
         uses.append(lambda: family.sharpen(2.0))
     for use in uses:
         with pytest.raises(
-            ValueError, match=r"has unknown hyperparameters, which DynamicalMixture or dyncrp\.tune can"
+            ValueError, match=r"has unknown hyperparameters: give them, or learn them with DynamicalMixture"
         ):
             use()
 

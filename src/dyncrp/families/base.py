@@ -17,26 +17,26 @@ from dyncrp.arrays.counts import Counts, as_counts
 Float = NDArray[np.float64]
 Tables = Mapping[str, Float]  # the arrays of a state that have a row for each table, by name: see docs/files.md
 Hyperparameter = Any  # a float, or a read-only (D,) array: see scalar_or_vector
-# What the variance within clusters may be, as a share of the whole variance; and by which factors to scale what a
-# clustering measured, since one that splits clusters too finely measures too little.
+# SHARES: candidate variances within clusters, as shares of the whole variance. SCALES: factors by which to scale the
+# variance measured in a clustering; a clustering that splits too finely measures too little.
 SHARES = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.42, 0.35, 0.3, 0.25, 0.2, 0.14, 0.1, 0.05, 0.02, 0.005, 0.001)
 SCALES = (2.8, 2.4, 2.0, 1.7, 1.4, 1.2, 1.0, 0.84, 0.7)
-# What a positive one may be: then no product or ratio of two overflows.
+# The range of a positive hyperparameter, in which no product or ratio of two overflows.
 SMALLEST_POSITIVE, LARGEST_POSITIVE = 1e-100, 1e100
 
 
-# Of rows with one value of a feature; see repeats.
+# The largest share of rows that may have the same value of a feature; see repeats.
 LARGEST_REPEATED_SHARE = 0.1
 
 
 class Shapes(NamedTuple):
     """Where K tables lie and how wide they are, in Q coordinates in which a cluster is round.
 
-    counts: (K,) how many observations each took in.
+    counts: (K,) how many observations each table has.
     centers: (K, Q).
-    spread: the variance of those observations about the centre, (K,) if one number serves all coordinates, (K, Q) if
-        each has its own, (K, Q, Q) a covariance, (K, 0) if it is not known. The family expects about 1.
-    least: a spread below this is taken for chance; 1 if all clusters of the family have the same.
+    spread: the variance of those observations about the centre: (K,) if it is the same in all coordinates, (K, Q) if
+        each has its own, (K, Q, Q) for a covariance, (K, 0) if it is not known. The family expects about 1.
+    least: a spread below this is attributed to chance; 1 if all clusters of the family have the same spread.
     between: (Q,) or (1,) the variance of centres that the family expects.
     """
 
@@ -48,27 +48,30 @@ class Shapes(NamedTuple):
 
 
 class View(NamedTuple):
-    """Coordinates (n, Q) of rows, how a family of those is lifted to the features, and the log density left out."""
+    """Coordinates (n, Q) of rows, how to turn a family of them into one of the features, and the log density left out.
+
+    family: the family to make proposals with in these coordinates, if not the same.
+    """
 
     rows: Float
     lift: Callable[[Family], Family]
     log_density: float
-    family: Family | None = None  # what to make proposals with there, if not the same
+    family: Family | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Family(ABC):
     """A prior over a table's parameters φ, a likelihood p(x | φ), and sufficient statistics that add up.
 
-    With natural statistics T(x) and base measure h(x), p(x | φ) = h(x) exp⟨η(φ), T(x)⟩. A table that was given
-    observations x_i with responsibilities r_i is summed up by ``stats`` = Σ_i r_i T(x_i), shape (S,); K tables by
-    an array (K, S); an empty table by zeros. Everything below follows from
+    With natural statistics T(x) and base measure h(x), p(x | φ) = h(x) exp⟨η(φ), T(x)⟩. A table that has
+    observations x_i with responsibilities r_i is described by ``stats`` = Σ_i r_i T(x_i), shape (S,). K tables are
+    an array (K, S), and an empty table is zeros. Everything below follows from
 
         log_partition(stats) = log ∫ exp⟨η(φ), stats⟩ p(φ) dφ,
 
-    zero for an empty table. Every density is fully normalised. Subclasses are frozen dataclasses whose fields are
-    the hyperparameters, checked when the object is made. A hyperparameter that is None is unknown: ``proposals`` says
-    what it might be, and the evidence chooses.
+    which is zero for an empty table. Every density is fully normalised. Subclasses are frozen dataclasses whose fields
+    are the hyperparameters, checked when the object is made. A hyperparameter of None is to be learned: ``proposals``
+    returns candidates, and the evidence chooses among them.
     """
 
     @property
@@ -80,40 +83,39 @@ class Family(ABC):
         """Raise if a hyperparameter is unknown."""
         if not self.known:
             raise ValueError(
-                f"{self!r} has unknown hyperparameters, which DynamicalMixture or dyncrp.tune can learn from data; "
-                "give them here"
+                f"{self!r} has unknown hyperparameters: give them, or learn them with DynamicalMixture or dyncrp.tune"
             )
 
     @property
     def width(self) -> int | None:
-        """How many features the hyperparameters have entries for, None if any number will do."""
+        """How many features the hyperparameters have entries for; None if any number of features is allowed."""
         return common_width(self)
 
     @property
     def independent(self) -> bool:
-        """Whether features are independent given φ, and T(x) is a 1 and then as many numbers for each feature.
+        """Whether features are independent given φ, and T(x) is a 1 followed by equally many numbers for each feature.
 
-        Then cells may be missing: see ``Columns``. Otherwise rows are whole.
+        If so, cells may be missing: see ``Columns``. Otherwise every row must be complete.
         """
         return False
 
     @property
     def sparse(self) -> bool:
-        """Whether rows are counts of words: few of them are not 0, and there are more columns as more words are known.
+        """Whether rows are counts of words: most are 0, and every new word adds a column.
 
-        Such a row is seated wholly at one table, a new one if that is the likeliest: tables then have few words too.
+        Such a row is seated wholly at its most probable table, which may be a new one, so that tables stay sparse too.
         """
         return False
 
     def given(self, stats: Float, columns: NDArray[np.int64] | None = None) -> Family:
-        """Return the family for the next row when the tables (K, S) are open: the same, unless its prior learns.
+        """Return the family for the next row, given the open tables (K, S): the same family, unless its prior adapts.
 
-        columns: (m,) over which it is, if it is ``sparse``, and one more after them that stands for all others.
+        columns: (m,) the columns in use, if the family is ``sparse``; one more column after them stands for all others.
         """
         return self
 
     def continuous(self, n_features: int) -> NDArray[np.bool_]:
-        """Return which features hold numbers that need not repeat, (D,)."""
+        """Return which features are continuous, so that values rarely repeat: (D,)."""
         return np.ones(n_features, dtype=bool)
 
     def feature(self, d: int) -> Self:
@@ -122,7 +124,7 @@ class Family(ABC):
         return replace(self, **{name: value[d] if np.ndim(value) == 1 else value for name, value in values})
 
     def join(self, others: Sequence[Family]) -> Self:
-        """Return one family of this feature and the others, each of one feature."""
+        """Return one family for this feature and the others; each family has one feature."""
         all_ = (self, *others)
         found = {f.name: [getattr(one, f.name) for one in all_] for f in fields(self)}
         return replace(self, **{name: some[0] if len(set(some)) == 1 else some for name, some in found.items()})
@@ -130,23 +132,23 @@ class Family(ABC):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return known families to try on X (n, D), those least willing to open tables first.
+        """Return families without unknowns to try on X (n, D), ordered from few tables to many.
 
-        Without labels, a coarse grid over what is unknown; with the labels (n,) of a clustering of X, the spread that
-        it shows, times each of the scales.
+        Without labels, this is a coarse grid over the unknown hyperparameters. With the labels (n,) of a clustering of
+        X, it is the spread measured there, times each of the scales.
         """
         self.require_known()
         return [self]
 
     def for_one_cluster(self, found: Family) -> Family:
-        """Return a family that was found for this one, when all rows were one cluster.
+        """Return the found family, adjusted for data in which all rows were one cluster.
 
-        Then they tell nothing of where other clusters may lie, and a family that can should not rule out any place.
+        Such data say nothing about where other clusters may lie, so the prior should not rule out any place.
         """
         return found
 
     def views(self, X: Float) -> list[View]:
-        """Return the coordinates of X (n, D) in which to make proposals: its features, unless told otherwise."""
+        """Return the coordinates of X (n, D) in which to make proposals: by default, the features."""
         return [View(X, lambda family: family, 0.0)]
 
     def sharpen(self, resolution: float) -> Family:
@@ -154,55 +156,56 @@ class Family(ABC):
         raise ValueError(f"{type(self).__name__} has no resolution to change")
 
     def statistics(self, X: Float) -> Float:
-        """Return T(x) for each row: (n, D) to (n, S). Unless a family says otherwise, T(x) = (1, x)."""
+        """Return T(x) for each row: (n, D) to (n, S). By default, T(x) = (1, x)."""
         return np.hstack([np.ones((len(X), 1)), X])
 
     def empty(self, n_features: int) -> Float:
-        """Return the stats of no table at all, (0, S); a row of zeros is a table at its prior."""
+        """Return the stats of zero tables, (0, S). A row of zeros would be a table at its prior."""
         return self.statistics(np.zeros((1, n_features)))[:0]
 
     def squares(self, X: Float) -> Float:
         """Return for each row the products of coordinates that ``shapes`` needs beyond T(x): (n, D) to (n, P).
 
-        Tables add them up as they do T(x), and inference does not look at them. P is 0 unless a family says otherwise.
+        Tables sum them as they sum T(x). Inference does not use them. By default, P is 0.
         """
         return np.zeros((len(X), 0))
 
     def observed(self, X: Float) -> tuple[Float, Float]:
-        """Return 1 for those of the statistics and squares that a row tells something of, 0 for others: (n, S), (n, P).
+        """Return 1 for the statistics and squares that a row informs, 0 for the others: (n, S) and (n, P).
 
-        A table forgets of the others nothing. Arrays that broadcast to these shapes will do.
+        Tables do not forget the others. Arrays that broadcast to these shapes are allowed.
         """
         return np.ones((len(X), 1)), np.ones((len(X), 1))
 
     def expected_squares(self, stats: Float, n_features: int) -> Float:
-        """Return what the squares of tables (K, S) should be if they were not recorded: (K, P)."""
+        """Return the squares to expect of tables (K, S) for which none were recorded: (K, P)."""
         return np.zeros((len(stats), 0))
 
     def widen_squares(self, stats: Float, squares: Float, n_features: int) -> Float:
-        """Return squares (K, P) as ``widen`` does the stats (K, S), which are those from before."""
+        """Return squares (K, P) for more features, as ``widen`` does for stats. ``stats`` (K, S) are those before."""
         return squares
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return where tables (K, S) with squares (K, P) lie and how wide they are.
 
-        Here for families that do not say how wide, whose T(x) begins with a 1 and whose features have one unit.
+        This default is for families with no known width, whose T(x) begins with a 1 and whose features share one unit.
         """
         return Shapes(stats[:, 0], self.centers(stats), np.zeros((len(stats), 0)), 0.0, np.ones(1))
 
     def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
-        """Return the squares of tables for each feature alone, where features are independent: D arrays (K, P)."""
+        """Return the squares of tables for each feature alone, if features are independent: D arrays (K, P)."""
         return []
 
     @property
     def can_widen(self) -> bool:
-        """Whether the family fits any number of features, so that one may be added to a stream; see ``widen``."""
+        """Whether features may be added in the course of a stream; see ``widen``."""
         return self.independent and self.known and self.width is None
 
     def widen(self, stats: Float, n_features: int) -> Float:
         """Return stats (K, S) of tables as if all their observations had had 0 in features added at the end.
 
-        Here for families whose T(x) is a 1 and then as many numbers for each feature, such as (1, x) and (1, x, x²).
+        This default is for families whose T(x) is a 1 followed by equally many numbers for each feature, such as (1, x)
+        and (1, x, x²).
         """
         if not self.can_widen:
             raise ValueError(f"{self!r} is for a fixed number of features")
@@ -220,9 +223,9 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, X: Float) -> Float:
-        """Return X (n, D) as the family wants it, or raise ``BadRow`` for the first row that it refuses.
+        """Return X (n, D) in the form that the family needs, or raise ``BadRow`` for the first invalid row.
 
-        X is finite but for missing cells, which are NaN, and which a family sees only if it is ``independent``.
+        X is finite except for missing cells, which are NaN. Only ``independent`` families receive missing cells.
         """
 
     @abstractmethod
@@ -238,10 +241,10 @@ class Family(ABC):
         """Return log p(x | stats) = log ∫ p(x | φ) p(φ | stats) dφ: (n, D) and (K, S) to (n, K)."""
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
-        """Return terms by feature that add up to ``log_predictive``: (n, D) and (K, S) to (n, K, D).
+        """Return terms by feature that sum to ``log_predictive``: (n, D) and (K, S) to (n, K, D).
 
-        Where features are independent, the term of a feature is the log density of that feature alone. A family in
-        which they are not says here how much of log p(x | stats) is due to each; without that, an error does.
+        If features are independent, the term of a feature is the log density of that feature alone. Other families
+        define here how much of log p(x | stats) is due to each feature; by default they raise an error.
 
         >>> from dyncrp import Gaussian
         >>> family, X = Gaussian(1.0, 3.0), np.array([[2.0, -1.0]])
@@ -254,8 +257,8 @@ class Family(ABC):
             return self.log_predictive(X, stats)[:, :, None]
         if not self.independent:
             raise ValueError(
-                f"{type(self).__name__} does not say how much of log p(x) is due to each feature: give it the method "
-                "log_predictive_terms, or say that its features are independent (docs/extending.md)"
+                f"{type(self).__name__} does not say how much of log p(x) is due to each feature: give it the "
+                "method log_predictive_terms, or declare its features independent (docs/extending.md)"
             )
         each = stats[:, 1:].reshape(K, -1, D)
         terms = np.empty((len(X), K, D))
@@ -277,15 +280,15 @@ class Family(ABC):
         return stats[:, 0]
 
     def code_probabilities(self, stats: Float, d: int) -> Float | None:
-        """Return the probabilities of the codes of feature d in each table, those from C on together: (K, C + 1).
+        """Return the probabilities of the codes of feature d in each table, with codes from C on as one: (K, C + 1).
 
-        None if the feature is a number, which ``centers`` describes.
+        Return None if the feature is a number; ``centers`` describes it.
         """
         return None
 
     @abstractmethod
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
-        """Draw φ from the prior: (n_tables, P), where P is n_features unless a family says otherwise."""
+        """Draw φ from the prior: (n_tables, P). By default, P is n_features."""
 
     @abstractmethod
     def sample(self, parameters: Float, seed: Seed = None) -> Float:
@@ -297,14 +300,14 @@ class Family(ABC):
         return float(self.log_partition(stats)[0] + np.sum(self.log_base_measure(X)))
 
     def add(self, first: Tables, second: Tables) -> dict[str, Float]:
-        """Return tables that know what the first (K) and the second (K, or 1) know: the sum of each array."""
+        """Return tables with the observations of the first (K) and the second (K, or 1): the sum of each array."""
         return {name: first[name] + second[name] for name in first}
 
     def log_bayes_factor(self, first: Tables, second: Tables) -> Float:
         """Return log p(data of both | one table) − log p(data of both | two), for K tables and K, or 1: (K,).
 
-        It is log_partition(s₁ + s₂) − log_partition(s₁) − log_partition(s₂). A family may know a form in which no large
-        numbers cancel.
+        This is log_partition(s₁ + s₂) − log_partition(s₁) − log_partition(s₂). A family may override it with a form in
+        which no large numbers cancel.
         """
         s1, s2 = first["stats"], second["stats"]
         return self.log_partition(s1 + s2) - self.log_partition(s1) - self.log_partition(s2)
@@ -315,7 +318,7 @@ class Family(ABC):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are made by the constructor, so that their arrays are read-only too."""
+        """Make copies and pickles with the constructor, so that their arrays are read-only too."""
         return type(self), tuple(getattr(self, f.name) for f in fields(self))
 
     def __hash__(self) -> int:
@@ -327,7 +330,7 @@ class Family(ABC):
 
 
 def missing_cell(family: Family, row: int, column: int) -> BadRow:
-    """Return the error for a missing cell where rows must be whole."""
+    """Return the error for a missing cell in a family that needs complete rows."""
     return BadRow(
         f"the cell is missing, and {type(family).__name__} takes whole rows only: use a family of independent "
         "features, such as NormalGamma or a Gaussian without directions, or leave out such rows",
@@ -337,7 +340,7 @@ def missing_cell(family: Family, row: int, column: int) -> BadRow:
 
 
 def first_missing(X: Float | Counts) -> int:
-    """Return the first row of X (n, D) with a missing cell, n if there is none."""
+    """Return the index of the first row of X (n, D) with a missing cell, or n if there is none."""
     if isinstance(X, Counts):
         return len(X)
     if not np.isnan(np.vdot(X, X)):
@@ -347,9 +350,9 @@ def first_missing(X: Float | Counts) -> int:
 
 
 def check_rows(family: Family, X: Any) -> Any:
-    """Return X (n, D) as the family wants it; NaN, a missing cell, is refused where features are not independent.
+    """Return X (n, D) in the form that the family needs. NaN, a missing cell, is an error unless it is independent.
 
-    Where it is sparse, the rows are Counts, and whatever ``as_counts`` takes will do.
+    For a sparse family, X may be anything that ``as_counts`` takes.
     """
     if family.sparse:
         return as_counts(X)
@@ -361,16 +364,16 @@ def check_rows(family: Family, X: Any) -> Any:
 
 
 def repeats(X: Float) -> bool:
-    """Return whether more than one row in ten has the same value of some feature; NaN is none.
+    """Return whether more than one row in ten has the same value of some feature. NaN does not count as a value.
 
-    A table of such rows has no width there, so that narrow tables gain evidence without bound and without reason.
+    A table of such rows has no width there, so the evidence for narrow tables would grow without bound.
     """
     ordered, n = np.sort(X, axis=0), max(1, int(LARGEST_REPEATED_SHARE * len(X)))  # NaN differs from itself
     return bool(np.any(ordered[n:] == ordered[:-n]))
 
 
 def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> Hyperparameter:
-    """Return a hyperparameter as a float or as a read-only (D,) array of finite numbers, if positive in 1e±100."""
+    """Return a hyperparameter as a float or a read-only (D,) array of finite numbers; positive ones lie in 1e±100."""
     wanted = (
         f"a positive finite number from {SMALLEST_POSITIVE:g} to {LARGEST_POSITIVE:g}"
         if positive
@@ -398,7 +401,7 @@ def scalar_or_vector(name: str, value: ArrayLike, *, positive: bool = True) -> H
 
 
 def common_width(family: Family) -> int | None:
-    """Return how many features the hyperparameters have entries for, None if all are scalars; they must agree."""
+    """Return how many features the hyperparameters have entries for, or None if all are scalars. They must agree."""
     vectors = {f.name: len(getattr(family, f.name)) for f in fields(family) if np.ndim(getattr(family, f.name)) == 1}
     if len(set(vectors.values())) > 1:
         raise ValueError(f"{type(family).__name__} has hyperparameters of different lengths: {vectors}")
@@ -406,7 +409,7 @@ def common_width(family: Family) -> int | None:
 
 
 def check_width(name: str, value: Hyperparameter, n_features: int) -> None:
-    """Raise if a hyperparameter has one entry per feature, but not this many."""
+    """Raise if a hyperparameter is a vector whose length is not n_features."""
     if np.ndim(value) == 1 and len(value) != n_features:
         raise ValueError(f"{name} has {len(value)} entries, but X has {n_features} features")
 

@@ -21,12 +21,12 @@ from dyncrp.families.base import (
     scalar_or_vector,
 )
 
-STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # what a + b may be
+STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for a + b
 
 
 @dataclass(frozen=True, eq=False)
 class Bernoulli(Family):
-    """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b); a and b each a number or one for each feature, or None: unknown.
+    """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b). Each of a and b is a number, one per feature, or None to learn it.
 
     T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Beta(a + s_d, b + n − s_d), the
     paper's coordinate update, and the predictive probability of a one is (a + s_d)/(a + b + n).
@@ -54,16 +54,16 @@ class Bernoulli(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what a and b may be: a mean a/(a + b) as often as ones are, for all features or each, and strengths.
+        """Return candidates for a and b: the mean a/(a + b) is the share of ones, overall or by feature; a + b varies.
 
-        A clustering suggests nothing more: its probabilities of a one are the posterior's business.
+        Labels are not used: the posterior describes the probabilities within clusters.
         """
         if self.known:
             return [self]
         if labels is not None:
             return []
         often = float(np.clip(np.mean(X), 0.5 / X.size, 1.0 - 0.5 / X.size))
-        each = (np.sum(X, axis=0) + often) / (len(X) + 1.0)  # no feature is taken to be certain
+        each = (np.sum(X, axis=0) + often) / (len(X) + 1.0)  # no feature is assumed to be certain
         found: list[Family] = []
         for mean in (often, each) if X.shape[1] > 1 else (often,):
             for strength in STRENGTHS:
@@ -78,7 +78,7 @@ class Bernoulli(Family):
         return True
 
     def continuous(self, n_features: int) -> NDArray[np.bool_]:
-        """None are."""
+        """Return False for every feature."""
         return np.zeros(n_features, dtype=bool)
 
     def check(self, X: Float) -> Float:
@@ -97,7 +97,7 @@ class Bernoulli(Family):
         return self.a + s, self.b + np.maximum(n - s, 0.0)
 
     def log_base_measure(self, X: Float) -> Float:
-        """Return 0: the counts say it all."""
+        """Return 0."""
         return np.zeros(len(X))
 
     def log_partition(self, stats: Float) -> Float:
@@ -106,7 +106,7 @@ class Bernoulli(Family):
         return np.sum(betaln(a, b) - betaln(self.a, self.b), axis=1)
 
     def log_predictive(self, X: Float, stats: Float) -> Float:
-        """Return Σ_d log of (a + s_d)/(a + b + n) where x_d = 1, of its complement where x_d = 0."""
+        """Return Σ_d log p_d where x_d = 1 and log(1 − p_d) where x_d = 0, with p_d = (a + s_d)/(a + b + n)."""
         a, b = self._posterior(stats)
         return _log_bernoulli(X, np.log(a), np.log(b), np.log(a + b))
 

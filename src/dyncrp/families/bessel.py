@@ -4,9 +4,9 @@ Write ν = D/2 − 1 and F_ν(κ) = Γ(ν+1) (2/κ)^ν I_ν(κ), the Bessel func
 
     log C_D(κ) = log C_D(0) − log F_ν(κ),     C_D(0) = 1 / area of the unit sphere,
 
-and nothing under- or overflows. For large κ, log F_ν(κ) is all but κ, and differences of it would lose every digit
-that matters; so we compute the excess log F_ν(κ) − κ. With r_ν = I_{ν+1}/I_ν, orders are linked by two stable downward
-recurrences,
+and nothing under- or overflows. For large κ, log F_ν(κ) is close to κ, and differences of it would lose all
+significant digits; so we compute the excess log F_ν(κ) − κ. With r_ν = I_{ν+1}/I_ν, orders are linked by two stable
+downward recurrences,
 
     1/r_ν = 2(ν+1)/κ + r_{ν+1},        F_ν = F_{ν+1} (1 + κ r_{ν+1} / (2(ν+1))).
 
@@ -26,13 +26,13 @@ Float = NDArray[np.float64]
 
 DEBYE_ORDER = 30.0
 DEBYE_TERMS = 10
-# Below this z = κ/μ the ratio comes from the continued fraction, which then gains a digit and a half a step.
+# Below this z = κ/μ, the ratio comes from the continued fraction, which gains one and a half digits per step there.
 SMALL_Z = 0.5
 FRACTION_STEPS = 16
 
 
 def _debye_polynomials(n_terms: int) -> tuple[Float, Float]:
-    """Coefficients, lowest power first, of Debye's u_k(p) and v_k(p), k < n_terms, exactly and then rounded.
+    """Return the coefficients of Debye's u_k(p) and v_k(p), k < n_terms, lowest power first, computed exactly.
 
     u_{k+1} = ½p²(1−p²) u_k' + ⅛ ∫₀ᵖ (1−5q²) u_k dq and v_k = u_k − p(1−p²)(½u_{k−1} + p u'_{k−1}).
     Rows have 3·n_terms entries.

@@ -14,7 +14,7 @@ from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, Shapes, 
 from dyncrp.families.gamma import log_rising
 
 LARGEST_CODE = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
-STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # what the concentration may be
+STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for the concentration
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,19 +25,19 @@ class Categorical(Family):
 
         H(k) = 1/((k + 1)(k + 2)),  k = 0, 1, 2, …,  so that Σ_k H(k) = 1 and Σ_{k ≥ C} H(k) = 1/(C + 1).
 
-    Any code may come at any time. The first C codes have a count each, and all others share one; which of them it is,
-    is left to H. With n the count of a table, s_k that of code k in feature d, κ the concentration and o that of the
-    codes from C on, the predictive is
+    Any code may come at any time. The first C codes have a count each. All other codes share one count, which H divides
+    among them. With n the count of a table, s_k the count of code k in feature d, o the count of all codes from C on,
+    and κ the concentration, the predictive is
 
         p(x_d = k) = (κ H(k) + s_k)/(κ + n) for k < C,   H(k) (κ + o/Σ_{j ≥ C} H(j))/(κ + n) for k ≥ C,
 
     which sums to 1 over all codes. T(x) = (1, [x_d = k] for k < C and each d, [x_d ≥ C] for each d), of length
-    1 + (C + 1) D: first code 0 of all features, then code 1 of all, and so on. Code categories by how
-    often they are expected, or as they come.
+    1 + (C + 1) D: first code 0 of all features, then code 1 of all, and so on. Give the lowest codes to the categories
+    expected most often, or number categories in order of appearance.
 
     Args:
-        concentration: κ, how many observations the prior is worth; a number, one for each feature, or None: unknown,
-            to be learned. A small one lets a table keep to few categories.
+        concentration: κ, how many observations the prior is worth: a number, one for each feature, or None to learn
+            it. With a small κ, a table keeps to few categories.
         n_codes: C, from 2 to 10,000: how many codes have a count of their own. Not learned.
 
     >>> family = Categorical(concentration=1.0, n_codes=4)
@@ -69,7 +69,7 @@ class Categorical(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what the concentration may be; a clustering suggests nothing more."""
+        """Return candidates for the concentration. Labels are not used."""
         if self.known:
             return [self]
         return [] if labels is not None else [Categorical(strength, self.n_codes) for strength in STRENGTHS]
@@ -80,7 +80,7 @@ class Categorical(Family):
         return True
 
     def continuous(self, n_features: int) -> NDArray[np.bool_]:
-        """None are."""
+        """Return False for every feature."""
         return np.zeros(n_features, dtype=bool)
 
     def check(self, X: Float) -> Float:
@@ -98,13 +98,13 @@ class Categorical(Family):
         return np.hstack([np.ones((len(X), 1)), is_code.reshape(len(X), (self.n_codes + 1) * X.shape[1])])
 
     def prior_counts(self) -> Float:
-        """Return κ H of the C codes and of the others together: (C + 1, D), or (C + 1, 1) if κ is one number."""
+        """Return κ H of each of the C codes, then of all others: (C + 1, D), or (C + 1, 1) if κ is a number."""
         k = np.arange(self.n_codes)
         base = np.append(1.0 / ((k + 1.0) * (k + 2.0)), 1.0 / (self.n_codes + 1.0))
         return base[:, None] * np.atleast_1d(self.concentration)
 
     def _counts(self, stats: Float) -> Float:
-        """Return how often each table has seen each code, the others together last: (K, C + 1, D)."""
+        """Return how often each table has seen each code, with all others together last: (K, C + 1, D)."""
         return stats[:, 1:].reshape(len(stats), self.n_codes + 1, (stats.shape[1] - 1) // (self.n_codes + 1))
 
     def log_base_measure(self, X: Float) -> Float:
@@ -123,7 +123,7 @@ class Categorical(Family):
         return self._sum_over_features(X, np.log(self.prior_counts() + self._counts(stats)) - total[:, None, :])
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
-        """Return the same with the digamma function ψ in place of log, but for log H."""
+        """Return the same with the digamma function ψ in place of log, except in log H."""
         total = digamma(self.concentration + stats[:, :1])
         return self._sum_over_features(X, digamma(self.prior_counts() + self._counts(stats)) - total[:, None, :])
 
@@ -134,7 +134,7 @@ class Categorical(Family):
         return np.sum(at_codes, axis=2).T + self.log_base_measure(X)[:, None]
 
     def centers(self, stats: Float) -> Float:
-        """Return the most probable code in each feature; C if it is one of the others."""
+        """Return the most probable code in each feature; C stands for all codes from C on."""
         return np.argmax(self.prior_counts() + self._counts(stats), axis=1).astype(np.float64)
 
     def code_probabilities(self, stats: Float, d: int) -> Float:
@@ -150,11 +150,11 @@ class Categorical(Family):
         return Shapes(stats[:, 0], center.reshape(len(stats), -1), np.ones(len(stats)), 1.0, np.ones(1))
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
-        """Draw the probabilities of the C codes and of the others together: (n_tables, (C + 1) n_features)."""
+        """Draw the probabilities of the C codes, then of all others together: (n_tables, (C + 1) n_features)."""
         self.require_known()
         prior = np.broadcast_to(self.prior_counts(), (self.n_codes + 1, n_features))
         rng = np.random.default_rng(seed)
-        # The gammas of a Dirichlet, as logarithms: those of a small concentration would underflow together.
+        # The gammas of a Dirichlet, as logarithms: with a small concentration, all of them would underflow.
         logs = np.log(rng.standard_gamma(prior + 1.0, (n_tables, *prior.shape)))
         logs += np.log1p(-rng.random(logs.shape)) / prior
         draws = np.exp(logs - np.max(logs, axis=1, keepdims=True, initial=-np.inf))

@@ -19,9 +19,10 @@ Part = tuple[tuple[Column, ...], Family]
 
 
 class Piece(NamedTuple):
-    """What is present or missing as one: a column, or all columns of a part whose features are not independent.
+    """Columns that are present or missing together: one column, or a whole part if its features are not independent.
 
-    family: of these columns alone. at: their positions in a row. stats, squares: where its own lie among those of all.
+    family: the family of these columns alone. at: their positions in a row. stats, squares: the slices of the
+    statistics and squares that belong to them.
     """
 
     family: Family
@@ -35,19 +36,19 @@ class Columns(Family):
     """Each part of a row has a family of its own: p(x | φ) = Π_p p_p(x_p | φ_p), with independent priors.
 
     So the log densities are sums over the parts, and the statistics are those of the parts side by side. A part whose
-    features are independent is a product over its columns in turn, and every column has a count of its own. A missing
-    cell is NaN. It is integrated out, which for a product leaves out the column: the statistics of a table do not
-    change there, and its log density is 0. T(x) = (1, then for each column, or part that is not a product, the T of its
-    family if it is present and zeros if it is missing). A row with nothing in it is seated by weight alone and moves no
-    centre.
+    features are independent is in turn a product over its columns, and every column has a count of its own. A missing
+    cell is NaN. It is integrated out, which means that its column is left out: the statistics of the table do not
+    change there, and the log density of the cell is 0. T(x) is a 1, followed for each column (or for each part that is
+    not independent) by the T of its family, or by zeros if it is missing. A row without cells is seated by weight alone
+    and moves no centre.
 
-    Parts count as their likelihoods do: one of many columns, or of columns that tell clusters well apart, has more say.
-    ``told`` measures it, and ``dyncrp summary`` prints it, so that no part drowns the others silently.
+    Parts are weighted by their likelihoods: a part with many columns, or with columns that separate clusters well, has
+    more influence. ``told`` measures it, and ``dyncrp summary`` prints it.
 
     Args:
         parts: families by their columns: a name, a position, or a tuple of these, as in
-            ``{"city": Categorical(), ("height", "weight"): Gaussian()}``. Names are those of the columns of a
-            DataFrame. Every column of the data belongs to one part. A family may have unknown hyperparameters.
+            ``{"city": Categorical(), ("height", "weight"): Gaussian()}``. Names are the column names of a DataFrame.
+            Every column of the data belongs to one part. A family may have unknown hyperparameters.
 
     >>> from dyncrp import Bernoulli, Columns, Gaussian
     >>> family = Columns({(0, 2): Gaussian(1.0, 100.0), 1: Bernoulli(0.5, 0.5)})
@@ -74,15 +75,15 @@ class Columns(Family):
         if sorted(columns) != list(range(len(columns))):
             absent = next(at for at in range(len(columns)) if at not in columns)
             raise ValueError(
-                f"Columns must have a part for every column from 0 to {max(columns)}, and {absent} has none"
+                f"Columns must have a part for every column from 0 to {max(columns)}, but {absent} has none"
             )
         for part, family in self.parts:
             if family.width not in (None, len(part)):
-                raise ValueError(f"{family!r} has {family.width} features, and its part {len(part)} columns: {part}")
+                raise ValueError(f"{family!r} has {family.width} features, but its part has {len(part)}: {part}")
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The pieces, in the order of the statistics; a search makes many families that never need them."""
+        """The pieces, in the order of the statistics. Made on demand, since many families in a search need none."""
         return tuple(self._cut())
 
     def _cut(self) -> Iterable[Piece]:
@@ -97,7 +98,7 @@ class Columns(Family):
 
     @classmethod
     def of(cls, family: Family, n_features: int) -> Columns:
-        """Return a family as the one part of so many columns; then cells may be missing.
+        """Return the family as the only part, with n_features columns, so that cells may be missing.
 
         >>> from dyncrp import Bernoulli
         >>> Columns.of(Bernoulli(1.0, 1.0), 2)
@@ -106,10 +107,10 @@ class Columns(Family):
         return cls({tuple(range(n_features)): family})
 
     def split(self, stats: Float, squares: Float) -> dict[str, Float]:
-        """Return stats and squares for tables of the one part, as they were before cells could be missing."""
+        """Return stats and squares of the only part in the form of ``Columns``, for tables without missing cells."""
         (part, family), *others = self.parts
         if others or not family.independent:
-            raise ValueError(f"only the stats of one family can be split, got {self!r}")
+            raise ValueError(f"only the stats of a single family can be split, got {self!r}")
         D, n = len(part), stats[:, :1]
         each = stats[:, 1:].reshape(len(stats), -1, D)
         found = {"stats": np.hstack([n, *(np.hstack([n, each[:, :, d]]) for d in range(D))])}
@@ -118,11 +119,11 @@ class Columns(Family):
 
     @property
     def has_names(self) -> bool:
-        """Whether columns go by name."""
+        """Whether columns are given by name."""
         return any(isinstance(column, str) for part, _ in self.parts for column in part)
 
     def at(self, names: Sequence[str] | None) -> Columns:
-        """Return the family with positions for names, given the names of all columns.
+        """Return the family with positions in place of names, given the names of all columns.
 
         >>> from dyncrp import Bernoulli, Gaussian
         >>> Columns({"b": Bernoulli(), "a": Gaussian()}).at(["a", "b"])
@@ -132,7 +133,7 @@ class Columns(Family):
             return self
         wanted = [column for part, _ in self.parts for column in part]
         if names is None:
-            raise ValueError(f"Columns names {wanted}, and X has no names: pass a DataFrame, or give positions")
+            raise ValueError(f"Columns names {wanted}, but X has no names: pass a DataFrame, or give positions")
         places = {name: at for at, name in enumerate(names)}
         absent = [column for column in wanted if isinstance(column, str) and column not in places]
         rest = [name for at, name in enumerate(names) if name not in wanted and at not in wanted]
@@ -148,7 +149,7 @@ class Columns(Family):
 
     @property
     def independent(self) -> bool:
-        """True: cells may be missing, or all of a part where that is not independent; ``check`` sees to it."""
+        """True: cells may be missing. A part that is not independent may only be missing as a whole; see ``check``."""
         return True
 
     @property
@@ -157,22 +158,22 @@ class Columns(Family):
         return sum(len(part) for part, _ in self.parts)
 
     def continuous(self, n_features: int) -> NDArray[np.bool_]:
-        """Return which columns are those of parts with continuous features."""
+        """Return which columns are continuous in their part."""
         mask = np.zeros(n_features, dtype=bool)
         for part, family in self.parts:
             mask[list(part)] = family.continuous(len(part))
         return mask
 
     def _with(self, families: Iterable[Family]) -> Columns:
-        """Return other families of the same parts."""
+        """Return the same parts with other families."""
         return Columns([(part, family) for (part, _), family in zip(self.parts, families, strict=True)])
 
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what the unknown parts may be: each part's own proposals, from coarse to fine, the i-th of all as one.
+        """Return candidates for the unknown parts: the i-th combines the i-th proposal of each part, coarse to fine.
 
-        With labels, parts other than numbers are as the evidence of that clustering has them.
+        With labels, parts other than numbers take the proposal with the most evidence in that clustering.
         """
         from dyncrp.families.columns_proposals import propose  # it makes Gaussians
 
@@ -193,16 +194,16 @@ class Columns(Family):
         )
 
     def sharpen(self, resolution: float) -> Columns:
-        """Return the family with those parts sharpened that can be."""
+        """Return the family with every part sharpened that has a resolution."""
         self.require_known()
         can = [type(family).sharpen is not Family.sharpen for _, family in self.parts]
         if not any(can):
-            raise ValueError("no part of it has a resolution to change")
+            raise ValueError("no part of Columns has a resolution to change")
         families = (family for _, family in self.parts)
         return self._with(one.sharpen(resolution) if able else one for one, able in zip(families, can, strict=True))
 
     def check(self, X: Float) -> Float:
-        """What the parts take, and NaN for a missing cell; a part that is not independent is missing as a whole."""
+        """Check that parts take X. NaN is a missing cell; a part that is not independent must be missing as a whole."""
         if self.has_names:
             raise ValueError(f"{self!r} needs the names of the columns: pass a DataFrame")
         if X.shape[1] != self.width:
@@ -230,7 +231,7 @@ class Columns(Family):
         return found
 
     def _present(self, X: Float) -> list[tuple[Piece, Float, Float]]:
-        """Return for each piece its columns (n, d), 0 in place of what is missing, and 1 where it is present (n, 1)."""
+        """Return for each piece its columns (n, d), with 0 in missing cells, and 1 where it is present (n, 1)."""
         here = ~np.isnan(X)
         cells = np.where(here, X, 0.0)
         return [(piece, cells[:, piece.at], here[:, piece.at[:1]].astype(np.float64)) for piece in self.pieces]
@@ -241,25 +242,25 @@ class Columns(Family):
         return np.hstack([np.ones((len(X), 1)), *each])
 
     def observed(self, X: Float) -> tuple[Float, Float]:
-        """Return 1 for the statistics (n, S) and squares (n, P) that a row tells something of, 0 for the others."""
+        """Return 1 for the statistics (n, S) and squares (n, P) of pieces that are present, 0 for the others."""
         here = ~np.isnan(X)
         of_stats = [np.repeat(here[:, p.at[:1]], p.stats.stop - p.stats.start, axis=1) for p in self.pieces]
         of_squares = [np.repeat(here[:, p.at[:1]], p.squares.stop - p.squares.start, axis=1) for p in self.pieces]
         return np.hstack([np.ones((len(X), 1)), *of_stats]), np.hstack(of_squares).astype(np.float64)
 
     def squares(self, X: Float) -> Float:
-        """Return those of the pieces side by side."""
+        """Return the squares of the pieces side by side."""
         return np.hstack([here * piece.family.squares(cells) for piece, cells, here in self._present(X)])
 
     def expected_squares(self, stats: Float, n_features: int) -> Float:
-        """Return those of the pieces side by side; 0 for what was always missing."""
+        """Return the expected squares of the pieces side by side; 0 for pieces that were always missing."""
         with np.errstate(invalid="ignore", divide="ignore"):
             each = [piece.family.expected_squares(stats[:, piece.stats], len(piece.at)) for piece in self.pieces]
         found: Float = np.nan_to_num(np.hstack(each))
         return found
 
     def log_base_measure(self, X: Float) -> Float:
-        """Return the sum over what is present."""
+        """Return the sum over the pieces that are present."""
         return np.sum([here[:, 0] * p.family.log_base_measure(cells) for p, cells, here in self._present(X)], axis=0)
 
     def log_partition(self, stats: Float) -> Float:
@@ -267,15 +268,15 @@ class Columns(Family):
         return np.sum([piece.family.log_partition(stats[:, piece.stats]) for piece in self.pieces], axis=0)
 
     def _sum_of_present(self, X: Float, stats: Float, name: str) -> Float:
-        """Return the sum over what is present of this method of the pieces' families: (n, D) and (K, S) to (n, K)."""
+        """Return the sum of the named method over the pieces that are present: (n, D) and (K, S) to (n, K)."""
         total = np.zeros((len(X), len(stats)))
         for piece in self.pieces:
-            here = ~np.isnan(X[:, piece.at[0]])  # the zeros in place of others need not be what a family takes
+            here = ~np.isnan(X[:, piece.at[0]])  # a family might not take the zeros in missing cells
             total[here] += getattr(piece.family, name)(X[here][:, piece.at], stats[:, piece.stats])
         return total
 
     def log_predictive(self, X: Float, stats: Float) -> Float:
-        """Return the sum over what is present."""
+        """Return the sum over the pieces that are present."""
         return self._sum_of_present(X, stats, "log_predictive")
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
@@ -288,31 +289,31 @@ class Columns(Family):
         return terms
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
-        """Return the sum over what is present."""
+        """Return the sum over the pieces that are present."""
         return self._sum_of_present(X, stats, "expected_log_likelihood")
 
     def centers(self, stats: Float) -> Float:
-        """Return the centres of the pieces; of a table that has never seen a column, the prior's."""
+        """Return the centres of the pieces; the prior's centre where a table has never seen a column."""
         found = np.empty((len(stats), self.width))
         for piece in self.pieces:
             found[:, piece.at] = piece.family.centers(stats[:, piece.stats])
         return found
 
     def code_probabilities(self, stats: Float, d: int) -> Float | None:
-        """Return those of the family of column d."""
+        """Return the code probabilities of column d from its family."""
         piece = next(piece for piece in self.pieces if d in piece.at)
         return piece.family.code_probabilities(stats[:, piece.stats], piece.at.index(d))
 
     def counts(self, stats: Float, d: int) -> Float:
-        """Return how many rows of each table had something in column d, (K,)."""
+        """Return how many rows of each table had a value in column d, (K,)."""
         return stats[:, next(piece.stats.start for piece in self.pieces if d in piece.at)]
 
     def told(self, stats: Float) -> Float:
-        """Return how much each column tells of which table a row is at, in nats for each of the rows: (D,).
+        """Return how much each column tells about the table of a row, in nats per row: (D,).
 
-        It is the log evidence of the column with these tables, less that with one table for all rows, divided by the
-        number of rows. A column that is the same at all tables has a little less than 0. Columns of a part that is not
-        independent share what that tells.
+        This is the log evidence of the column with these tables, minus that with one table for all rows, divided by the
+        number of rows. A column that is the same at all tables has a value slightly below 0. The columns of a part that
+        is not independent share its value equally.
         """
         found = np.empty(self.width)
         whole = np.sum(stats, axis=0, keepdims=True)
@@ -344,11 +345,11 @@ class Columns(Family):
         return Shapes(stats[:, 0], np.hstack(centers), np.hstack(spreads), least, np.hstack(betweens))
 
     def add(self, first: Tables, second: Tables) -> dict[str, Float]:
-        """Return the sums of stats and squares; what else an engine keeps follows from these."""
+        """Return the sums of stats and squares. Anything else that an engine keeps follows from them."""
         return {name: first[name] + second[name] for name in ("stats", "squares") if name in first}
 
     def log_bayes_factor(self, first: Tables, second: Tables) -> Float:
-        """Return the sum over the pieces that both have seen."""
+        """Return the sum over the pieces that both tables have seen."""
         total = np.zeros(max(len(first["stats"]), len(second["stats"])))
         for piece in self.pieces:
             one, other = ({"stats": tables["stats"][:, piece.stats]} for tables in (first, second))

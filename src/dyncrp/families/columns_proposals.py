@@ -1,4 +1,4 @@
-"""What the unknown parts of mixed columns may be: proposals for the search by evidence. NaN is a missing cell."""
+"""Proposals for the unknown parts of mixed columns, for the search by evidence. NaN is a missing cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Labels = NDArray[np.int64]
 
 
 def propose(family: Family, X: Float, labels: Labels | None, scales: Sequence[float]) -> list[Family]:
-    """Return known families for one part, X (n, d), given perhaps the labels (n,) of a clustering of all columns."""
+    """Return candidate families for one part, X (n, d). labels: (n,) those of a clustering of all columns, or None."""
     if family.known:
         return [family]
     if isinstance(family, (Gaussian, NormalGamma)) and family.variance is None and family.prior_variance is None:
@@ -31,10 +31,10 @@ def propose(family: Family, X: Float, labels: Labels | None, scales: Sequence[fl
 def _propose_numbers(
     family: Gaussian | NormalGamma, X: Float, labels: Labels | None, scales: Sequence[float]
 ) -> list[Family]:
-    """Return what variances may be, each in the unit of its column: as gaussian_proposals has it for one unit.
+    """Return candidates for the variances, each in the unit of its column; gaussian_proposals does so for one unit.
 
-    Without labels a share of each column's variance lies within clusters. With labels, what those show, shrunk towards
-    the same share in all columns.
+    Without labels, a share of each column's variance lies within clusters. With labels, the share is measured within
+    them and shrunk towards the same value in all columns.
     """
     present = ~np.isnan(X)
     count = np.maximum(np.sum(present, axis=0), 1)
@@ -75,7 +75,7 @@ def _make(family: Gaussian | NormalGamma, variance: Float, prior: Float, mean: F
 
 
 def _within(about: Float, present: NDArray[np.bool_], labels: Labels) -> tuple[Float, float]:
-    """Return the variance within clusters of each column, and the usual degrees of freedom that it has."""
+    """Return the variance within clusters of each column, and its mean degrees of freedom."""
     _, labels = np.unique(labels, return_inverse=True)
     sums, counts = _sum_by_label(labels, about), _sum_by_label(labels, present.astype(np.float64))
     gaps = np.where(present, about - (sums / np.maximum(counts, 1.0))[labels], 0.0)
@@ -84,7 +84,7 @@ def _within(about: Float, present: NDArray[np.bool_], labels: Labels) -> tuple[F
 
 
 def _propose_by_column(family: Family, X: Float, labels: Labels | None) -> list[Family]:
-    """Return what each column by itself may be, the i-th of all as one; with labels, what has most evidence in each."""
+    """Return combinations of the i-th candidate of each column; with labels, of the one with the most evidence."""
     columns = []
     for d in range(X.shape[1]):
         present = ~np.isnan(X[:, d])
@@ -98,14 +98,14 @@ def _propose_by_column(family: Family, X: Float, labels: Labels | None) -> list[
 
 
 def _log_evidence(family: Family, column: Float, labels: Labels) -> float:
-    """Return log p(column (n, 1) | its clusters)."""
+    """Return log p(column | labels) for a column (n, 1)."""
     _, labels = np.unique(labels, return_inverse=True)
     stats = _sum_by_label(labels, family.statistics(column))
     return float(np.sum(family.log_partition(stats)) + np.sum(family.log_base_measure(column)))
 
 
 def _join(features: Sequence[Family]) -> Family:
-    """Return one family of all features."""
+    """Return one family for all features."""
     return features[0].join(features[1:])
 
 

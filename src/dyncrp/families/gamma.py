@@ -1,4 +1,4 @@
-"""The gamma function in forms that keep their digits where log Γ itself is huge."""
+"""The gamma function in forms that stay accurate where log Γ itself is huge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHIFT = 10
 def log_gamma_half(z: ArrayLike) -> Float:
     """Return log Γ(z + ½) − log Γ(z) − ½ log z for z > 0, to 1e-14, also where the two log Γ are huge.
 
-    Up to z + 10 by Γ(z + 1) = z Γ(z), then the asymptotic series.
+    Γ(z + 1) = z Γ(z) raises z by 10; the asymptotic series does the rest.
 
     >>> log_gamma_half([0.5, 1e5]).round(12)  # ½ log 2/π, and −1/(8z) for large z
     array([-2.25791353e-01, -1.25000000e-06])

@@ -26,22 +26,22 @@ from dyncrp.families.base import (
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
-# A direction in which clusters hardly differ keeps this ratio of the variance of means to that within clusters.
+# The least ratio of the variance of means to that within clusters, for directions in which clusters hardly differ.
 LEAST_RATIO = 1e-3
-# Rows further out would have variances beyond what a hyperparameter may be.
+# Rows further out would have variances beyond the range of a hyperparameter.
 FURTHEST_TO_LEARN_FROM = 1e45
 LONGEST_DIRECTION = 1e50
-# Up to so many coordinates the squares are all products y_i y_j, beyond it |y|²; as in engine/cpp/moments.hpp.
+# Up to this many coordinates, the squares are all products y_i y_j; beyond it, |y|². See engine/cpp/moments.hpp.
 MOST_PRODUCTS = 8
-# The variance of centres, in variances of a cluster, if all rows that were seen are one cluster.
+# The variance of centres, in units of a cluster's variance, if all rows so far are one cluster.
 PRIOR_OF_ONE_CLUSTER = 100.0
-# A centre further from the prior mean, in standard deviations, leaves its squares no digits for the spread.
+# If a centre is further from the prior mean, in standard deviations, its squares are too coarse for the spread.
 FURTHEST_WITH_SPREAD = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gaussian(Family):
-    """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I); each of σ², ρ², m₀ a number or one for each feature.
+    """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I). Each of σ², ρ² and m₀ is a number, or one for each feature.
 
     Statistics are taken about the prior mean, T(x) = (1, x − m₀), so that data far from the origin lose no digits.
     With n and s the two parts of ``stats``, the posterior of φ is Gaussian with
@@ -51,11 +51,11 @@ class Gaussian(Family):
 
     the paper's coordinate update in closed form, and the predictive is N(μ, σ² + v).
 
-    With ``directions`` W (Q, D), all this happens in the coordinates z = W (x − m₀) instead, σ² and ρ² one for each of
-    them, so that clusters may share any covariance; what is left of x − m₀, orthogonal to the rows of W, does not
-    tell clusters apart and is N(0, τ² I), τ² the ``residual_variance``. ``from_covariances`` makes W from two matrices.
+    With ``directions`` W (Q, D), all this happens in the coordinates z = W (x − m₀), each with its own σ² and ρ², so
+    that clusters may share any covariance. The rest of x − m₀, orthogonal to the rows of W, is N(0, τ² I) in all
+    clusters, where τ² is the ``residual_variance``. ``from_covariances`` makes W from two matrices.
 
-    What is None is unknown, to be learned from data; ``prior_mean`` is 0 unless one of the variances is unknown too.
+    A hyperparameter of None is learned from data. But ``prior_mean`` is 0 by default if both variances are given.
 
     Args:
         variance: σ², of an observation about its cluster's mean.
@@ -78,8 +78,8 @@ class Gaussian(Family):
     directions: Any = None
     residual_variance: Hyperparameter = None
 
-    # Derived once: the widths of the vectors among them, how far an observation may lie, and a quick bound of that;
-    # of the directions, W⁺ᵀ (Q, D) and ½ log det W Wᵀ.
+    # Computed once: the lengths of the vectors, how far out an observation may lie, a quick bound on that, and for
+    # directions W⁺ᵀ (Q, D) and ½ log det W Wᵀ.
     _widths: ClassVar[dict[str, int]]
     _furthest: ClassVar[Hyperparameter]
     _safe: ClassVar[float]
@@ -118,7 +118,7 @@ class Gaussian(Family):
 
     @property
     def width(self) -> int | None:
-        """How many features the hyperparameters have entries for, None if any number will do."""
+        """How many features the hyperparameters have entries for; None if any number of features is allowed."""
         return self._widths.get("features")
 
     def _prepare_directions(self) -> None:
@@ -130,14 +130,14 @@ class Gaussian(Family):
             raise ValueError(
                 f"directions must have entries of at most {LONGEST_DIRECTION:g}, got {np.max(np.abs(W)):g}"
             )
-        # In units in which no row and no column is larger than the others, so that a small number means something.
+        # Scale rows and columns to similar size, so that a small diagonal entry means dependence.
         columns = np.max(np.abs(W), axis=0)
-        columns = np.where(columns > 0, columns, 1.0) if Q == D else np.ones(D)  # scaled, the rest were not orthogonal
+        columns = np.where(columns > 0, columns, 1.0) if Q == D else np.ones(D)  # scaling would lose orthogonality
         rows = np.linalg.norm(W / columns, axis=1)
         balanced = W / columns / np.where(rows > 0, rows, 1.0)[:, None]
         basis, triangle = np.linalg.qr(balanced.T)
         if Q > D or np.min(np.abs(np.diag(triangle))) <= 1e-10:
-            raise ValueError(f"directions must be linearly independent rows, got {Q} in {D} features that are not")
+            raise ValueError(f"directions must be linearly independent rows, got {Q} dependent rows of {D} features")
         inverse = np.linalg.solve(triangle, basis.T) / rows[:, None] / columns
         log_scale = np.sum(np.log(np.abs(np.diag(triangle)))) + np.sum(np.log(rows)) + np.sum(np.log(columns))
         residual = self.residual_variance
@@ -145,7 +145,7 @@ class Gaussian(Family):
             residual = scalar_or_vector("residual_variance", residual) if residual is not None else None
             if residual is None or np.ndim(residual):
                 raise ValueError(
-                    f"residual_variance must be a positive number if {Q} directions are fewer than {D} features, "
+                    f"residual_variance must be a positive number for {Q} directions, fewer than {D} features, "
                     f"got {self.residual_variance!r}"
                 )
         elif residual is not None:
@@ -156,7 +156,7 @@ class Gaussian(Family):
         object.__setattr__(self, "log_scale", float(log_scale))
 
     def _agreed_widths(self) -> dict[str, int]:
-        """Return how many entries the vectors have: of the coordinates, and of the features."""
+        """Return how many entries the vectors of coordinates and the vectors of features have."""
         of_coordinates = ("variance", "prior_variance") if self.directions is not None else ()
         widths: dict[str, dict[str, int]] = {"coordinates": {}, "features": {}}
         for name in ("variance", "prior_variance", "prior_mean"):
@@ -174,8 +174,8 @@ class Gaussian(Family):
     def from_covariances(cls, within: ArrayLike, between: ArrayLike, prior_mean: ArrayLike = 0.0) -> Self:
         """Return clusters N(φ, within) with means φ ~ N(prior_mean, between), two (D, D) covariance matrices.
 
-        Diagonalised together: W within Wᵀ = I, and W between Wᵀ diagonal. Directions in which ``between`` vanishes
-        keep a thousandth of the variance within.
+        W diagonalises both: W within Wᵀ = I, and W between Wᵀ is diagonal. In directions in which ``between`` vanishes,
+        it is set to a thousandth of the variance within.
 
         >>> family = Gaussian.from_covariances([[2.0, 1.0], [1.0, 2.0]], [[9.0, 0.0], [0.0, 9.0]])
         >>> family.within_covariance(2).round(6), family.between_covariance(2).round(6)
@@ -223,7 +223,7 @@ class Gaussian(Family):
 
     @property
     def safe_norm(self) -> float:
-        """Well within every feature's bound; −1 for a subclass that checks in its own way."""
+        """A length well within every feature's bound; −1 for a subclass with its own ``check``."""
         return 0.5 * self._safe if self._safe > 0 and type(self).check is Gaussian.check else -1.0
 
     @property
@@ -232,7 +232,7 @@ class Gaussian(Family):
         return self.directions is None
 
     def check(self, X: Float) -> Float:
-        """Any finite numbers whose squares are finite too; without directions, NaN is a missing cell."""
+        """Check for finite numbers whose squares are finite too. Without directions, NaN is a missing cell."""
         width = self._widths.get("features", X.shape[1])
         if width == X.shape[1] and np.vdot(X, X) <= self._safe * abs(self._safe):
             return X
@@ -256,7 +256,7 @@ class Gaussian(Family):
         return about if self.directions is None else about @ self.directions.T
 
     def log_residual(self, X: Float) -> Float:
-        """Return the log density of what the coordinates leave out, and of the change to them: (n,)."""
+        """Return the log density of what the coordinates leave out, plus the log Jacobian of the coordinates: (n,)."""
         if self.directions is None:
             return np.zeros(len(X))
         Q, D = self.directions.shape
@@ -271,7 +271,7 @@ class Gaussian(Family):
         return np.hstack([np.ones((len(X), 1)), self.coordinates(X)])
 
     def squares(self, X: Float) -> Float:
-        """Return y_i y_j for i ≥ j, (n, Q(Q + 1)/2), of y = z/σ; of more than 8 coordinates |y|², (n, 1)."""
+        """Return y_i y_j for i ≥ j, where y = z/σ: (n, Q(Q + 1)/2); for more than 8 coordinates, |y|²: (n, 1)."""
         y = self.coordinates(X) / np.sqrt(self.variance)
         return _fold(y[:, :, None] * y[:, None, :]) if y.shape[1] <= MOST_PRODUCTS else np.sum(y**2, axis=1)[:, None]
 
@@ -284,7 +284,7 @@ class Gaussian(Family):
         return _fold(n[:, None, None] * (np.eye(Q) + mean[:, :, None] * mean[:, None, :]))
 
     def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
-        """Return Σ r y² of each feature; of more than 8, whose sum alone is kept, each with its equal share of it."""
+        """Return Σ r y² of each feature. For more than 8, only the sum is kept, and each gets an equal share of it."""
         n, mean = self._means(stats)
         Q = mean.shape[1]
         if Q <= MOST_PRODUCTS:
@@ -306,7 +306,7 @@ class Gaussian(Family):
         return _fold(wider)
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
-        """Return shapes in y = z/σ: covariances of up to 8 coordinates, of more one variance for all of them."""
+        """Return shapes in y = z/σ: covariances for up to 8 coordinates, one common variance for more."""
         n, mean = self._means(stats)
         Q = mean.shape[1]
         norm = np.sum(mean**2, axis=1)
@@ -319,12 +319,12 @@ class Gaussian(Family):
         return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
 
     def _means(self, stats: Float) -> tuple[Float, Float]:
-        """Return the count (K,) of each table and the mean (K, Q) of what it took in, in y = z/σ."""
+        """Return the count (K,) of each table and the mean (K, Q) of its observations, in y = z/σ."""
         n = stats[:, 0]
         return n, stats[:, 1:] / n[:, None] / np.sqrt(self.variance)
 
     def _posterior(self, stats: Float) -> tuple[Float, Float]:
-        """Return the mean about m₀ and the variance of each table's φ, in the coordinates: (K, Q) both."""
+        """Return the mean about m₀ and the variance of each table's φ, in the coordinates: both (K, Q)."""
         n, s = stats[:, :1], stats[:, 1:]
         shrink = self.prior_variance / (self.variance + n * self.prior_variance)
         return shrink * s, np.broadcast_to(shrink * self.variance, s.shape)
@@ -343,7 +343,7 @@ class Gaussian(Family):
         """Return log p(mean of the second | first) − log p(mean of the second), in y = z/σ with p = σ²/ρ², q = n + p.
 
         That is ½ Σ_d n₂p/q₂ ȳ₂² − n₂q₁/(n₂ + q₁) (ȳ₂ − s₁/q₁)² + log q₁q₂/(p (n₂ + q₁)). Its terms do not grow with the
-        distance from the prior mean, and so two tables far out are compared as well as others.
+        distance from the prior mean, so tables far out are compared as accurately as others.
         """
         p = np.atleast_1d(self.variance / self.prior_variance)
         n2, mean2 = self._means(second["stats"])
@@ -360,18 +360,18 @@ class Gaussian(Family):
         return density + self.log_residual(X)[:, None]
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
-        """Return terms by feature that add up to ``log_predictive``; those of directions are mapped back to features.
+        """Return terms by feature that sum to ``log_predictive``; those of directions are mapped back to features.
 
         Let a = W (A − m₀) be the coordinates of the centre A of a table, and v = σ² + v_c its variances there. Since
         z_q − a_q = Σ_d W_qd (x_d − A_d), the square (z_q − a_q)²/v_q is a sum over features. The term of feature d is
 
             −½ Σ_q (z_q − a_q)/v_q · W_qd (x_d − A_d)  −  ½ Σ_q W_qd W⁺_dq log 2πv_q,
 
-        and what all tables share. The normaliser of a direction is divided by W_qd W⁺_dq, which add up to 1 over d and
-        are what each feature has in the square on average. With one feature in each direction, these are the terms of
-        independent features. Where clusters are correlated, a term can be positive: a feature may be where another lets
-        expect it. All tables share the log density of what the coordinates leave out, which has a square for each
-        feature and is otherwise divided evenly; it does not change log odds.
+        plus a term that all tables share. The normaliser of a direction is divided among features by W_qd W⁺_dq, which
+        sum to 1 over d and are the mean shares of features in the square. With one feature in each direction, these are
+        the terms of independent features. Where features are correlated within clusters, a term can be positive: a
+        feature may be where another one predicts it. All tables share the log density of what the coordinates leave
+        out. It has a square for each feature and is otherwise divided evenly; it does not change log odds.
         """
         if self.directions is None:
             return super().log_predictive_terms(X, stats)
@@ -433,19 +433,19 @@ class Gaussian(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what the spread may be, given X (n, D) and perhaps the labels (n,) of a clustering of it."""
+        """Return candidates for X (n, D). labels: (n,) those of a clustering of X, or None."""
         from dyncrp.families import gaussian_proposals  # it makes Gaussians
 
         return [self] if self.known else gaussian_proposals.propose(self, X, labels, scales)
 
     def for_one_cluster(self, found: Family) -> Family:
-        """Return the found family with centres that lie ten standard deviations apart, unless their spread is given."""
+        """Return the found family with centres about ten standard deviations apart, unless prior_variance is given."""
         if self.prior_variance is not None or not isinstance(found, Gaussian):
             return found
         return replace(found, prior_variance=np.maximum(found.prior_variance, PRIOR_OF_ONE_CLUSTER * found.variance))
 
     def views(self, X: Float) -> list[View]:
-        """Return the features as they are and each in its own unit; of many features, principal coordinates instead."""
+        """Return the features as they are, and each in its own unit; for many features, principal coordinates."""
         from dyncrp.families import gaussian_proposals  # it makes Gaussians
 
         return [*super().views(X)] if self.known else gaussian_proposals.views(self, X, super().views(X))
@@ -461,7 +461,7 @@ def _fold(matrices: Float) -> Float:
 
 
 def _unfold(triangles: Float, Q: int) -> Float:
-    """Return the symmetric matrices of which these are the lower triangles: (K, Q(Q + 1)/2) to (K, Q, Q)."""
+    """Return the symmetric matrices with these lower triangles: (K, Q(Q + 1)/2) to (K, Q, Q)."""
     matrices = np.empty((len(triangles), Q, Q))
     rows, columns = np.tril_indices(Q)
     matrices[:, rows, columns] = matrices[:, columns, rows] = triangles
@@ -469,7 +469,7 @@ def _unfold(triangles: Float, Q: int) -> Float:
 
 
 def _short(value: Any) -> str:
-    """Return a matrix, and a vector of more than a line, as its shape; anything else as it is."""
+    """Return the repr of a value, or only the shape of a matrix or long vector."""
     return f"<array {value.shape}>" if np.ndim(value) == 2 or np.size(value) > 8 else repr(value)
 
 

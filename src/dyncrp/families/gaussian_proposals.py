@@ -1,4 +1,4 @@
-"""What an unknown Gaussian may be: proposals for the search by evidence, and coordinates to make them in."""
+"""Proposals for an unknown Gaussian, for the search by evidence, and coordinates to make them in."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from numpy.typing import NDArray
 from dyncrp.families.base import SHARES, SMALLEST_POSITIVE, Family, Float, View, repeats
 from dyncrp.families.gaussian import LEAST_RATIO, Gaussian
 
-# The covariance within clusters counts as if seen through this many more observations a direction that are round.
+# The covariance within clusters is shrunk as if by this many additional round observations per direction.
 ROUND_ROWS_PER_DIRECTION = 10.0
-# Rows closer together would have variances beyond what a hyperparameter may be.
+# Rows closer together would have variances beyond the range of a hyperparameter.
 LEAST_SPREAD = 1e-80
-# Rows that reach further than this many standard deviations from end to end have a few far clusters or tails; of a
-# thousand rows of one Gaussian it is 6.5.
+# Rows with a range of more standard deviations than this have a few far clusters or tails. A thousand rows of one
+# Gaussian have a range of 6.5.
 LONGEST_RANGE = 8.0
-# A full covariance is only learned from this many rows a direction, and of at most so many directions.
+# A full covariance is only learned from at least this many rows per direction, and for at most this many directions.
 LEAST_ROWS_PER_DIRECTION = 4
 MOST_DIRECTIONS = 48
 
 
 def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales: Sequence[float]) -> list[Family]:
-    """Return what the spread may be, given X (n, D) and perhaps the labels (n,) of a clustering of it.
+    """Return candidates for X (n, D). labels: (n,) those of a clustering of X, or None.
 
-    Without labels: a share of the whole variance lies within clusters and the rest between them, in all features
-    alike. If a few rows lie far out, centres are spread as widely as these, which count little in the variance: a
-    cluster has one centre, however few its rows. With labels: the covariance within the clusters, shrunk towards a
-    sphere, and scaled; what it leaves of the whole covariance lies between them, shrunk towards a sphere the more, the
-    fewer clusters there are. Once more as variances of the features alone.
+    Without labels, a share of the whole variance lies within clusters and the rest between them, the same in all
+    features. If a few rows lie far out, centres are spread as widely as these rows: they add little to the variance,
+    but a cluster has one centre, however few its rows. With labels, the covariance within the clusters is shrunk
+    towards a sphere and scaled. The rest of the whole covariance lies between clusters, shrunk towards a sphere, the
+    more so the fewer clusters there are. The same follows with the variances of the features alone.
     """
     mean = np.mean(X, axis=0) if family.prior_mean is None else family.prior_mean
     about = X - mean
@@ -39,7 +39,7 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
         if labels is not None:
             return []
         variance, prior = (1.0 if value is None else value for value in (family.variance, family.prior_variance))
-        return [Gaussian(variance, prior, mean)]  # rows that do not vary tell no scale
+        return [Gaussian(variance, prior, mean)]  # rows that do not vary have no scale
     round_ = float(np.mean(whole))
     if family.variance is not None or family.prior_variance is not None:
         return _complete(family, mean, round_)
@@ -58,7 +58,7 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
         within = _shrink(gaps.T @ gaps / freedom, about, freedom)
         total = about.T @ about / len(X)
         total[np.diag_indices_from(total)] = whole
-    # Of very many features, only the variances fit into memory.
+    # With very many features, only the variances fit into memory.
     spread = np.diag(within) if full else _shrink(np.sum(gaps**2, axis=0) / freedom, about, freedom)
     for scale in scales:
         variance = np.maximum(np.minimum(scale * spread, 0.999 * whole), SMALLEST_POSITIVE)
@@ -70,7 +70,7 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
 
 
 def _complete(family: Gaussian, mean: Float, whole: float) -> list[Family]:
-    """Return Gaussians with the one variance that is known, and the other from a grid."""
+    """Return Gaussians with the variance that is given, and the other from a grid."""
     if family.variance is None:
         return [replace(family, variance=share * whole, prior_mean=mean) for share in SHARES]
     rest = max(whole - float(np.mean(family.variance)), LEAST_RATIO * whole)
@@ -78,7 +78,7 @@ def _complete(family: Gaussian, mean: Float, whole: float) -> list[Family]:
 
 
 def views(family: Gaussian, X: Float, plain: list[View]) -> list[View]:
-    """Return the features as they are and each in its own unit; of many features, principal coordinates instead."""
+    """Return the features as they are, and each in its own unit; for many features, principal coordinates."""
     n, D = X.shape
     if family.variance is not None or family.prior_variance is not None or not np.any(np.ptp(X, axis=0)):
         return plain
@@ -98,16 +98,16 @@ def views(family: Gaussian, X: Float, plain: list[View]) -> list[View]:
 
 
 def _view(family: Gaussian, X: Float, mean: Float, W: Float, residual_variance: float | None) -> View:
-    """Return the coordinates z = W (x − mean), with which Gaussians of z become Gaussians of x with directions.
+    """Return the view z = W (x − mean), in which Gaussians of z become Gaussians of x with directions.
 
-    A prior mean that the family gives is 0 there.
+    A given prior mean is 0 in these coordinates.
     """
 
     def lift(found: Family) -> Family:
         if not isinstance(found, Gaussian):
             raise TypeError(f"expected a Gaussian, got {found!r}")
         moved = mean + np.broadcast_to(found.prior_mean, len(W)) @ flat.inverse
-        if residual_variance is None and found.directions is None:  # W is diagonal: so is the result
+        if residual_variance is None and found.directions is None:  # W is diagonal, and so is the result
             unit = np.diag(W) ** 2
             return Gaussian(found.variance / unit, found.prior_variance / unit, moved)
         directions = W if found.directions is None else found.directions @ W
@@ -119,14 +119,14 @@ def _view(family: Gaussian, X: Float, mean: Float, W: Float, residual_variance: 
 
 
 def _spread(about: Float, X: Float) -> Float | None:
-    """Return the variance of each feature, (D,); for those that do not vary, the mean of those that do, if any."""
+    """Return the variance of each feature, (D,); for constant features, the mean of the others, if there are any."""
     variance = np.mean(about**2, axis=0)
     varies = variance > np.maximum(1e-24 * np.mean(X**2, axis=0), LEAST_SPREAD)
     return np.where(varies, variance, np.mean(variance[varies])) if np.any(varies) else None
 
 
 def _gaps(about: Float, labels: NDArray[np.int64]) -> tuple[Float, int]:
-    """Return how far each row lies from its cluster's mean, (n, D), and the degrees of freedom that are left."""
+    """Return each row minus its cluster's mean, (n, D), and the remaining degrees of freedom."""
     _, labels = np.unique(labels, return_inverse=True)
     counts = np.bincount(labels).astype(np.float64)
     sums = np.zeros((len(counts), about.shape[1]))
@@ -145,7 +145,7 @@ def _shrink(within: Float, about: Float, freedom: int) -> Float:
 
 
 def _propose_full(within: Float, total: Float, mean: Float, n_clusters: int) -> list[Gaussian]:
-    """Return clusters of covariance ``within`` whose means make up the rest of the ``total``, if that can be told."""
+    """Return Gaussians of covariance ``within`` whose means have the rest of ``total``, if it can be estimated."""
     from scipy.linalg import eigh
 
     D = len(total)
@@ -157,5 +157,5 @@ def _propose_full(within: Float, total: Float, mean: Float, n_clusters: int) -> 
         weight = D / (n_clusters + D)
         between = (1.0 - weight) * between + weight * np.trace(between) / D * np.eye(D)
         return [Gaussian.from_covariances(within, 0.5 * (between + between.T), mean)]
-    except (np.linalg.LinAlgError, ValueError):  # features of too different units
+    except (np.linalg.LinAlgError, ValueError):  # the units of the features differ too much
         return []

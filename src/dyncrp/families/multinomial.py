@@ -14,9 +14,9 @@ from dyncrp.arrays.counts import LARGEST_COUNT
 from dyncrp.families.base import SCALES, Family, Float, Shapes
 from dyncrp.families.gamma import log_rising
 
-LEAST, MOST = 1e-6, 1e9  # what a hyperparameter may be
+LEAST, MOST = 1e-6, 1e9  # the range of a hyperparameter
 CONCENTRATIONS = (1000.0, 300.0, 100.0, 30.0, 10.0)
-LENGTH = 10  # words of a document that is drawn
+LENGTH = 10  # words in a sampled document
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,45 +27,44 @@ class Multinomial(Family):
 
         p(x) = L!/Π_w x_w! · Π_w (s_w + β_w)_{x_w} / (n + B)_L,   (z)_k = z (z + 1) ⋯ (z + k − 1),
 
-    the probability of the counts, given the length. Over D columns by itself, β_w = B/D.
+    the probability of the counts, given the length. Outside a stream, with D columns, β_w = B/D.
 
-    **In a stream** the vocabulary grows, and β is found anew for each document from the open tables (``given``). The V
-    words that some open table has are known, and one more word stands for all those that are not:
+    **In a stream** the vocabulary grows, and β is computed for each document from the open tables (``given``). The V
+    words that some open table has are known, and one more word stands for all unknown words:
 
         β_w = B/(V + 1),   or with a background s   β_w = B (N_w + s)/(N + s(V + 1)),
 
-    N_w the count of word w in all open tables, N = Σ_w N_w, and N_w = 0 for the one more word, whose mass is β_0. So
-    the words of a document that are new are counted in V before it is scored, as one word of which nothing is known.
-    What tables draw from is then a Dirichlet process with the known words as atoms and a mass β_0 that has none: any
-    number of new words may come, and a new one has no identity. A document is its counts of known words and the
-    counts k_1, …, k_m of its new ones, in no order. With a_k of these equal to k,
+    where N_w is the count of word w in all open tables, N = Σ_w N_w, and N_w = 0 for the extra word, whose mass is β_0.
+    So new words are accounted for, as one unknown word, before a document is scored. Tables then draw from a Dirichlet
+    process whose atoms are the known words, with a mass β_0 without atoms. Any number of new words may come, and a new
+    word has no identity. A document is its counts of known words and the counts k_1, …, k_m of its new words, in no
+    order. If a_k of these equal k,
 
         p(x) = L!/(Π_w x_w! Π_j k_j! Π_k a_k!) · β_0^m Π_j (k_j − 1)! · Π_w (s_w + β_w)_{x_w} / (n + B)_L.
 
-    That is the product of Pólya's urns summed over the orders of the words, and adds up to 1 over all documents of a
-    length, whatever the tables: β is known before the document comes. The factors of the new words and the first one
-    are the same for all tables and cancel between them. But a new word counts against tables that have many words, by
-    (n + B)_L.
+    This is the product of Pólya's urns summed over the orders of the words. It sums to 1 over all documents of one
+    length, for any tables, because β is known before the document comes. The first factor and the factors of the new
+    words are the same for all tables and cancel between them. But (n + B)_L makes a new word count against tables that
+    have many words.
 
-    Once the tables that had a word have all closed, it is forgotten, N_w too, and is new when it comes again. So
-    memory is bounded if the number of tables is, and p stays a probability: that of someone who knows the open tables
-    only.
+    When all tables with a word have closed, the word and N_w are forgotten, and it is new if it comes again. So memory
+    is bounded if the number of tables is, and p is still a probability, given the open tables.
 
-    Documents are ``sparse``: each is seated wholly at one table, the likeliest, or a new one if that is. Shares of a
-    document at many tables would leave some of each word at every one of them. Shares of at least 0.01 are reported,
-    and that of its own table.
+    Documents are ``sparse``: each is seated wholly at its most probable table, which may be a new one. If documents
+    were divided among tables, every table would have a share of every word. Responsibilities of at least 0.01 are
+    reported, and always that of the document's own table.
 
     Args:
-        concentration: B, the number of words that the prior is worth, from 1e-6 to 1e9; None: unknown, to be learned.
-        background: s, from 1e-6 to 1e9. Then words that are common everywhere say less of a table, and no list of stop
-            words is needed. A large one is as good as None, where all words are alike.
+        concentration: B, the number of words that the prior is worth, from 1e-6 to 1e9, or None to learn it.
+        background: s, from 1e-6 to 1e9. With it, words that are common everywhere say less about a table, and no list
+            of stop words is needed. With None, all words are treated alike; a large s has nearly the same effect.
 
     >>> family = Multinomial(concentration=4.0)
     >>> stats = family.statistics(np.array([[2.0, 1.0, 0.0, 0.0]]))
     >>> np.exp(family.log_predictive(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]), stats)).round(3)
     array([[0.429],
            [0.143]])
-    >>> now = family.given(stats)  # two words are known, and the others are new: then the two have 4/3 each
+    >>> now = family.given(stats)  # two words are known, and the others are new: β is 4/3 for each of the two
     >>> np.exp(now.log_predictive(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]), stats)).round(3)
     array([[0.476],
            [0.19 ]])
@@ -81,7 +80,7 @@ class Multinomial(Family):
 
     @property
     def known(self) -> bool:
-        """Whether the concentration has a value; without a background there is none to be learned."""
+        """Whether the concentration has a value. The background is never learned."""
         return self.concentration is not None
 
     @property
@@ -90,10 +89,10 @@ class Multinomial(Family):
         return True
 
     def given(self, stats: Float, columns: NDArray[np.int64] | None = None) -> Multinomial:
-        """Return the family for the next document when these tables (K, 1 + D) are open; columns: see ``Family``.
+        """Return the family for the next document, given the open tables (K, 1 + D). columns: see ``Family``.
 
         >>> stats = np.array([[1.0, 2.0, 1.0, 0.0, 1.0]])
-        >>> some = Multinomial(3.0).given(stats, np.array([1, 2]))  # and all others together
+        >>> some = Multinomial(3.0).given(stats, np.array([1, 2]))  # the last column is all others
         >>> whole = Multinomial(3.0).given(stats).log_predictive(np.array([[0.0, 2.0, 1.0, 0.0]]), stats)
         >>> part = some.log_predictive(np.array([[2.0, 1.0, 0.0]]), np.array([[1.0, 1.0, 0.0, 3.0]]))
         >>> bool(np.isclose(whole, part))
@@ -111,18 +110,18 @@ class Multinomial(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what the concentration may be; a clustering suggests nothing more."""
+        """Return candidates for the concentration. Labels are not used."""
         if self.known:
             return [self]
         return [] if labels is not None else [Multinomial(strength, self.background) for strength in CONCENTRATIONS]
 
     def continuous(self, n_features: int) -> NDArray[np.bool_]:
-        """None are."""
+        """Return False for every feature."""
         return np.zeros(n_features, dtype=bool)
 
     @property
     def can_widen(self) -> bool:
-        """True, once it is known: a vocabulary grows."""
+        """True if the concentration is known, as a vocabulary grows."""
         return self.known
 
     def widen(self, stats: Float, n_features: int) -> Float:
@@ -130,7 +129,7 @@ class Multinomial(Family):
         return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))
 
     def check(self, X: Float) -> Float:
-        """Integers from 0 to 2³¹."""
+        """Check for integers from 0 to 2³¹."""
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X)))
         if bad.size:
             row, column = bad[0]
@@ -143,19 +142,19 @@ class Multinomial(Family):
         return float(self.concentration)  # type: ignore[arg-type]
 
     def _prior(self, n_features: int) -> Float:
-        """Return β_w of each column, 0 if the word is not known: (D,)."""
+        """Return β_w of each column; 0 if the word is unknown: (D,)."""
         return np.full(n_features, self._strength / n_features)
 
     def _log_unseen(self, X: Float) -> Float:
-        """Return the log of β_0 in each column that a word not known takes, 0 in others: (n, D)."""
+        """Return log β_0 in columns of unknown words that a document has, and 0 in others: (n, D)."""
         return np.zeros(X.shape)
 
     def log_base_measure(self, X: Float) -> Float:
-        """Return log L!/Π_w x_w!, and in a stream without the orders of the new words: − Σ_k log a_k!."""
+        """Return log L!/Π_w x_w!. In a stream, subtract Σ_k log a_k!, as new words have no order."""
         return gammaln(np.sum(X, axis=1) + 1.0) - np.sum(gammaln(X + 1.0), axis=1)
 
     def log_partition(self, stats: Float) -> Float:
-        """Return Σ_w log (β_w)_{s_w} − log (B)_n; a word not known has β_0 (s_w − 1)!."""
+        """Return Σ_w log (β_w)_{s_w} − log (B)_n; for an unknown word, (β_w)_{s_w} is β_0 (s_w − 1)!."""
         s = stats[:, 1:]
         each = _log_rising(self._prior(s.shape[1]), s) + self._log_unseen(s)
         return np.sum(each, axis=1) - log_rising(self._strength, np.sum(s, axis=1))
@@ -168,10 +167,10 @@ class Multinomial(Family):
         return np.sum(each, axis=2) - total + self.log_base_measure(X)[:, None]
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
-        """Return terms by word: its own factor, and of (n + B)_L and log h(x) as much as it has of the words.
+        """Return terms by word: its own factor, and its share x_w/L of log (n + B)_L and log h(x).
 
-        So the term of a word is, but for log h(x), the log of its probability after the words before it in the
-        document, as it is on average over all orders of the words. A word that is not there has the term 0.
+        Without log h(x), the term of a word is the log of its probability given the words before it in the document,
+        averaged over all orders of the words. A word that is absent has the term 0.
         """
         s, x = stats[None, :, 1:], X[:, None, :]
         own = _log_rising(self._prior(X.shape[1]) + s, x) + np.where(s > 0.0, 0.0, self._log_unseen(x))
@@ -180,7 +179,7 @@ class Multinomial(Family):
         return own + (common / np.maximum(length, 1.0))[:, :, None] * x
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
-        """Return Σ_w x_w (ψ(β_w + s_w) − ψ(B + n)) + log h(x); in a stream words not known have no φ_w, and no such."""
+        """Return Σ_w x_w (ψ(β_w + s_w) − ψ(B + n)) + log h(x). In a stream it is undefined: new words have no φ_w."""
         s = stats[:, 1:]
         logs = digamma(self._prior(s.shape[1]) + s) - digamma(self._strength + np.sum(s, axis=1, keepdims=True))
         return X @ logs.T + self.log_base_measure(X)[:, None]
@@ -199,7 +198,7 @@ class Multinomial(Family):
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ ~ Dirichlet(β): (n_tables, n_features)."""
         prior, rng = self._prior(n_features), np.random.default_rng(seed)
-        # The gammas of a Dirichlet, as logarithms: those of a small concentration would underflow together.
+        # The gammas of a Dirichlet, as logarithms: with a small concentration, all of them would underflow.
         logs = np.log(rng.standard_gamma(prior + 1.0, (n_tables, n_features)))
         logs += np.log1p(-rng.random(logs.shape)) / prior
         draws = np.exp(logs - np.max(logs, axis=1, keepdims=True, initial=-np.inf))
@@ -213,7 +212,7 @@ class Multinomial(Family):
 
 @dataclass(frozen=True, eq=False)
 class _AtThisMoment(Multinomial):
-    """The family for the next document: shares of the known words in B, 0 for others, and that of all others."""
+    """The family for the next document. shares: of the known words in B, 0 for others, and then of all others."""
 
     shares: Float = None  # type: ignore[assignment]
     unseen: float = 0.0
@@ -231,16 +230,14 @@ class _AtThisMoment(Multinomial):
         return super().log_base_measure(X) - np.array(orders)
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
-        raise ValueError(
-            "Multinomial needs assignment='predictive': a word that is new has no expected log probability"
-        )
+        raise ValueError("Multinomial needs assignment='predictive': a new word has no expected log probability")
 
 
 NOT_A_COUNT = "Multinomial takes counts of words, integers from 0 to 2**31, got {value}"
 
 
 def _log_rising(a: Float, s: Float) -> Float:
-    """Return log (a)_s, 0 where a is: there is nothing to rise from."""
+    """Return log (a)_s, or 0 where a is 0."""
     return np.where(a > 0.0, log_rising(np.where(a > 0.0, a, 1.0), s), 0.0)
 
 

@@ -15,16 +15,16 @@ from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperp
 from dyncrp.families.gamma import log_gamma_half, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 
-# With less than this, draws of the variance leave the range of floats.
+# With fewer degrees, samples of the variance leave the range of floats.
 FEWEST_DEGREES = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class NormalGamma(Family):
-    """x ~ N(φ, σ²) in every dimension by itself, with a mean φ and a variance σ² that belong to the table.
+    """x ~ N(φ, σ²) in every dimension separately, where each table has its own mean φ and variance σ².
 
-    The prior: 1/σ² ~ Gamma(ν/2, rate ν σ₀²/2) and φ | σ² ~ N(m₀, σ² ρ²/σ₀²), so σ₀² is a guess of the variance and ν,
-    the degrees of freedom, says how many observations it is worth. As ν → ∞ the family becomes
+    The prior is 1/σ² ~ Gamma(ν/2, rate ν σ₀²/2) and φ | σ² ~ N(m₀, σ² ρ²/σ₀²). So σ₀² is a guess of the variance, and
+    ν, the degrees of freedom, is how many observations the guess is worth. As ν → ∞, the family becomes
     ``Gaussian(variance, prior_variance, prior_mean)``.
 
     T(x) = (1, x − m₀, (x − m₀)²). With n, s, w the three parts of ``stats``, and in each dimension
@@ -32,20 +32,20 @@ class NormalGamma(Family):
         p = σ₀²/ρ²,  q = p + n,  μ = s/q,  B = ν + (w − s²/q)/σ₀²,
 
     the posterior is 1/σ² ~ Gamma((ν + n)/2, σ₀² B/2) and φ | σ² ~ N(m₀ + μ, σ²/q), and the predictive is Student's t
-    with ν + n degrees of freedom about m₀ + μ, its squared scale σ₀² B (1 + 1/q)/(ν + n).
+    with ν + n degrees of freedom about m₀ + μ and squared scale σ₀² B (1 + 1/q)/(ν + n).
 
-    Accuracy: w − s²/q is a difference of sums of squares about m₀. Rounding leaves the variance of a table of n rows,
-    whose mean lies z of its standard deviations from m₀, a relative error of about 1e-16 z² √n: 1e-7 at z = 1e4 and
-    n = 100, and no digit right from z = 1e8 on. It never makes w − s²/q less than the mean's own part in it. The
-    native engine sums squares about the running mean instead, and its error is 1e-16 z √n. For more digits, put
-    ``prior_mean`` near the data.
+    Accuracy: w − s²/q is a difference of sums of squares about m₀. For a table of n rows whose mean lies z standard
+    deviations from m₀, rounding gives the variance a relative error of about 1e-16 z² √n: 1e-7 at z = 1e4 and n = 100,
+    and no correct digit from z = 1e8 on. It never makes w − s²/q smaller than the part due to the mean. The native
+    engine sums squares about the running mean instead, with an error of 1e-16 z √n. For more digits, put ``prior_mean``
+    near the data.
 
     Args:
         variance: σ₀², the guess of a cluster's variance.
         prior_variance: ρ², the variance of the means about ``prior_mean`` if the guess is right. A table k times as
             wide as the guess is expected k times as far out.
         degrees: ν, one number from 0.1 to 1e100.
-        prior_mean: m₀. Except for ``degrees``, each is a number, one for each feature, or None: unknown, to be learned.
+        prior_mean: m₀. Each of these except ``degrees`` is a number, one for each feature, or None to learn it.
 
     >>> family = NormalGamma(variance=1.0, prior_variance=100.0, degrees=2.0)
     >>> X = np.array([[4.9], [5.0], [5.1]])
@@ -62,7 +62,7 @@ class NormalGamma(Family):
     degrees: float = 5.0
     prior_mean: Hyperparameter = None
 
-    _limit: ClassVar[Gaussian]  # of infinitely many degrees of freedom; it takes the same data
+    _limit: ClassVar[Gaussian]  # the limit of infinite degrees of freedom; it takes the same data
 
     def __post_init__(self) -> None:
         limit = Gaussian(self.variance, self.prior_variance, self.prior_mean)
@@ -77,12 +77,12 @@ class NormalGamma(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what the guesses may be: the Gaussian's, as far as they are variances of the features."""
+        """Return candidates: those of the Gaussian that have a variance for each feature."""
         found = self._limit.proposals(X, labels, scales)
         return [self._guess(family) for family in found if isinstance(family, Gaussian) and family.directions is None]
 
     def for_one_cluster(self, found: Family) -> Family:
-        """Return the found family with centres far apart, as the Gaussian does."""
+        """Return the found family with centres far apart, as for the Gaussian."""
         if not isinstance(found, NormalGamma):
             return found
         wider = self._limit.for_one_cluster(Gaussian(found.variance, found.prior_variance, found.prior_mean))
@@ -97,7 +97,7 @@ class NormalGamma(Family):
 
     @property
     def safe_norm(self) -> float:
-        """That of the limit."""
+        """The safe norm of the limiting Gaussian."""
         return self._limit.safe_norm
 
     @property
@@ -106,7 +106,7 @@ class NormalGamma(Family):
         return True
 
     def check(self, X: Float) -> Float:
-        """Any finite numbers whose squares are finite too; NaN is a missing cell."""
+        """Check for finite numbers whose squares are finite too. NaN is a missing cell."""
         return self._limit.check(X)
 
     def statistics(self, X: Float) -> Float:
@@ -115,7 +115,7 @@ class NormalGamma(Family):
         return np.hstack([np.ones((len(X), 1)), gap, gap**2])
 
     def _posterior(self, stats: Float) -> tuple[Float, Float, Float, Float]:
-        """Return n (K, 1), and in units of σ₀ each table's q, μ and w − s²/q, (K, D) all three."""
+        """Return n (K, 1), and in units of σ₀ each table's q, μ and w − s²/q, all (K, D)."""
         D = (stats.shape[1] - 1) // 2
         n = stats[:, :1]
         s, w = stats[:, 1 : 1 + D] / np.sqrt(self.variance), stats[:, 1 + D :] / self.variance
@@ -145,14 +145,14 @@ class NormalGamma(Family):
         return np.sum(common + shrink - 0.5 * degrees * self._log_excess(n, scatter), axis=1)
 
     def add(self, first: Tables, second: Tables) -> dict[str, Float]:
-        """Return the sums; of ``scatter``, the w − s²/q that an engine keeps, not a sum but what it is of both."""
+        """Return the sums, except that ``scatter``, an engine's w − s²/q, is computed for both tables together."""
         total = super().add(first, second)
         if "scatter" in total:
             total["scatter"] = self._joint_scatter(first, second) * self.variance
         return total
 
     def log_bayes_factor(self, first: Tables, second: Tables) -> Float:
-        """Return it by way of the scatter, if an engine has kept it: it has more digits than the sums of squares."""
+        """Return the log Bayes factor, using the engine's scatter if there is one: it has more digits than the sums."""
         n1, n2 = first["stats"][:, :1], second["stats"][:, :1]
         alone = self._log_partition(n1, self._scatter(first)) + self._log_partition(n2, self._scatter(second))
         return self._log_partition(n1 + n2, self._joint_scatter(first, second)) - alone
@@ -162,7 +162,7 @@ class NormalGamma(Family):
         return tables["scatter"] / self.variance if "scatter" in tables else self._posterior(tables["stats"])[3]
 
     def _joint_scatter(self, first: Tables, second: Tables) -> Float:
-        """Return the scatter of both: that of the first, of the second about its own mean, and of the two means."""
+        """Return the scatter of both: the sum of that of the first, of the second about its mean, and of the means."""
         _, q1, mean1, _ = self._posterior(first["stats"])
         stats = second["stats"]
         n2, p = stats[:, :1], self.variance / self.prior_variance
@@ -191,7 +191,7 @@ class NormalGamma(Family):
         return -0.5 * np.sum(constant + gap**2 * (degrees / (self.degrees + scatter)), axis=-1)
 
     def _log_excess(self, n: Float, scatter: Float) -> Float:
-        """Return log B/(ν + n), by how much a table is wider than guessed: (K, D)."""
+        """Return log B/(ν + n), the log ratio of a table's variance to the guess: (K, D)."""
         excess = (scatter - n) / (self.degrees + n)
         narrow = excess < -0.5
         return np.where(
@@ -203,7 +203,7 @@ class NormalGamma(Family):
         return self.prior_mean + np.sqrt(self.variance) * self._posterior(stats)[2]
 
     def variances(self, stats: Float) -> Float:
-        """Return σ₀² B/(ν + n) for each table, one over the posterior mean of 1/σ²: (K, S) to (K, D).
+        """Return σ₀² B/(ν + n) for each table, the inverse of the posterior mean of 1/σ²: (K, S) to (K, D).
 
         >>> family = NormalGamma(variance=4.0, prior_variance=100.0)
         >>> family.variances(np.zeros((1, 3)))
@@ -213,7 +213,7 @@ class NormalGamma(Family):
         return self.variance * ((self.degrees + scatter) / (self.degrees + n))
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
-        """Return shapes in units of σ₀, each table with the variance that it showed in each dimension, (K, D)."""
+        """Return shapes in units of σ₀, with the observed variance of each table in each dimension, (K, D)."""
         D = (stats.shape[1] - 1) // 2
         n, s, w = stats[:, 0], stats[:, 1 : 1 + D] / np.sqrt(self.variance), stats[:, 1 + D :] / self.variance
         mean = s / n[:, None]

@@ -24,7 +24,7 @@ from dyncrp.families.gamma import log_rising, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI
 
 LARGEST_COUNT = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
-SHAPES = (30.0, 10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1)  # what the shape may be
+SHAPES = (30.0, 10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1)  # candidates for the shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,7 @@ class Poisson(Family):
 
     Args:
         shape: how alike clusters are: their means have a coefficient of variation of 1/√shape.
-        rate: how many observations the prior is worth. Each is a number, one for each feature, or None: unknown, to
-            be learned.
+        rate: how many observations the prior is worth. Each is a number, one for each feature, or None to learn it.
 
     >>> family = Poisson(shape=1.0, rate=0.5)
     >>> stats = family.statistics(np.array([[3.0, 0.0], [5.0, 1.0]])).sum(axis=0, keepdims=True)
@@ -64,16 +63,16 @@ class Poisson(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what shape and rate may be: the mean shape/rate of the data, for all features or each, and shapes.
+        """Return candidates: shape/rate is the mean of the data, overall or by feature, and the shape varies.
 
-        A clustering suggests nothing more: its means are the posterior's business.
+        Labels are not used: the posterior describes the means of clusters.
         """
         if self.known:
             return [self]
         if labels is not None:
             return []
         often = max(float(np.mean(X)), 0.5 / X.size)
-        each = (np.sum(X, axis=0) + often) / (len(X) + 1.0)  # no feature is taken to be always 0
+        each = (np.sum(X, axis=0) + often) / (len(X) + 1.0)  # no feature is assumed to be always 0
         found: list[Family] = []
         for mean in (often, each) if X.shape[1] > 1 else (often,):
             if self.shape is not None:
@@ -82,7 +81,7 @@ class Poisson(Family):
                 found.append(Poisson(self.rate * mean, self.rate))
             else:
                 found += [Poisson(shape, shape / mean) for shape in SHAPES]
-        # Of vague priors and of narrow ones, either may be the more willing to open tables.
+        # Either vague or narrow priors may open more tables, depending on the data.
         return sorted(found, key=lambda family: -_reason_to_share(family, X))
 
     @property
@@ -91,7 +90,7 @@ class Poisson(Family):
         return True
 
     def check(self, X: Float) -> Float:
-        """Integers from 0 to 2⁵³; NaN is a missing cell."""
+        """Check for integers from 0 to 2⁵³. NaN is a missing cell."""
         for name in ("shape", "rate"):
             check_width(name, getattr(self, name), X.shape[1])
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_COUNT) & (np.floor(X) == X) | np.isnan(X)))
@@ -116,9 +115,9 @@ class Poisson(Family):
         return np.sum(log_rising(self.shape, s) - self.shape * np.log1p(n / self.rate) - s * np.log(B), axis=1)
 
     def log_predictive(self, X: Float, stats: Float) -> Float:
-        """Return the log density above, as Loader's (2000) sum of deviances, in which no term exceeds the others much.
+        """Return the log density above, as Loader's (2000) sum of deviances, whose terms are of similar size.
 
-        With N = A + x and R Stirling's remainder it is, for x > 0, the sum over features of
+        With N = A + x and R Stirling's remainder, this is for x > 0 the sum over features of
 
             x log N/(x(B + 1)) + A log NB/(A(B + 1)) − ½ log N/A − ½ log 2πx + R(N) − R(A) − R(x).
         """
@@ -163,12 +162,12 @@ class Poisson(Family):
 
 
 def _reason_to_share(family: Family, X: Float) -> float:
-    """Return the log odds of one table for all rows of X against one for each."""
+    """Return the log odds of one table for all rows of X against one table for each row."""
     empty = np.zeros((1, 1 + X.shape[1]))
     return family.log_marginal(X) - float(np.sum(family.log_predictive(X, empty)))
 
 
 def _log_ratio(excess: Float, ratio: Float) -> Float:
-    """Return log ratio, where ratio = 1 + excess and both are known to all their digits."""
+    """Return log ratio, where ratio = 1 + excess and both are accurate."""
     near = excess > -0.5
     return np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(ratio))

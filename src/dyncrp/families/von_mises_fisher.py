@@ -14,8 +14,8 @@ from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalize
 
 # float16 embeddings are unit vectors to about 1e-4.
 NORM_TOLERANCE = 5e-4
-UNIT_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)  # by which a vector divided by its length may miss 1
-# Beyond it, the rounding of a unit vector alone changes densities by more than a part in a million.
+UNIT_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)  # by how much the length of a normalised vector may differ from 1
+# Beyond this, the rounding of a unit vector alone changes densities by more than one part in a million.
 LARGEST_CONCENTRATION = 1e9
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)  # for log_predictive_terms
 
@@ -30,7 +30,7 @@ class VonMisesFisher(Family):
     Rows must have unit length within 5e-4, and are then scaled to it exactly.
 
     Args:
-        concentration: κ ≥ 0; None is unknown, to be learned from data.
+        concentration: κ ≥ 0, or None to learn it from data.
 
     >>> family = VonMisesFisher(concentration=10.0)
     >>> stats = family.statistics(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])).sum(0, keepdims=True)
@@ -52,11 +52,11 @@ class VonMisesFisher(Family):
 
     @property
     def can_widen(self) -> bool:
-        """True: a direction stays one with more zeros."""
+        """True if κ is known: a unit vector stays one when zeros are added."""
         return self.known
 
     def check(self, X: Float) -> Float:
-        """Unit vectors in at least two dimensions."""
+        """Check for unit vectors in at least two dimensions."""
         if X.shape[1] < 2:
             raise ValueError("von Mises–Fisher needs at least 2 features, got 1")
         with np.errstate(over="ignore"):
@@ -67,7 +67,7 @@ class VonMisesFisher(Family):
             raise BadRow(
                 f"von Mises–Fisher takes unit vectors (divide rows by their length), got one of length {length}", bad[0]
             )
-        # A row that is of unit length but for rounding stays as it is, so that to check twice is to check once.
+        # A row of unit length up to rounding is not changed, so that a second check changes nothing.
         off = np.abs(norms - 1.0) > UNIT_ROUNDING
         return np.where(off[:, None], X / norms[:, None], X) if np.any(off) else X
 
@@ -79,9 +79,9 @@ class VonMisesFisher(Family):
     def proposals(
         self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
     ) -> list[Family]:
-        """Return what κ may be: that of clusters whose rows have a mean of length R̄, κ ≈ R̄(D − R̄²)/(1 − R̄²).
+        """Return candidates for κ ≈ R̄(D − R̄²)/(1 − R̄²), where R̄ is the length of the mean of a cluster's rows.
 
-        Without labels, R̄ lies between that of all rows and 1. With labels (n,), it is that of their clusters.
+        Without labels, R̄ lies between its value for all rows and 1. With labels (n,), it is that of their clusters.
         """
         if self.known:
             return [self]
@@ -117,8 +117,8 @@ class VonMisesFisher(Family):
     def log_predictive(self, X: Float, stats: Float) -> Float:
         """Return log C(κ) + log C(|h|) − log C(|h + κx|).
 
-        Written with log C(κ) = log C(0) − κ − excess(κ), and |s + x| − |s| − 1 by itself: the three logarithms grow
-        with κ and with the size of the table, and what is left of them does not.
+        The three logarithms grow with κ and with the size of the table, but their sum does not. So it is computed with
+        log C(κ) = log C(0) − κ − excess(κ), and |s + x| − |s| − 1 separately.
         """
         D, kappa = X.shape[1], self.concentration
         s = stats[:, 1:]
@@ -129,15 +129,15 @@ class VonMisesFisher(Family):
         return log_uniform(D) + excess[0] - excess[1] - excess[2] + growth
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
-        """Return integrated gradients: the terms by feature when x grows from 0 to what it is, (n, K, D).
+        """Return integrated gradients by feature, along the line from 0 to x: (n, K, D).
 
         f(x) = log C(|h|) − log C(|h + κx|) is 0 at x = 0, and its gradient is κ A(|y|) y/|y| at y = h + κx. So
 
             x_d ∫₀¹ ∂f/∂x_d (s x) ds = κ x_d (h_d I₀ + κ x_d I₁),   I_k = ∫₀¹ s^k A(|y_s|)/|y_s| ds,  y_s = h + κ s x,
 
-        add up to f(x). Divide log C(κ), which all tables share, in proportion to x_d², whose sum is 1. Then I₁, which
-        follows from I₀ and the sum, drops out, and the terms are x_d² log p(x | stats) + κ I₀ x_d (h − (x·h) x)_d: they
-        add up exactly, whatever the digits of I₀.
+        sum to f(x). Divide log C(κ), which all tables share, in proportion to x_d², whose sum is 1. Then I₁, which
+        follows from I₀ and the sum, drops out. The terms are x_d² log p(x | stats) + κ I₀ x_d (h − (x·h) x)_d, and
+        their sum is exact even if I₀ is not.
         """
         kappa, h = self.concentration, self.concentration * stats[:, 1:]
         along = X @ h.T
@@ -149,11 +149,11 @@ class VonMisesFisher(Family):
     def _mean_pull(self, D: int, along: Float, across: Float) -> Float:
         """Return I₀ = ∫₀¹ A(r)/r ds, r² = across² + (along + κs)², elementwise, by Gauss–Legendre.
 
-        A(r)/r is about 1/(ν + ½ + √(r² + (ν + 3/2)²)), ν = D/2 − 1. In w, with along + κs = sinh(w)
-        √(across² + (ν + 3/2)²), that is smooth over steps of 1, however narrow it is in s.
+        A(r)/r is about 1/(ν + ½ + √(r² + (ν + 3/2)²)), ν = D/2 − 1. As a function of w, with along + κs = sinh(w)
+        √(across² + (ν + 3/2)²), it is smooth over steps of 1, however narrow it is in s.
         """
         if self.concentration == 0.0:
-            return np.zeros_like(along)  # it is of no consequence
+            return np.zeros_like(along)  # it is multiplied by κ = 0
         width = np.hypot(across, 0.5 * D + 0.5)
         first, last = np.arcsinh(along / width), np.arcsinh((along + self.concentration) / width)
         half = 0.5 * (last - first)[..., None]
@@ -179,7 +179,7 @@ class VonMisesFisher(Family):
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return shapes in √κ x, in which clusters have unit variance in each of the D − 1 directions of the sphere.
 
-        Of unit vectors whose mean has length R the variance is 1 − R² in all.
+        The total variance of unit vectors whose mean has length R is 1 − R².
         """
         n, mean = stats[:, 0], stats[:, 1:] / stats[:, :1]
         rest = np.maximum(1.0 - np.sum(mean**2, axis=1), 0.0)
@@ -193,7 +193,7 @@ class VonMisesFisher(Family):
         return gaussian / np.linalg.norm(gaussian, axis=1, keepdims=True)
 
     def sample(self, parameters: Float, seed: Seed = None) -> Float:
-        """Draw x ~ vMF(φ, κ) for each row φ: its height q below the pole φ, then a direction across."""
+        """Draw x ~ vMF(φ, κ) for each row φ: first the depth q below the pole φ, then a direction orthogonal to φ."""
         self.require_known()
         n, D = np.shape(parameters)
         rng = np.random.default_rng(seed)
@@ -216,7 +216,7 @@ class VonMisesFisher(Family):
         waiting = np.arange(n)
         while waiting.size:
             z = rng.beta((D - 1) / 2.0, (D - 1) / 2.0, size=waiting.size)
-            q = np.minimum(2.0 * b * z / (1.0 - (1.0 - b) * z), 2.0)  # z = 1 may round to beyond the far pole
+            q = np.minimum(2.0 * b * z / (1.0 - (1.0 - b) * z), 2.0)  # z = 1 may round beyond the far pole
             log_ratio = kappa * (gap - q) + (D - 1) * np.log((gap + (1.0 - gap) * q) / (gap * (2.0 - gap)))
             accepted = log_ratio >= -rng.exponential(size=waiting.size)
             depth[waiting[accepted]] = q[accepted]
