@@ -1,12 +1,12 @@
-"""What a dynamics is: a kernel as a sum of modes, with an algebra.
+"""Dynamics: kernels as sums of modes, with an algebra.
 
 Every dynamics (the paper's linear operator ℓ) is a short sum of complex exponentials, ℓ in its eigenbasis:
 
     kernel(Δ) = Re Σ_m amplitude_m · exp(−rate_m · Δ),    Δ ≥ 0.
 
 A table's occupancy state is one complex number per mode, s_m. Time multiplies it by exp(−rate_m Δ), a customer
-adds its responsibility, and the occupancy reads out as Re Σ_m amplitude_m s_m. Nothing else in the library
-knows more about a dynamics than its modes.
+adds its responsibility, and the occupancy is Re Σ_m amplitude_m s_m. The rest of the library uses only the
+modes of a dynamics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_MODES = 4096
 
 
 class Modes(NamedTuple):
-    """The modes of a dynamics: ``amplitudes`` a_m and ``rates``, both complex of shape (M,), Re rate ≥ 0."""
+    """The modes of a dynamics: ``amplitudes`` a_m and ``rates``, both complex of shape (M,), with Re rate ≥ 0."""
 
     amplitudes: Complex
     rates: Complex
@@ -37,7 +37,7 @@ class Modes(NamedTuple):
 class Dynamics(ABC):
     """A kernel as a sum of modes, with the algebra ``a + b``, ``0.3 * a`` and ``a * b``.
 
-    A subclass gives ``modes``, and says if its kernel is ``nonnegative``; see ``Timed`` for one with a duration.
+    A subclass defines ``modes`` and whether its kernel is ``nonnegative``. See ``Timed`` for one with a duration.
 
     >>> from dyncrp import Exponential, Stationary
     >>> sticky = 0.999 * Exponential(2.0) + 0.001 * Stationary()
@@ -57,7 +57,7 @@ class Dynamics(ABC):
         return False
 
     def durations(self) -> list[float | None]:
-        """Return the timescales and periods, from left to right; None where one is unknown.
+        """Return the timescales and periods, from left to right, with None for each unknown one.
 
         >>> from dyncrp import Exponential, Oscillatory
         >>> (0.9 * Exponential(3.0) + 0.1 * Oscillatory()).durations()
@@ -72,11 +72,11 @@ class Dynamics(ABC):
 
     @property
     def seeks_period(self) -> bool:
-        """Whether an unknown duration is a period, which must be met closely."""
+        """Whether an unknown duration is a period, which must be searched on a fine grid."""
         return False
 
     def with_durations(self, durations: Iterable[float]) -> Dynamics:
-        """Return the same with the unknown durations given, from left to right.
+        """Return the same dynamics with its unknown durations filled in, from left to right.
 
         >>> from dyncrp import Exponential, Stationary
         >>> (0.9 * Exponential() + 0.1 * Stationary()).with_durations([5.0])
@@ -97,7 +97,7 @@ class Dynamics(ABC):
         if delays.dtype.kind not in "iuf":
             raise ValueError(f"delta must be a number or a timedelta, got {delta!r}")
         delays = delays.astype(np.float64)
-        if not np.all((delays >= 0) & (delays <= 2 * LATEST_TIME)):  # then no phase overflows
+        if not np.all((delays >= 0) & (delays <= 2 * LATEST_TIME)):  # so that no phase overflows
             raise ValueError(f"delta must be finite and not negative, at most {2 * LATEST_TIME:g}, got {delta!r}")
         amplitudes, rates = self.modes()
         return (np.exp(-np.multiply.outer(delays, rates)) @ amplitudes).real
@@ -108,7 +108,7 @@ class Dynamics(ABC):
         return Sum(_terms(self) + _terms(other))
 
     def __radd__(self, other: object) -> Dynamics:
-        """``0 + dynamics``, with which ``sum`` starts."""
+        """``0 + dynamics``, so that ``sum`` works."""
         return self if type(other) is int and other == 0 else NotImplemented
 
     def __mul__(self, other: object) -> Dynamics:
@@ -131,10 +131,10 @@ class Dynamics(ABC):
 
 
 class Timed(Dynamics):
-    """A dynamics with one duration, its field ``duration_field``; None there is unknown, to be learned from data."""
+    """A dynamics with one duration, in the field ``duration_field``; None there means that it is learned from data."""
 
     duration_field: ClassVar[str]
-    periodic: ClassVar[bool] = False  # whether the kernel returns after that duration
+    periodic: ClassVar[bool] = False  # whether the kernel repeats after that duration
 
     def __post_init__(self) -> None:
         (length,) = self.durations()
@@ -142,7 +142,7 @@ class Timed(Dynamics):
             object.__setattr__(self, self.duration_field, duration(self.duration_field, length))
 
     def durations(self) -> list[float | None]:
-        """The one."""
+        """The only duration."""
         return [getattr(self, self.duration_field)]
 
     @property
@@ -151,56 +151,55 @@ class Timed(Dynamics):
         return self.periodic and self.n_unknown > 0
 
     def with_durations(self, durations: Iterable[float]) -> Dynamics:
-        """Take the first of them, if the duration is unknown."""
+        """Take the first one if the duration is unknown."""
         if not self.n_unknown:
             return self
         for length in durations:
             return replace(self, **{self.duration_field: length})  # type: ignore[type-var]
-        raise ValueError(f"there is no duration left for {self!r}; n_unknown says how many are needed")
+        raise ValueError(f"too few durations: there is none for {self!r}; n_unknown is the number needed")
 
     def duration(self) -> float:
-        """Return the duration, which the modes need; an unknown one is a ``ValueError``."""
+        """Return the duration; raise ``ValueError`` if it is unknown."""
         (length,) = self.durations()
         if length is None:
             raise ValueError(
-                f"{self!r} has an unknown duration, which DynamicalMixture or dyncrp.tune can learn from data; "
-                "give it here"
+                f"{self!r} has an unknown duration: give it, or learn it with DynamicalMixture or dyncrp.tune"
             )
         return float(length)
 
 
 class Composition(Dynamics):
-    """A dynamics made of ``parts``, whose durations and signs are theirs."""
+    """A dynamics made of ``parts``, from which it takes its durations and its sign."""
 
     @property
     @abstractmethod
     def parts(self) -> tuple[Dynamics, ...]:
-        """The dynamics that it is made of, from left to right."""
+        """The parts, from left to right."""
 
     @abstractmethod
     def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
-        """Return the same, made of these."""
+        """Return the same composition of other parts."""
 
     def __post_init__(self) -> None:
         if not self.n_unknown:
-            self.modes()  # refuses what is too large
+            self.modes()  # raises if there are too many
 
     @property
     def nonnegative(self) -> bool:
-        """True if every part is."""
+        """True if every part is nonnegative."""
         return all(part.nonnegative for part in self.parts)
 
     def durations(self) -> list[float | None]:
-        """Those of the parts."""
+        """The durations of the parts."""
         return [length for part in self.parts for length in part.durations()]
 
     @property
     def seeks_period(self) -> bool:
-        """Whether a part does."""
+        """Whether a part seeks a period."""
         return any(part.seeks_period for part in self.parts)
 
     def with_durations(self, durations: Iterable[float]) -> Dynamics:
-        """Hand them to the parts."""
+        """Pass them on to the parts."""
         left = iter(durations)
         return self.with_parts([part.with_durations(left) for part in self.parts])
 
@@ -223,7 +222,7 @@ class Scaled(Composition):
 
     @property
     def parts(self) -> tuple[Dynamics, ...]:
-        """What is scaled."""
+        """The dynamics that is scaled."""
         return (self.dynamics,)
 
     def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
@@ -232,7 +231,7 @@ class Scaled(Composition):
 
     @property
     def nonnegative(self) -> bool:
-        """True for a positive weight on a kernel that is."""
+        """True for a positive weight and a nonnegative kernel."""
         return self.weight > 0 and self.dynamics.nonnegative
 
     def modes(self) -> Modes:
@@ -256,7 +255,7 @@ class Sum(Composition):
         return self.terms
 
     def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
-        """The sum of these."""
+        """The sum of other terms."""
         return Sum(tuple(parts))
 
     def modes(self) -> Modes:
@@ -286,7 +285,7 @@ class Product(Composition):
         return self.left, self.right
 
     def with_parts(self, parts: Iterable[Dynamics]) -> Dynamics:
-        """The product of these."""
+        """The product of other factors."""
         return Product(*parts)
 
     def modes(self) -> Modes:
@@ -312,13 +311,13 @@ def _bracket(dynamics: Dynamics) -> str:
 def _check_count(n_modes: int) -> None:
     if n_modes > MOST_MODES:
         raise ValueError(
-            f"this dynamics would have {n_modes:,} modes, and at most {MOST_MODES} are allowed; "
+            f"this dynamics would have {n_modes:,} modes, but at most {MOST_MODES} are allowed; "
             "combine fewer, or lower n_modes of Hyperbolic"
         )
 
 
 def combine_modes(amplitudes: ArrayLike, rates: ArrayLike) -> Modes:
-    """Return modes with conjugate rates folded together (only the real part is ever read) and equal ones merged."""
+    """Return modes with conjugate and equal rates merged; only the real part of a kernel is used."""
     amplitudes = np.array(amplitudes, dtype=np.complex128)
     rates = np.array(rates, dtype=np.complex128)
     if not np.all(np.abs(amplitudes) <= LARGEST_AMPLITUDE):

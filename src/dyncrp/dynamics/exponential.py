@@ -13,8 +13,8 @@ class Exponential(Timed):
     """kernel(Δ) = exp(−Δ/τ): the time-sensitive CRP (ℓ = τ ∂N + N).
 
     Args:
-        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
-            unknown, to be learned from data.
+        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds), or
+            None to learn it from data.
     """
 
     timescale: Duration | None = None

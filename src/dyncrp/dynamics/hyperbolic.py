@@ -15,17 +15,17 @@ from dyncrp.dynamics.base import Modes, Timed, combine_modes
 class Hyperbolic(Timed):
     """kernel(Δ) = 1/(1 + Δ/τ), as a sum of real exponentials.
 
-    1/(1+x) = ∫ exp(−s) exp(−s x) ds is a mixture of exponentials; we take rates in geometric progression and
+    1/(1+x) = ∫ exp(−s) exp(−s x) ds is a mixture of exponentials. We take rates in geometric progression and
     the non-negative amplitudes that minimise the relative error on 0 ≤ x ≤ horizon. The default stays within
     2e-6 of the hyperbola up to x = 1e4; ``Hyperbolic(τ, n_modes=48, horizon=1e6)`` within 2e-9 up to 1e6. Past
-    the horizon the kernel falls exponentially, so old tables are forgotten there for good.
+    the horizon, the kernel falls exponentially, and old tables are forgotten for good.
 
     Args:
-        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
-            unknown, to be learned from data.
-        n_modes: at most how many exponentials, 2 to 100: more are more accurate and slower.
-        horizon: up to how many timescales the kernel must be accurate, at most 1e12. If it then misses the hyperbola
-            by more than 1 % anywhere, it is refused.
+        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds), or
+            None to learn it from data.
+        n_modes: the largest number of exponentials, 2 to 100. More are more accurate and slower.
+        horizon: up to how many timescales the kernel must be accurate, at most 1e12. An error of more than 1 % up to
+            there raises ``ValueError``.
     """
 
     timescale: Duration | None = None
@@ -44,7 +44,7 @@ class Hyperbolic(Timed):
         if error > 0.01:
             raise ValueError(
                 f"n_modes = {self.n_modes} exponentials miss 1/(1 + x) by {100 * error:.2g} % up to the horizon "
-                f"{self.horizon:g}, and 1 % is allowed; raise n_modes or lower the horizon"
+                f"{self.horizon:g}, but at most 1 % is allowed; raise n_modes or lower the horizon"
             )
 
     @property
@@ -64,7 +64,7 @@ def _hyperbola(n_modes: int, horizon: float) -> tuple[Modes, float]:
 
     Returns the modes and the largest relative error.
     """
-    from scipy.optimize import nnls  # slow to import, and only this needs it
+    from scipy.optimize import nnls  # slow to import, and only needed here
 
     horizon = max(horizon, 1.0)
     rates = np.geomspace(1.0 / (6.0 * horizon), 12.0, n_modes)

@@ -16,7 +16,7 @@ class LinearODE(Dynamics):
     """The solution of Σ_k a_k N^(k) = 0 from N(0) = 1: the paper's ℓ, given by its coefficients.
 
     The modes are the roots λ of Σ_k a_k λ^k, with rate −λ. The kernel may go negative; occupancies are clipped
-    at 0. Repeated roots (whose solutions carry powers of Δ) and solutions that grow without bound are refused.
+    at 0. Repeated roots (whose solutions have powers of Δ) and solutions that grow without bound raise ``ValueError``.
 
     Args:
         coefficients: a_0 … a_p, lowest order first, p ≥ 1, a_p ≠ 0.
@@ -50,20 +50,20 @@ class LinearODE(Dynamics):
         self.modes()
 
     def modes(self) -> Modes:
-        """Solve for the amplitudes that start the roots' exponentials from the given derivatives."""
+        """Solve for the amplitudes that give the initial derivatives."""
         polynomial, unit = _balance(np.array(self.coefficients))
-        too_different = ValueError(f"LinearODE({list(self.coefficients)}) has roots of sizes too different to be found")
+        too_different = ValueError(f"LinearODE({list(self.coefficients)}) has roots of too different sizes to be found")
         if np.max(np.abs(polynomial)) > 1e30:
             raise too_different
         roots = np.roots(polynomial).astype(np.complex128)
         slope = np.polyder(polynomial)
         with np.errstate(all="ignore"):
-            for _ in range(3):  # by Newton, since a small root is found no better than the largest one allows
+            for _ in range(3):  # Newton steps: small roots have only the accuracy of the largest
                 step = np.polyval(polynomial, roots) / np.polyval(slope, roots)
                 roots -= np.where(np.isfinite(step), step, 0.0)
         gaps = np.abs(roots[:, None] - roots) - 1e-4 * np.maximum(np.abs(roots[:, None]), np.abs(roots))
         np.fill_diagonal(gaps, np.inf)
-        # Rounding scatters a root of multiplicity k by ε^(1/k), maybe past that gap; a small p'(λ) gives it away.
+        # Rounding scatters a root of multiplicity k by ε^(1/k), which may exceed that gap; a small p'(λ) reveals it.
         steepness = np.abs(np.polyval(slope, roots))
         rounding = np.finfo(float).eps * np.polyval(np.abs(polynomial), np.abs(roots))
         multiple = (np.min(gaps, axis=0) <= 0) | (rounding > 1e-6 * np.abs(roots) * steepness)
@@ -71,7 +71,7 @@ class LinearODE(Dynamics):
             repeated = roots[np.argmax(multiple)] * unit
             raise ValueError(
                 f"LinearODE({list(self.coefficients)}) has a repeated root ({repeated:.6g}), "
-                "whose solution is no sum of exponentials; change a coefficient slightly"
+                "whose solution is not a sum of exponentials; change a coefficient slightly"
             )
         if np.any(np.abs(step) > 1e-6 * np.abs(roots)):
             raise too_different

@@ -15,8 +15,8 @@ class Oscillatory(Timed):
     """kernel(Δ) = (1 + cos(2πΔ/P))/2: tables come back every period P, and never count negatively.
 
     Args:
-        period: P, a positive number in the unit of the times, or a timedelta (then times are seconds); None is
-            unknown, to be learned from data.
+        period: P, a positive number in the unit of the times, or a timedelta (then times are seconds), or
+            None to learn it from data.
     """
 
     period: Duration | None = None

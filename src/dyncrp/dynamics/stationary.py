@@ -1,4 +1,4 @@
-"""Nobody is ever forgotten."""
+"""The past never fades."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dyncrp.dynamics.base import Dynamics, Modes, combine_modes
 
 @dataclass(frozen=True)
 class Stationary(Dynamics):
-    """kernel(Δ) = 1: nobody is ever forgotten; the Chinese Restaurant Process (ℓ = ∂N)."""
+    """kernel(Δ) = 1: nothing is forgotten. This is the Chinese Restaurant Process (ℓ = ∂N)."""
 
     @property
     def nonnegative(self) -> bool:

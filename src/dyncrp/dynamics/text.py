@@ -1,4 +1,4 @@
-"""Dynamics as text, such as a command line has them: parsed, never evaluated."""
+"""Dynamics as text, as on a command line: parsed, never evaluated."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ T = TypeVar("T")
 def parse_dynamics(text: str, *, units: bool = True) -> Dynamics:
     """Return the dynamics that a text such as ``"0.999*exponential(2h) + 0.001*stationary()"`` describes.
 
-    Numbers, +, *, brackets, and the names in ``DYNAMICS`` in upper or lower case, with their arguments by position or
-    by name. A duration may have a unit: ms, s, m or min, h, d, w; a lone number is in the unit of the times.
-    ``exponential()`` leaves the timescale unknown. An error shows the place.
+    A text has numbers, +, *, brackets, and the names in ``DYNAMICS`` in upper or lower case, with arguments by position
+    or by name. A duration may have a unit: ms, s, m or min, h, d, w. Without one, it is in the unit of the times.
+    ``exponential()`` leaves the timescale unknown. Errors show the place.
 
-    units: whether durations may have a unit, which makes no sense if the times are the index of arrival.
+    units: whether durations may have a unit; they may not if the times are the index of arrival.
 
     >>> parse_dynamics("0.999*exponential(2h) + 0.001*stationary()")
     0.999 * Exponential(timescale=7200.0) + 0.001 * Stationary()
@@ -51,9 +51,9 @@ def parse_dynamics(text: str, *, units: bool = True) -> Dynamics:
 
 
 class _Parser:
-    """Reads Python's own syntax tree of a text, of which it knows a few nodes and refuses all others.
+    """Read Python's syntax tree of a text. Only a few kinds of nodes are allowed.
 
-    A unit is not Python: it is blanked out and kept by the place of its number, so that no other place moves.
+    A unit is not Python syntax: it is replaced by blanks and stored by the place of its number, so that places stay.
     """
 
     def __init__(self, text: str, units: bool) -> None:
@@ -73,7 +73,7 @@ class _Parser:
                 self._fail(f"at most {MOST_DYNAMICS} dynamics may be combined, got {n_dynamics}", self.indent)
             value = self._expression(tree)
         except (MemoryError, RecursionError):
-            self._fail("this nests too deeply", self.indent)
+            self._fail("the text is nested too deeply", self.indent)
         if not isinstance(value, Dynamics):
             self._fail(f"a number is not a dynamics; use it as a weight, as in {EXAMPLE}", self.indent)
         if _depth(value) > DEEPEST_COMPOSITION:
@@ -85,7 +85,7 @@ class _Parser:
             self._fail(f"expected a dynamics, such as {EXAMPLE}", 0)
         blanked = DURATION.sub(self._blank_unit, self.text)
         try:
-            with warnings.catch_warnings():  # of numbers with a word behind them
+            with warnings.catch_warnings():  # for numbers followed by a word
                 warnings.simplefilter("ignore")
                 return ast.parse(blanked.strip(), mode="eval").body
         except SyntaxError as error:
@@ -147,7 +147,7 @@ class _Parser:
 
     def _value(self, node: ast.expr) -> Any:
         match node:
-            case ast.Constant(None):  # as Python writes what is unknown
+            case ast.Constant(None):  # an unknown duration
                 return None
             case ast.List(entries) | ast.Tuple(entries):
                 return [self._number(entry) for entry in entries]
@@ -179,7 +179,7 @@ class _Parser:
         return self.text[self._place(node) : self._place(node, end=True)]
 
     def _attempt(self, make: Callable[[], T], place: int) -> T:
-        """Return what ``make`` returns; if it refuses, show the place."""
+        """Return what ``make`` returns; add the place to its errors."""
         try:
             return make()
         except OverflowError:
@@ -192,5 +192,5 @@ class _Parser:
 
 
 def _depth(dynamics: Dynamics) -> int:
-    """Return how many compositions lie within each other."""
+    """Return how deeply compositions are nested."""
     return 1 + max(map(_depth, dynamics.parts)) if isinstance(dynamics, Composition) else 0
