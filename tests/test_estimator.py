@@ -840,7 +840,7 @@ def test_a_timescale_of_hours_needs_times():
     hour = Exponential(timedelta(hours=1))
     X = np.zeros((3, 2))
     for dynamics in (hour, 0.9 * hour + 0.1 * Stationary(), [Stationary(), hour], replace(hour)):
-        with pytest.raises(ValueError, match="timedelta of 3600 seconds, and there are no times"):
+        with pytest.raises(ValueError, match="timedelta of 3600 seconds, but there are no times"):
             DynamicalMixture(Gaussian(1.0, 9.0), dynamics).fit(X)
         with pytest.raises(ValueError, match="there are no times"):
             tune(X, dynamics=dynamics)

@@ -1,4 +1,4 @@
-"""What is unknown: hyperparameters by the evidence of the first rows, and an alpha that keeps learning."""
+"""Learning of unknowns: hyperparameters by the evidence of the first rows, and an alpha that is updated throughout."""
 
 from dyncrp.search.alpha import AlphaPosterior
 from dyncrp.search.candidate import Candidate, Found

@@ -1,10 +1,10 @@
-"""What the tables opened so far say about alpha.
+"""The posterior of alpha, given the tables opened so far.
 
 Given the total weight W_n = Σ_{n'<n} kernel(t_n − t_n') of the customers before it, customer n opens a table with
-probability α/(α + W_n). So the likelihood of α is the product of α/(α + W_n) over those who did and W_n/(α + W_n) over
-those who did not, concave in log α: all of it but the number of tables opened is known from the times. With a Gamma
-prior, the posterior is kept on a grid of α, exactly; it holds for kernels that are never negative, since only then W_n
-does not depend on who sits where.
+probability α/(α + W_n). So the likelihood of α is the product of α/(α + W_n) over the customers who opened a table and
+W_n/(α + W_n) over the others. It is concave in log α, and depends only on the times and the number of tables opened.
+The posterior, with a Gamma prior, is computed exactly on a grid of α. The kernel must never be negative, since only
+then W_n does not depend on the seating.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PRIOR_SHAPE = 1.0  # shape of the Gamma prior; at 1, its standard deviation equa
 
 
 class AlphaPosterior:
-    """The posterior of α after some observations. How many tables they opened is all it needs to know of them.
+    """The posterior of α after some observations, which needs only their times and the number of tables they opened.
 
     >>> from dyncrp import Stationary
     >>> posterior = AlphaPosterior(1.0, Stationary().modes())
@@ -36,16 +36,16 @@ class AlphaPosterior:
         self.prior_mean = prior_mean
         self._modes = modes
         self._grid = prior_mean * ALPHA_GRID
-        # Σ log(α + W_n) on the grid; the modes of all customers, as for one table; the latest time; how many they are.
+        # Σ log(α + W_n) on the grid; the mode state of all customers, as for one table; the latest time; their number.
         self._state = np.zeros(len(self._grid)), np.zeros(len(modes.rates), dtype=np.complex128), -np.inf, 0
 
     @property
     def n_observations(self) -> int:
-        """How many observations it has taken in."""
+        """How many observations it has seen."""
         return self._state[3]
 
     def update(self, times: Float) -> None:
-        """Take in customers at these times, (n,); interrupted, none of them."""
+        """Add customers at these times, (n,). If this is interrupted, none of them are added."""
         log_sum, total, time, n = self._state
         log_sum, total = log_sum.copy(), total.copy()
         for t in times.tolist():
@@ -58,19 +58,19 @@ class AlphaPosterior:
 
     def mean(self, n_opened: int) -> float:
         """Return the posterior mean of α if the observations have opened this many tables."""
-        # The density of log α, in which the grid is even: hence α^PRIOR_SHAPE and not α^(PRIOR_SHAPE − 1).
+        # The grid is even in log α, so this is the density of log α: hence α^PRIOR_SHAPE, not α^(PRIOR_SHAPE − 1).
         log_prior = PRIOR_SHAPE * np.log(self._grid) - PRIOR_SHAPE * self._grid / self.prior_mean
         log_posterior = log_prior + n_opened * np.log(self._grid) - self._state[0]
         share = np.exp(log_posterior - np.max(log_posterior))
         return float(self._grid @ share / np.sum(share))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that the next update needs."""
+        """Return the state that the next update needs."""
         log_sum, total, time, _ = self._state
         return {"log_sum": log_sum, "total": total, "time": np.array(time)}
 
     def check(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Raise ``ValueError`` unless these are such as ``arrays`` returns."""
+        """Raise ``ValueError`` unless these arrays have the form that ``arrays`` returns."""
         for name, mine in self.arrays().items():
             if name not in arrays:
                 raise ValueError(f"its {name} of alpha is missing")
@@ -80,6 +80,6 @@ class AlphaPosterior:
                 raise ValueError(f"its {name} of alpha is not finite")
 
     def restore(self, arrays: dict[str, NDArray[Any]], n_observations: int) -> None:
-        """Continue from what ``arrays`` returned after so many observations."""
+        """Continue from what ``arrays`` returned after n_observations."""
         self.check(arrays)
         self._state = arrays["log_sum"].copy(), arrays["total"].copy(), float(arrays["time"]), n_observations

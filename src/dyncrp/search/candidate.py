@@ -15,16 +15,16 @@ from dyncrp.search.spec import Hyperparameters
 
 Float = NDArray[np.float64]
 T = TypeVar("T")
-Job = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, and what to call it with
-Steps = Generator[list[Job], list[Any], T]  # hands out jobs, none of which needs another, and is sent their results
+Job = tuple[Callable[..., Any], tuple[Any, ...]]  # a function and its arguments
+Steps = Generator[list[Job], list[Any], T]  # yields independent jobs, and is sent their results
 
 
 class Candidate(NamedTuple):
-    """What was tried on the first rows, and how it did.
+    """A candidate that was tried on the first rows, and its results.
 
-    log_evidence: −inf if the candidate was dropped: it had opened too many tables, or fell behind early.
-    reproducibility: nan where it was not asked for, as for dynamics, or where all rows share a table.
-    admitted: whether it reproduced well enough. chosen: whether this was it. memory: of a table, in members.
+    log_evidence: −inf if the candidate was dropped because it opened too many tables or fell behind early.
+    reproducibility: nan if it was not computed, as for dynamics, or if all rows share a table.
+    admitted: whether it was reproducible enough. chosen: whether it was chosen. memory: of a table, in members.
     """
 
     family: Family
@@ -42,7 +42,7 @@ Found = tuple[Hyperparameters, list[Candidate]]
 
 
 def durations(kind: Dynamics, times: Float) -> list[float]:
-    """Return what an unknown duration may be: from the usual gap between times to all of their span.
+    """Return candidates for an unknown duration, from the median gap between times to their whole span.
 
     >>> from dyncrp import Exponential
     >>> [round(d, 1) for d in durations(Exponential(), np.arange(101.0))]
@@ -51,13 +51,13 @@ def durations(kind: Dynamics, times: Float) -> list[float]:
     span, gap = float(times[-1] - times[0]), usual_gap(times)
     if gap == 0.0:
         return [1.0]
-    if kind.seeks_period:  # a period must be met closely, or it slips out of phase
-        span = min(span, gap * len(times))  # however long a pause: each period costs a run
+    if kind.seeks_period:  # the grid must be fine, or the period slips out of phase
+        span = min(span, gap * len(times))  # each period costs a run, so long pauses do not count
         return [float(d) for d in np.geomspace(2.0 * gap, span, 4 + int(12 * np.log10(span / gap)))]
     return [float(d) for d in np.geomspace(gap, span, 1 + max(1, round(2 * np.log10(span / gap))))]
 
 
 def usual_gap(times: Float) -> float:
-    """Return the median gap between times that differ: one long pause says nothing of the others."""
+    """Return the median gap between distinct times. A long pause hardly changes it."""
     gaps = np.diff(times)
     return float(np.median(gaps[gaps > 0])) if times[-1] > times[0] else 0.0

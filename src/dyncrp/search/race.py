@@ -1,12 +1,12 @@
-"""Hyperparameters of counts of words: many candidates learn the first documents side by side, and losers are dropped.
+"""Hyperparameters of counts of words: many candidates learn the first documents, and the worst are dropped.
 
-The prequential log evidence Σ log p(x_n | x_<n) rates a candidate. How a stream forgets is seen late, since a topic has
-to go before it can be missed: of a stream that forgets, a thousand documents may say that it does not. So a race is run
-over ten times as many, and a candidate of each dynamics stays in it for a long time.
+Candidates are rated by the prequential log evidence Σ log p(x_n | x_<n). How a stream forgets shows only late, when the
+first topics have gone: in a stream that forgets, the first thousand documents may suggest that it does not. So the race
+uses ten times as many, and keeps a candidate of each dynamics for a long time.
 
-Among concentrations and alphas that the evidence hardly tells apart, smaller tables are a little likelier, as with
-other families, and no better. So the dynamics are those of the likeliest candidate, and of the candidates with
-these dynamics that come near it the one with the fewest tables is chosen.
+Among concentrations and alphas of similar evidence, smaller tables have slightly more evidence, as with other families,
+but are no better. So the dynamics are those of the candidate with the most evidence. Among the candidates with these
+dynamics and similar evidence, the one with the fewest tables is chosen.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from dyncrp.search.spec import Hyperparameters, ModelSpec
 T = TypeVar("T")
 
 ALPHAS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-FIRST_LOOK = 250  # documents after which losers are dropped for the first time, and then after twice as many each time
-KEPT = 3  # one in so many stays,
-FEWEST_KEPT = 24  # but as many as this,
-LAST_QUOTA = 4000  # and, before so many documents have come, the best of each dynamics
-MOST_STARTED = 3000  # candidates of a kind of dynamics; with two unknown durations there would be many more
-HARDLY_TOLD_APART = 0.1  # nats a document
+FIRST_LOOK = 250  # documents before candidates are dropped for the first time; this doubles each time
+KEPT = 3  # one candidate in this many is kept,
+FEWEST_KEPT = 24  # but at least this many,
+LAST_QUOTA = 4000  # and the best of each dynamics until this many documents have come
+MOST_STARTED = 3000  # candidates per kind of dynamics; with two unknown durations there would be many more
+HARDLY_TOLD_APART = 0.1  # nats per document
 
 
 class _Runner(NamedTuple):
-    """A candidate on its way.
+    """A candidate in the race.
 
-    place: in the grid: its kind of dynamics, and which of the durations, families and alphas it has. price: of its
-    unknown durations, each of which must earn its keep.
+    place: in the grid: its kind of dynamics, and the indices of its durations, family and alpha. price: the penalty
+    for its unknown durations.
     """
 
     family: Family
@@ -51,18 +51,18 @@ class _Runner(NamedTuple):
 
     @property
     def score(self) -> tuple[bool, float]:
-        """What it is ranked by: its evidence, if it has clusters at all."""
+        """The rank: candidates with clusters first, then by evidence."""
         engine = self.engine
         return engine.n_opened <= max(1, engine.n_observations // 2), engine.log_evidence - self.price
 
     def is_next_to(self, other: _Runner) -> bool:
-        """Whether the two are neighbours in the grid: of one kind, and no more than a step apart in each direction."""
+        """Whether the two are neighbours in the grid: of one kind, and at most one step apart in each direction."""
         (kind, *here), (other_kind, *there) = self.place, other.place
         return kind == other_kind and all(abs(a - b) <= 1 for a, b in zip(here, there, strict=True))
 
 
 def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
-    """Choose what is unknown by the evidence of documents X (n of them) at times (n,)."""
+    """Choose the unknowns by the evidence of n documents X at times (n,)."""
     runners, dropped = _start(spec, X, times), list[_Runner]()
     n, end = len(X), 0
     while end < n:
@@ -71,7 +71,7 @@ def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
         if end < n:
             runners, others = _part(runners, quota=end < LAST_QUOTA)
             dropped += others
-    # One that has been dropped may be better than the best after all: those next to it are given another chance.
+    # A dropped candidate may be better than the best after all, so the neighbours of the best are tried again.
     while True:
         again = [runner for runner in dropped if runner.is_next_to(runners[0])]
         if not again:
@@ -89,14 +89,14 @@ def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
 
 
 def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
-    """Return all candidates, with nothing learned yet."""
+    """Return all candidates, before they have learned anything."""
     runners = []
     for at, kind in enumerate(spec.dynamics):
         lengths, price = durations(kind, times), math.log(len(X)) * kind.n_unknown
         families: Sequence[Family] = spec.family.proposals(X)  # type: ignore[arg-type]
         alphas: Sequence[float] = ALPHAS if spec.alpha is None else (spec.alpha,)
         room = MOST_STARTED // len(lengths) ** kind.n_unknown
-        while 1 < len(families) * len(alphas) > room:  # every other one will do, but not of periods
+        while 1 < len(families) * len(alphas) > room:  # take every other one, except for periods
             families, alphas = (_thin(families), alphas) if len(families) > len(alphas) else (families, _thin(alphas))
         for which in product(range(len(lengths)), repeat=kind.n_unknown):
             dynamics = kind.with_durations([lengths[i] for i in which])
@@ -108,7 +108,7 @@ def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
 
 
 def _run(runners: list[_Runner], X: Counts, times: Float) -> Steps[list[_Runner]]:
-    """Let runners go on to the end of documents X at times, from where they are; return them, the best first."""
+    """Let runners continue to the end of documents X at times, and return them, the best first."""
     parts = {begin: (X[begin:], times[begin:]) for begin in {runner.engine.n_observations for runner in runners}}
     behind = [runner for runner in runners if runner.engine.n_observations < len(X)]
     there = [runner for runner in runners if runner.engine.n_observations == len(X)]
@@ -118,7 +118,7 @@ def _run(runners: list[_Runner], X: Counts, times: Float) -> Steps[list[_Runner]
 
 
 def _thin(values: Sequence[T]) -> Sequence[T]:
-    """Return every other value, the middle one among them.
+    """Return every other value, including the middle one.
 
     >>> _thin((1, 2, 3, 4, 5)), _thin((1, 2, 3))
     ((1, 3, 5), (2,))

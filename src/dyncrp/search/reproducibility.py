@@ -1,6 +1,6 @@
-"""Whether clusters reproduce: the tables of one half of the rows must label the other half as its own tables do.
+"""Reproducibility of clusters: do the tables of one half of the rows label the other half as its own tables do?
 
-This is the prediction strength of Tibshirani and Walther (2005), as adjusted mutual information.
+This is the prediction strength of Tibshirani and Walther (2005), measured by adjusted mutual information.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HALVINGS = 3
 
 
 def split(Z: Float) -> list[Float]:
-    """Return random halves of the rows Z (n, Q), each in order, two after two; always the same ones."""
+    """Return pairs of random halves of the rows Z (n, Q), each in order. They are always the same."""
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(Z)) for _ in range(HALVINGS)]
     middle = len(Z) // 2
@@ -24,6 +24,6 @@ def split(Z: Float) -> list[Float]:
 
 
 def reproducibility(family: Family, alpha: float, halves: list[Float]) -> float:
-    """Return the mean agreement, over all halves, of labels by their own tables and by those of the other half."""
+    """Return the agreement of labels by a half's own tables and by those of the other half, averaged over halves."""
     model = Model(family, Stationary().modes(), alpha, Rules(), clip=False)
     return trials.reproducibility(model, [family.check(half) for half in halves])

@@ -1,10 +1,10 @@
-"""Hyperparameters from the stream itself: what the evidence of its first rows says they are. No labels are needed.
+"""Hyperparameters by the evidence of the first rows of a stream. No labels are needed.
 
 The prequential log evidence Σ log p(x_n | x_<n) rates a model as a density. Real clusters are not quite Gaussian, and
-then ever narrower tables that tile them make a better density: evidence alone finds far too many. But where such tiles
-lie is an accident of the data. So each candidate is also asked to cluster one half of the rows, and the other half, and
-to label each half by the other's tables; the agreement is its reproducibility (``reproducibility.py``). The evidence
-chooses among those that reproduce nearly as well as the best does, or less well if they are far better densities.
+many narrow tables that tile them make a better density, so evidence alone finds far too many. But the places of such
+tiles are accidents of the data. So each candidate also clusters both halves of the rows separately, and labels each
+half by the other's tables; the agreement is its reproducibility (``reproducibility.py``). The evidence chooses among
+the candidates that are nearly as reproducible as the best, or less so if they are far better densities.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ Point = tuple[float, ...]  # alpha and the durations
 
 OUTLIER_DISTANCE = 30.0  # an outlier is further from the median, in interquartile ranges; see _find_inliers
 ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
-MEMORIES = (math.inf, 300.0, 100.0, 30.0, 15.0)  # what an unknown memory may be
-STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # by which alpha and durations then change, up and down
-SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated anew from one start
-LEAST_GROWTH = 0.002  # nats for each number in the data; a round that gains less is the last
+MEMORIES = (math.inf, 300.0, 100.0, 30.0, 15.0)  # candidates for an unknown memory
+STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # steps of alpha and durations after that, up and down
+SPREAD_ROUNDS = 8  # how many times the spread of the clusters is estimated again from one start
+LEAST_GROWTH = 0.002  # nats per number in the data; a round that gains less is the last
 STARTS_STRIDE = 3  # every third run of the coarse grid is a start of such rounds
-LEAST_GAIN = 0.05  # nats for each number in the data; a smaller gain only makes clusters narrower, and no better
-RUNS_OF_REPRODUCING = 6  # how many runs of a candidate take as long
-LARGE_GAIN = 0.25  # likewise; coarse clusters that cut through shapes lose as much
+LEAST_GAIN = 0.05  # nats per number in the data; a smaller gain only makes clusters narrower, not better
+RUNS_OF_REPRODUCING = 6  # the cost of a reproducibility, in runs of a candidate
+LARGE_GAIN = 0.25  # likewise; coarse clusters that cut through shapes lose this much
 FEWEST_TO_SPLIT = 40  # rows; with fewer, all candidates count as reproducible
-ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only where it must
+ONE_TABLE_ALPHA = 1e-6  # so small that a second table opens only if it must
 MOST_IN_ONE_TABLE = 0.99  # if one table has a larger share of the rows, there is nothing to reproduce
 LEAST_REPRODUCED = 0.4  # narrow tables that tile a cloud without clusters stay below this reproducibility
-MOST_TABLES_RATIO = 1.5  # dynamics that open more tables than this times the clusters forget what comes back
+MOST_TABLES_RATIO = 1.5  # dynamics that open more than this many tables per cluster forget clusters that come back
 LEAST_SHARE_OF_BEST = 0.92  # a candidate must reach this share of the best reproducibility
 LEAST_SHARE_IF_LARGE_GAIN = 0.75  # or this, if its evidence is higher by a LARGE_GAIN
-ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters reproduce as well as this,
+ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters are this reproducible,
 MOST_FEATURES = 48  # or if there are more features
-OTHER_SCALES = (1.0, 0.3, 0.1)  # of the spread of clusters, for another family
+OTHER_SCALES = (1.0, 0.3, 0.1)  # scales of the spread of clusters, for another family
 
 
-_Case = tuple[Family, Dynamics, float]  # a candidate: with the memory and the rows of the search, all that it is
+_Case = tuple[Family, Dynamics, float]  # a candidate; the search adds its memory and rows
 
 
 class _Run(NamedTuple):
@@ -71,11 +71,11 @@ class _Run(NamedTuple):
 
 
 def learn(spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> Found:
-    """Choose what is unknown by the evidence of the first rows of X (n, D) at times (n,), which the family has checked.
+    """Choose the unknowns by the evidence of the first rows of X (n, D), checked by the family, at times (n,).
 
-    missing: whether the family must take missing cells, even if there are none in X. Returns the hyperparameters, at
-    the resolution that is asked for, and all candidates in the order in which they were
-    tried; none, if nothing is unknown.
+    missing: whether the family must take missing cells, even if there are none in X. Returns the hyperparameters at
+    the requested resolution, and all candidates in the order in which they were tried. There are none if nothing is
+    unknown.
     """
     if spec.given is not None:
         return spec.given, []
@@ -84,18 +84,17 @@ def learn(spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> F
         raise ValueError(
             f"1 sample is too few to learn the hyperparameters: pass at least 2 rows ({n:,} is better), or set them all"
         )
-    missing = missing or first_missing(X) < len(X)  # also in rows that are not looked at here, but must be learned
+    missing = missing or first_missing(X) < len(X)  # rows after the warm-up count too
     found, candidates = Search(spec, X[:n], times[:n], missing=missing).finish()
     return found._replace(family=spec.sharpen(found.family)), candidates
 
 
 class Search:
-    """A search for what is unknown by the evidence of all rows of X (n, D) at times (n,), which the family has checked.
+    """A search for the unknowns by the evidence of all rows of X (n, D), checked by the family, at times (n,).
 
-    missing: whether the family must take missing cells, of these rows or others. It can be done piece by piece, and
-    finds the same however it is divided. What it finds is the hyperparameters,
-    whatever the resolution, and all candidates. If a piece is interrupted, nothing is left to carry on: begin another
-    search.
+    missing: whether the family must take missing cells, in these rows or others. The search can be run piece by piece,
+    and the result does not depend on how it is divided. It finds the hyperparameters, without the resolution, and
+    returns all candidates. A search that is interrupted within a piece cannot be continued: start another one.
     """
 
     def __init__(self, spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> None:
@@ -108,19 +107,19 @@ class Search:
         else:
             self._steps = _learn_with_missing(spec, X, times) if missing else _learn(spec, X, times)
         self._jobs: list[Job] = []
-        self._results: list[Any] | None = None  # of the first of these jobs; None before there are any
+        self._results: list[Any] | None = None  # of the jobs done so far; None before there are any
         self._found: Found | None = None
 
     def finish(self) -> Found:
-        """Carry the search on to its end, and return what it found."""
+        """Continue the search to its end, and return what it found."""
         found = None
         while found is None:
             found = self.advance(sys.maxsize)
         return found
 
     def advance(self, n_runs: int) -> Found | None:
-        """Carry the search on by so many runs of candidates, or a few more; return what it found if it has ended."""
-        with self._blas.limit(limits=1, user_api="blas"):  # the same bits, however many cores there are
+        """Continue the search by about n_runs runs of candidates. Return what it found if it has ended, else None."""
+        with self._blas.limit(limits=1, user_api="blas"):  # for the same bits on any number of cores
             while self._found is None and n_runs > 0:
                 part = []
                 for job in self._jobs[len(self._results or ()) :]:
@@ -134,7 +133,7 @@ class Search:
         return self._found
 
     def _run(self, jobs: list[Job]) -> list[Any]:
-        """Run jobs side by side, if that is asked for here or of joblib, and return their results in order."""
+        """Run jobs, in parallel if n_jobs or joblib asks for it, and return their results in order."""
         from joblib import Parallel, delayed, effective_n_jobs
 
         if effective_n_jobs(self._n_jobs) == 1:
@@ -142,7 +141,7 @@ class Search:
         return list(Parallel(n_jobs=self._n_jobs)(delayed(run)(*arguments) for run, arguments in jobs))
 
     def _step(self) -> None:
-        """Hand over the results, and get the next jobs or what was found."""
+        """Send the results, and get the next jobs or the final result."""
         try:
             self._jobs, self._results = self._steps.send(self._results), []  # type: ignore[arg-type]
         except StopIteration as end:
@@ -150,12 +149,13 @@ class Search:
 
 
 def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
-    """First the family and, along with it, a rough alpha: a coarse grid, then what the clusters found suggest.
+    """Choose the family and a rough alpha, then the dynamics and alpha, then the memory.
 
-    If these do not reproduce perfectly, and the family was left open, others are tried. Then, with that family, the
-    dynamics and alpha: a coarse grid, then ever smaller steps from its best point. An unknown memory is infinite until
-    then; where a finite one is better, the dynamics are chosen once more, since tables that follow their clusters need
-    not be forgotten. Rows that lie absurdly far out have no say, if they are few.
+    The family comes from a coarse grid, and then from the clusters found. If they are not fully reproducible and the
+    family was left open, other families are tried. Dynamics and alpha come from a coarse grid, and then from ever
+    smaller steps around its best point. An unknown memory is infinite until then. If a finite memory is better, the
+    dynamics are chosen again, since tables that follow their clusters need not be forgotten. A few extreme outliers
+    are ignored.
     """
     family, dynamics, alpha = spec.family, spec.dynamics, spec.alpha
     numbers = family.continuous(X.shape[1]) if isinstance(family, Columns) else np.ones(X.shape[1], dtype=bool)
@@ -165,7 +165,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     trusted = not repeats(X[:, numbers])
     others = spec.other_families
     if others and not trusted and isinstance(family, Columns) and not np.all(numbers):
-        # Numbers beside categories that repeat: counts, zeros, marks. Their clusters differ in width, often to nothing.
+        # Repeated numbers beside categories: counts, zeros, marks. Their clusters differ in width, and some have none.
         (family,), others = others, ()
     searches = [_Search(view, times, first_memory, trusted) for view in family.views(X)]
     search, chosen = searches[0], family
@@ -189,7 +189,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
             some = (best.alpha, best.alpha / 100.0) if alpha is None else (alpha,)
             best = yield from search.open_up(family, best, some)
         chosen, search.most_tables = best.family, 1 + int(MOST_TABLES_RATIO * best.n_tables)
-        if best.n_tables == 1 and first in dynamics:  # one table tells nothing about coming and going
+        if best.n_tables == 1 and first in dynamics:  # one table says nothing about dynamics
             dynamics = (first,)
         if all(kind == first for kind in dynamics) and alpha is not None:
             dynamics = ()
@@ -206,7 +206,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
 
 
 def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
-    """Learn as columns what is not columns yet; what is found is the family of these."""
+    """Learn with the family as ``Columns``, and return the family that was its only part."""
     if isinstance(spec.family, Columns):
         return (yield from _learn(spec, X, times))
     D = X.shape[1]
@@ -221,7 +221,7 @@ def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]
 
 
 def _only_part(family: Family) -> Family:
-    """Return the family that ``Columns.of`` was given."""
+    """Return the family that was passed to ``Columns.of``."""
     return family.parts[0][1] if isinstance(family, Columns) else family
 
 
@@ -238,12 +238,12 @@ def _find_inliers(X: Float) -> NDArray[np.bool_]:
     low, middle, high = np.nanquantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
     with np.errstate(over="ignore"):
         reach = np.where(high > low, OUTLIER_DISTANCE * (high - low), np.inf)
-        inliers: NDArray[np.bool_] = np.all(~(np.abs(X - middle) > reach), axis=1)  # NaN is no outlier
+        inliers: NDArray[np.bool_] = np.all(~(np.abs(X - middle) > reach), axis=1)  # NaN is not an outlier
     return inliers if np.mean(inliers) >= 0.99 else np.ones(len(X), dtype=bool)
 
 
 class _Search:
-    """Tries candidates on the rows of a view at times (n,), and remembers them.
+    """Try candidates on the rows of a view at times (n,), and remember them.
 
     trusted: whether a large gain in evidence makes up for a lower reproducibility.
     """
@@ -253,7 +253,7 @@ class _Search:
         self.halves = split(view.rows)
         self.tried: list[tuple[_Run, bool]] = []
         self._known: dict[tuple[Any, ...], _Run] = {}  # by case and memory
-        self.most_tables = len(self.Z)  # what the dynamics may open, once the clusters are known
+        self.most_tables = len(self.Z)  # how many tables dynamics may open, once the clusters are known
 
     def refine(self, family: Family, best: _Run) -> Steps[_Run]:
         """Estimate the shape of the clusters that were found, cluster with that shape, and return the best run.
@@ -272,7 +272,7 @@ class _Search:
             if not (better or large):
                 continue
             wider = yield from self._rescale(family, end)
-            if not better:  # the shape may be right, and the scale too small to reproduce
+            if not better:  # the shape may be right, but the scale too small to be reproducible
                 wider, better = yield from self._is_better(wider, wider.log_evidence - best.log_evidence, least)
             if better:
                 self.tried.append((end, True))
@@ -281,10 +281,10 @@ class _Search:
         return best if finer is None else (yield from self._rescale(family, finer))
 
     def _finer(self, best: _Run) -> _Run | None:
-        """Return a run of a far better density than the best so far, if there is one that reproduces tolerably.
+        """Return a run with a far better density than the best so far and acceptable reproducibility, if there is one.
 
-        Coarse clusters that cut through shapes reproduce well. Clusters that share a shape, once it is found, leave no
-        such gain.
+        Coarse clusters that cut through shapes are reproducible. If clusters share a shape and it has been found, no
+        such gain is left.
         """
         least = max(LEAST_SHARE_IF_LARGE_GAIN * self._most_reproducible(), LEAST_REPRODUCED)
         runs = [run for run, _ in self.tried if self._clusters(run) and run.reproducibility >= least]
@@ -297,7 +297,7 @@ class _Search:
     def surpass(self, best: _Run, log_evidence: float, family: Family, alphas: Sequence[float]) -> Steps[_Run | None]:
         """Return the best run with another family that is clearly better than the best so far and as reproducible.
 
-        It is given the spread of the clusters of the best run, whose evidence in terms of the features is given.
+        It starts from the spread of the clusters of the best run. log_evidence: that of the best run in the features.
         """
         cases = [(one, best.dynamics, a) for one in family.proposals(self.Z, best.labels, OTHER_SCALES) for a in alphas]
         runs = yield from self._run_all(cases)
@@ -310,7 +310,7 @@ class _Search:
         return None
 
     def open_up(self, family: Family, best: _Run, alphas: Sequence[float]) -> Steps[_Run]:
-        """Return a run with the family that does not rule out other clusters, at the alpha that still opens fewest."""
+        """Return a run with a family that does not rule out other clusters, at the alpha that opens fewest tables."""
         wider = family.for_one_cluster(best.family)
         runs = yield from self._run_all([(wider, best.dynamics, one) for one in alphas])
         run = min(runs, key=lambda run: run.n_tables)
@@ -318,14 +318,14 @@ class _Search:
         return run
 
     def _is_better(self, run: _Run, gain: float, least: float) -> Steps[tuple[_Run, bool]]:
-        """Return a run, and whether it gains enough evidence and reproduces at least so well."""
+        """Return the run, and whether it gains enough evidence and its reproducibility is at least ``least``."""
         if gain < LEAST_GAIN * self.Z.size or len(self.Z) < FEWEST_TO_SPLIT:
             return run, gain >= LEAST_GAIN * self.Z.size
         (agreement,) = yield [(_reproduce, (run, self.halves))]
         return run._replace(reproducibility=agreement), agreement >= least
 
     def _rescale(self, family: Family, run: _Run) -> Steps[_Run]:
-        """Return the best run with the spread of a run's clusters, at all scales; or that run, if it is better."""
+        """Return the best run with the spread of a run's clusters at all scales, or that run if it is better."""
         proposals = family.proposals(self.Z, run.labels)
         if not proposals:
             return run
@@ -333,7 +333,7 @@ class _Search:
         return max(run, rescaled, key=lambda run: run.log_evidence)
 
     def _grow(self, family: Family, run: _Run) -> Steps[_Run]:
-        """Return what becomes of a run when its clusters are asked for their spread again and again."""
+        """Return the run that results from estimating the spread of the clusters again and again."""
         for _ in range(SPREAD_ROUNDS):
             proposals = family.proposals(self.Z, run.labels, (1.0,))
             runs = yield from self._run_all([(proposal, run.dynamics, run.alpha) for proposal in proposals])
@@ -348,11 +348,11 @@ class _Search:
         return float(np.nanmax([0.0, *(run.reproducibility for run, _ in self.tried)]))
 
     def best_family(self, families: Sequence[Family], dynamics: Dynamics, alphas: Sequence[float]) -> Steps[_Run]:
-        """Return the best run among those that reproduce well, each with its best alpha."""
+        """Return the best run among the reproducible ones, each with its best alpha."""
         runs = yield from self._run_all([(family, dynamics, alpha) for family in families for alpha in alphas])
         n = len(alphas)
         groups = [runs[i : i + n] for i in range(0, len(runs), n)]
-        if n > 1:  # a table for all, which is what there is to find in rows without clusters
+        if n > 1:  # one table for all, which is right for rows without clusters
             groups.append((yield from self._run_all([(families[0], dynamics, ONE_TABLE_ALPHA)])))
         leading = [group[self._best(group, [self._clusters(run) for run in group])] for group in groups]
         if len(self.Z) >= FEWEST_TO_SPLIT and len(leading) > 1:
@@ -364,16 +364,16 @@ class _Search:
         return leading[self._best(leading, admitted)]
 
     def _best(self, runs: Sequence[_Run], admitted: Sequence[bool]) -> int:
-        """Return which run has the fewest tables among those, of the admitted, that the evidence hardly tells apart."""
+        """Return the index of the run with the fewest tables among the admitted runs of nearly the best evidence."""
         allowed = [i for i in range(len(runs)) if admitted[i]] or list(range(len(runs)))
         top = max(runs[i].log_evidence for i in allowed) - np.log(len(self.Z))
         close = [i for i in allowed if runs[i].log_evidence >= top]
         return min(close, key=lambda i: (runs[i].n_tables, -runs[i].log_evidence))
 
     def _most_tables(self) -> int:
-        """Return how many tables a candidate may open, at most one for two rows.
+        """Return how many tables a candidate may open: at most one for two rows.
 
-        If no rows share a table, the density is that of one wide table, and no clustering.
+        If no rows share a table, the density is that of one wide table, and there is no clustering.
         """
         return min(max(1, len(self.Z) // 2), self.most_tables)
 
@@ -381,7 +381,7 @@ class _Search:
         return run.n_tables <= self._most_tables()
 
     def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> Steps[_Run]:
-        """Return the best dynamics and alpha for a family. Each unknown duration must earn its keep, log n."""
+        """Return the best dynamics and alpha for a family. Each unknown duration must gain log n in evidence."""
         alphas = ALPHAS if alpha is None else (alpha,)
         best: dict[Dynamics, tuple[Point, _Run]] = {}
         for kind in dynamics:
@@ -399,7 +399,7 @@ class _Search:
         return run
 
     def best_memory(self, best: _Run) -> Steps[_Run]:
-        """Return the best run among this one and those of other memories. A finite memory must earn its keep, log n."""
+        """Return the best run among this one and those with other memories. A finite memory must gain log n."""
         runs = []
         for self.memory in MEMORIES:
             if self.memory != best.memory:
@@ -420,7 +420,7 @@ class _Search:
         return points[at], runs[at]
 
     def _run_all(self, cases: list[_Case]) -> Steps[list[_Run]]:
-        """Run candidates, each once in a search; those that open too many tables are dropped then, unless all are."""
+        """Run candidates, each once in a search. Drop those that open too many tables, unless all do."""
         modes = {dynamics: dynamics.modes() for dynamics in {case[1] for case in cases}}
         for most_tables in (self._most_tables(), len(self.Z)):
             new = [case for case in dict.fromkeys(cases) if not self._is_known(case, most_tables)]
@@ -432,19 +432,19 @@ class _Search:
             for case, (labels, log_evidence, n_tables) in zip(new, done, strict=True):
                 evidence = log_evidence if n_tables <= most_tables else -np.inf
                 self._known[*case, self.memory] = _Run(*case, evidence, labels, n_tables, memory=self.memory)
-            # A copy for each time that a candidate is tried, one of which may be chosen.
+            # Each attempt has its own copy, since one of them may be chosen.
             runs = [self._known[*case, self.memory]._replace() for case in cases]
             if any(run.log_evidence > -np.inf for run in runs):
                 break
         return runs
 
     def _is_known(self, case: _Case, most_tables: int) -> bool:
-        """Whether a candidate has been run to its end, and with no more than so many tables."""
+        """Whether a candidate has been run to its end and opened at most this many tables."""
         run = self._known.get((*case, self.memory))
         return run is not None and run.log_evidence > -np.inf and run.n_tables <= most_tables
 
     def candidates(self, chosen: _Run) -> list[Candidate]:
-        """Return all that was tried, in terms of the features."""
+        """Return all candidates that were tried, in terms of the features."""
         families = {id(run.family): run.family for run, _ in self.tried}
         lifted = {key: self.view.lift(family) for key, family in families.items()}
         return [
@@ -469,9 +469,9 @@ def _run(model: Model, Z: Float, times: Float, most_tables: int) -> Trial:
 
 
 def _reproduce(run: _Run, halves: list[Float]) -> float:
-    """Return how well a run's clusters reproduce; nan where there is nothing to reproduce, 0 where all is in pieces."""
+    """Return the reproducibility of a run's clusters: nan for a single cluster, 0 if there are far too many."""
     n = len(run.labels)
-    if np.max(np.bincount(run.labels)) >= MOST_IN_ONE_TABLE * n:  # so does an outlier against all the rest, trivially
+    if np.max(np.bincount(run.labels)) >= MOST_IN_ONE_TABLE * n:  # an outlier and the rest reproduce trivially
         return np.nan
     if run.n_tables > n // 2:  # hardly a clustering
         return 0.0

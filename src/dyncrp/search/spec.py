@@ -1,4 +1,4 @@
-"""ModelSpec: the parameters of a model, checked and resolved once; what is unknown is still unknown."""
+"""ModelSpec: the parameters of a model, checked and resolved once. Some may still be unknown."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dyncrp.dynamics import Dynamics, Exponential, Stationary
 from dyncrp.engine.types import Model, Rules, check_words
 from dyncrp.families import Family, Gaussian, NormalGamma
 
-# What a stream may be, if nothing is said: an unchanging one; one that forgets; and sticky ones that never quite do.
+# The dynamics of "auto": a stream that does not change, one that forgets, and sticky ones that forget almost all.
 DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
     Stationary(),
     Exponential(),
     0.99 * Exponential() + 0.01 * Stationary(),
     0.999 * Exponential() + 0.001 * Stationary(),
 )
-# What is tried beside Gaussian(), if nothing is said. One degree of freedom leaves the width of a table quite open.
+# Families tried beside Gaussian() by default. One degree of freedom leaves the width of a table wide open.
 OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0),)
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
 HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
-WARMUP, DOCUMENTS_WARMUP = 1000, 10_000  # rows to learn from; how a stream of documents forgets is seen late
-SHORTEST_MEMORY = 2.0  # with 1, a table would be its latest member and no more
+WARMUP, DOCUMENTS_WARMUP = 1000, 10_000  # rows to learn from; how a stream of documents forgets shows only late
+SHORTEST_MEMORY = 2.0  # with 1, a table would be only its latest member
 
 
 class Hyperparameters(NamedTuple):
@@ -41,11 +41,11 @@ class Hyperparameters(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What the parameters of ``DynamicalMixture`` ask for.
+    """The parameters of ``DynamicalMixture``, resolved.
 
-    family: perhaps with unknown hyperparameters. dynamics: one, or several to choose from, perhaps with unknown
-    durations. alpha and memory: None if unknown. other_families: what else may be chosen, if the family was None.
-    params: the parameters as they were given, for the model file. The rest as for ``DynamicalMixture``.
+    family: it may have unknown hyperparameters. dynamics: one, or several to choose from; they may have unknown
+    durations. alpha and memory: None if unknown. other_families: what else may be chosen if the family was None.
+    params: the parameters as given, for the model file. The others are as for ``DynamicalMixture``.
 
     >>> spec = ModelSpec.resolve(family=None, dynamics="auto", alpha=2.0)
     >>> spec.family, len(spec.dynamics), spec.alpha, spec.given
@@ -113,9 +113,9 @@ class ModelSpec:
         known_alpha = None if alpha is None else positive("alpha", alpha)
         known_memory = None if memory is None else check_memory(memory)
         if known_memory is None and resolved.sparse:
-            known_memory = math.inf  # the only one that it can have
+            known_memory = math.inf  # the only possible one
         if known_memory is not None:
-            check_words(resolved, checked, known_memory)  # no need to learn from rows first to refuse
+            check_words(resolved, checked, known_memory)  # raise before anything is learned
         spec = cls(
             resolved,
             kinds,
@@ -131,7 +131,7 @@ class ModelSpec:
             OTHER_FAMILIES if family is None else (),
             dict(sorted((given | asdict(checked) | rules).items())),
         )
-        if resolved.known or type(resolved).sharpen is Family.sharpen:  # no need to learn it first to refuse
+        if resolved.known or type(resolved).sharpen is Family.sharpen:  # raise before anything is learned
             spec.sharpen(resolved)
         return spec
 
@@ -142,7 +142,7 @@ class ModelSpec:
 
     @property
     def given(self) -> Hyperparameters | None:
-        """The hyperparameters, the resolution taken in; None if one is unknown."""
+        """The hyperparameters, including the resolution; None if one is unknown."""
         if self.alpha is None or not self.family.known or len(self.dynamics) > 1 or self.dynamics[0].n_unknown:
             return None
         if self.memory is None:
@@ -150,31 +150,31 @@ class ModelSpec:
         return Hyperparameters(self.sharpen(self.family), self.dynamics[0], self.alpha, self.memory)
 
     def sharpen(self, family: Family) -> Family:
-        """Return a known family at the resolution that is asked for."""
+        """Return a known family at the requested resolution."""
         try:
             return family if self.resolution == 1.0 else family.sharpen(self.resolution)
         except ValueError as error:
             raise ValueError(f"resolution = {self.resolution!r} does not suit {family!r}: {error}") from None
 
     def check_clock(self, clock: Clock) -> None:
-        """Refuse a duration of so many hours where times count observations: the times were forgotten."""
+        """Raise if a duration is a timedelta but there are no times: the times were probably left out."""
         for kind in self.dynamics:
             for length in kind.durations():
                 if clock is Clock.INDEX and isinstance(length, Seconds):
                     raise ValueError(
-                        f"{kind!r} has a timedelta of {length:g} seconds, and there are no times: pass times, or give "
+                        f"{kind!r} has a timedelta of {length:g} seconds, but there are no times: pass times, or give "
                         "the duration as a number of observations"
                     )
 
     def model(self, known: Hyperparameters) -> Model:
-        """Return what an engine is told."""
+        """Return the model for an engine."""
         family, dynamics, alpha, memory = known
         checked = positive("alpha", alpha), self.rules, not dynamics.nonnegative, check_memory(memory)
         return Model(family, dynamics.modes(), *checked)
 
 
 def check_memory(memory: Any) -> float:
-    """Return how many members a table remembers, as a number.
+    """Return the memory, how many members a table remembers, as a float.
 
     >>> check_memory(100), check_memory(math.inf)
     (100.0, inf)
@@ -188,7 +188,7 @@ def check_memory(memory: Any) -> float:
 
 
 def check_alarm_rate(alarm_rate: Any) -> float:
-    """Return the share of rows that may raise an alarm where nothing happens, as a number.
+    """Return the share of rows that may raise a false alarm, as a float.
 
     >>> check_alarm_rate(0.001)
     0.001
@@ -210,7 +210,7 @@ def _resolve_warmup(given: Any, family: Family) -> int:
 
 
 def _resolve_dynamics(given: Any, family_known: bool) -> tuple[Dynamics, ...]:
-    """Return the dynamics to choose from, one if there is no choice."""
+    """Return the dynamics to choose from; only one if there is no choice."""
     kinds: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
     if given is None or (isinstance(given, str) and given == "auto"):
         kinds = [Stationary()] if given is not None and family_known else DYNAMICS_TO_TRY
