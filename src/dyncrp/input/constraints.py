@@ -1,4 +1,4 @@
-"""What people tell: at which table a row is, which rows cannot share one, what tables are called, and which are one."""
+"""Constraints from users: the table of a row, rows that cannot share one, names of tables, and tables to merge."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dyncrp.arrays.checks import BadLabel, BadRow, is_missing
 from dyncrp.engine.types import NEW, UNKNOWN, Int
 
 LONGEST_NAME = 200
-LARGEST = (1 << 63) - 1  # integer that is a mark
+LARGEST = (1 << 63) - 1  # the largest integer that may be a mark
 WHOLE = re.compile(r"(-1|\d{1,18})(\.0*)?")  # an id as text; spreadsheets write 3 as 3.0 in a column with gaps
 
 
 class Constraints(NamedTuple):
-    """What is known of n rows.
+    """What is known about n rows.
 
-    tables: (n,) the id of the table of each row, ``UNKNOWN``, or −2 − j for the table that is called names[j]. marks:
-    (n,) rows that follow each other with the same mark, other than ``UNKNOWN``, cannot share a table. names: texts.
+    tables: (n,) the id of the table of each row, ``UNKNOWN``, or −2 − j for the table with the name names[j]. marks:
+    (n,) consecutive rows with the same mark, other than ``UNKNOWN``, cannot share a table. names: texts.
     """
 
     tables: Int
@@ -31,7 +31,7 @@ class Constraints(NamedTuple):
 
     @classmethod
     def read(cls, labels: Any, cannot_link: Any, n: int) -> Constraints | None:
-        """Return what the arguments ``labels`` and ``cannot_link`` say of n rows; None if they say nothing.
+        """Return the constraints that ``labels`` and ``cannot_link`` put on n rows; None if there are none.
 
         >>> Constraints.read(["cat", None, 3, -1, "cat"], [8, 8, 9, -1, -1], 5)
         Constraints(tables=array([-2, -1,  3, -1, -2]), marks=array([ 8,  8,  9, -1, -1]), names=('cat',))
@@ -53,7 +53,7 @@ class Constraints(NamedTuple):
             tables[row] = label
         for row, mark in marked.items():
             marks[row] = _digest(mark) if isinstance(mark, str) else mark
-        told: dict[tuple[int, int], int] = {}  # by moment and table, the row
+        told: dict[tuple[int, int], int] = {}  # rows by moment and table
         moments = np.cumsum(np.append(0, marks[1:] != marks[:-1]))
         for row in sorted(known.keys() & marked.keys()):
             if told.setdefault((int(moments[row]), int(tables[row])), row) != row:
@@ -63,21 +63,21 @@ class Constraints(NamedTuple):
 
     @classmethod
     def nothing(cls, n: int) -> Constraints:
-        """Return what is known of n rows if nothing is."""
+        """Return no constraints on n rows."""
         return cls(np.full(n, UNKNOWN, dtype=np.int64), np.full(n, UNKNOWN, dtype=np.int64))
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing of any row."""
+        """Whether there is no constraint on any row."""
         return not (np.any(self.tables != UNKNOWN) or np.any(self.marks != UNKNOWN))
 
     def part(self, rows: slice) -> Constraints:
-        """Return what is known of some of the rows."""
+        """Return the constraints on some of the rows."""
         return Constraints(self.tables[rows], self.marks[rows], self.names)
 
     @classmethod
     def join(cls, parts: Sequence[Constraints]) -> Constraints:
-        """Return what is known of the rows of all parts, in order.
+        """Return the constraints on the rows of all parts, in order.
 
         >>> Constraints.join([Constraints.read(["cat"], None, 1), Constraints.read(["dog", "cat"], None, 2)])
         Constraints(tables=array([-2, -3, -2]), marks=array([-1, -1, -1]), names=('cat', 'dog'))
@@ -92,7 +92,7 @@ class Constraints(NamedTuple):
         return cls(np.concatenate(tables), np.concatenate([part.marks for part in parts]), tuple(names))
 
     def check_ids(self, n_opened: int, *, provisional: bool) -> None:
-        """Raise ``BadRow`` if an id is not one of a table that was ever opened, or if ids are not final yet."""
+        """Raise ``BadRow`` if an id is not that of a table that was opened, or if ids are not final yet."""
         wrong = np.flatnonzero(self.tables >= (0 if provisional else n_opened))
         if len(wrong):
             row = int(wrong[0])
@@ -105,10 +105,10 @@ class Constraints(NamedTuple):
 
 
 def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
-    """Yield the rows of which something is known, and that: an integer ≥ 0 or a text."""
+    """Yield the rows with a known value, and the value: an integer ≥ 0 or a text."""
     given = given if hasattr(given, "__array__") else list(given)
     array: NDArray[Any] = np.asarray(given, dtype=None)
-    if array.dtype.kind in "US":  # a list of texts and numbers becomes one of texts
+    if array.dtype.kind in "US":  # NumPy turns a list of texts and numbers into texts
         array = np.array(list(given), dtype=object)
     if np.ma.is_masked(given):
         array = np.array(given, dtype=object)
@@ -140,7 +140,7 @@ def _digest(text: str) -> int:
 
 
 class Names:
-    """The names of tables by their ids, and ids that stand for others.
+    """The names of tables by their ids, and the ids that were merged into others.
 
     >>> names = Names()
     >>> names.give(3, "door 3")
@@ -155,13 +155,13 @@ class Names:
         self._forwarded: dict[int, int] = {}
 
     def find(self, table: int | str) -> int | None:
-        """Return the id that an id or a name stands for, None if nobody has the name."""
+        """Return the id that an id or a name stands for; None if no table has the name."""
         if isinstance(table, str):
             return self._ids.get(table)
         return self._forwarded.get(table, table)
 
     def find_all(self, ids: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return what ids stand for, (n,).
+        """Return the ids that these ids stand for, (n,).
 
         >>> names = Names()
         >>> names.forward(2, 0)
@@ -176,7 +176,7 @@ class Names:
         return found
 
     def give(self, table: int, name: str) -> None:
-        """Let a table have a name, in place of the one it had; "" for none. Who had the name before, has none now."""
+        """Give a table a name in place of its old one; "" removes it. Another table with that name loses it."""
         before = self.of.pop(table, None)
         if before is not None:
             del self._ids[before]
@@ -185,7 +185,7 @@ class Names:
             self.of[table], self._ids[name] = name, table
 
     def forward(self, old: int, new: int) -> None:
-        """Let an id stand for another from now on, and with it all that stood for it; a name goes along if needed."""
+        """Let an id, and all ids that stand for it, stand for another. The other takes its name if it has none."""
         for one, other in self._forwarded.items():
             if other == old:
                 self._forwarded[one] = new
@@ -197,25 +197,25 @@ class Names:
                 self.give(new, name)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain values, for a file; nothing, if there are no names and no ids that stand for others."""
+        """Return plain values, for a file: an empty dict if there are no names and no merged ids."""
         if not self.of and not self._forwarded:
             return {}
         return {"names": [[*pair] for pair in self.of.items()], "merged": [[*pair] for pair in self._forwarded.items()]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], n_opened: int) -> Self:
-        """Return what ``to_plain`` gave; ids are below n_opened, and anything else is a ``ValueError``."""
+        """Return the names that ``to_plain`` described; raise ``ValueError`` unless ids are below n_opened."""
         names = cls()
         for table, name in plain.get("names", []):
             if not _is_id(table, n_opened) or name in names._ids or table in names.of:
-                raise ValueError(f"it names table {table!r}, and {n_opened} were opened, each with one name")
+                raise ValueError(f"it names table {table!r}, but {n_opened} were opened, with at most one name each")
             names.give(table, check_name(name))
         for old, new in plain.get("merged", []):
             if not _is_id(old, n_opened) or not _is_id(new, n_opened) or old == new or old in names._forwarded:
-                raise ValueError(f"it has table {old!r} stand for {new!r}, and {n_opened} were opened")
+                raise ValueError(f"it merges table {old!r} into {new!r}, but {n_opened} were opened")
             names._forwarded[old] = new
         if any(new in names._forwarded for new in names._forwarded.values()):
-            raise ValueError("it has tables stand for others that stand for others")
+            raise ValueError("it merges tables into tables that were themselves merged")
         return names
 
 
@@ -224,24 +224,24 @@ def _is_id(value: Any, n_opened: int) -> bool:
 
 
 def check_name(name: Any) -> str:
-    """Return a name that a table may have, without blanks around it.
+    """Return a valid name of a table, without blanks around it.
 
     >>> check_name(" door 3 ")
     'door 3'
     """
     text = name.strip() if isinstance(name, str) else ""
-    # As text, an integer is an id: on the command line, in files and in answers.
+    # On the command line, in files and in answers, an integer as text is an id.
     whole = text.removeprefix("-").isdecimal()
     if not text or len(text) > LONGEST_NAME or not text.isprintable() or whole:
         raise ValueError(
             f"a name must be a text of at most {LONGEST_NAME} characters on one line, and not an integer, which "
-            f"is an id; got {name!r}"
+            f"would be an id; got {name!r}"
         )
     return text
 
 
 def as_table(given: object) -> int | str:
-    """Return the table that a cell or an argument stands for: an integer is an id, another text a name.
+    """Return the table that a cell or an argument stands for: an integer is an id, any other text is a name.
 
     >>> as_table(" 7"), as_table("7.0"), as_table(7.0), as_table("door 3"), as_table("-1")
     (7, 7, 7, 'door 3', -1)

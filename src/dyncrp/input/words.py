@@ -1,7 +1,7 @@
 """Texts as counts of words: a plain tokenizer, and ``Vocabulary``, which gives each word a column.
 
-A document is a text, a list of tokens, or a dictionary of counts. ``read_documents`` checks a batch of them and
-changes nothing; ``Vocabulary.encode`` then turns it into the rows of a sparse matrix.
+A document is a text, a list of tokens, or a dictionary of counts. ``read_documents`` checks a batch of documents.
+``Vocabulary.encode`` then turns them into the rows of a sparse matrix.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 URL, NUMBER = "<url>", "<number>"
 ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
-MARKS_UP_TO = 0x20000  # code points: beyond, no letter has marks
-# Scripts without spaces between words; each of their signs is a token, as in the Unicode standard's word boundaries.
+MARKS_UP_TO = 0x20000  # code points; beyond this, no letter has marks
+# Scripts without spaces between words. Each sign is a token, as in the word boundaries of the Unicode standard.
 SIGNS = "\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 STOP_WORDS = frozenset(
     """a about after again all also am an and any are as at be because been before being but by can could did do does
@@ -36,15 +36,15 @@ STOP_WORDS = frozenset(
     that the their them then there these they this those through to too under until up very was we were what when where
     which while who whom why will with would you your yours i'm it's don't can't that's""".split()  # noqa: SIM905
 )  # of English
-ROWS_TO_FORGET = 1 << 14  # the rows from one look at which words are forgotten to the next
+ROWS_TO_FORGET = 1 << 14  # words are forgotten every so many rows
 
 
-PLAIN_TOKENS = re.compile(rf"{URL}|\d+(?:[.,:/]\d+)+|[a-z0-9]+(?:'[a-z0-9]+)*")  # of a text in ASCII
+PLAIN_TOKENS = re.compile(rf"{URL}|\d+(?:[.,:/]\d+)+|[a-z0-9]+(?:'[a-z0-9]+)*")  # for texts in ASCII
 
 
 @cache
 def _tokens() -> re.Pattern[str]:
-    """Return what a token is; made when it is first needed, since it takes some 10 ms to find the combining marks."""
+    """Return the pattern of a token. Compiled on first use, since finding the combining marks takes some 10 ms."""
     marks = [code for code in range(MARKS_UP_TO) if unicodedata.category(chr(code)) in ("Mn", "Mc")]
     breaks = np.flatnonzero(np.diff(marks) > 1).tolist()
     pairs = zip([0, *(at + 1 for at in breaks)], [*breaks, len(marks) - 1], strict=True)
@@ -57,9 +57,9 @@ def _tokens() -> re.Pattern[str]:
 def tokenize(text: str, stop_words: Collection[str] = ()) -> list[str]:
     """Return the words of a text, in order: in lower case, without punctuation, with masks for URLs and numbers.
 
-    A word is letters and digits with their marks, perhaps with apostrophes in it; digits alone are a number. Letters
-    that look the same are the same (NFKC). Signs of Chinese, and of Hiragana, are words by themselves. Words among
-    stop_words are left out.
+    A word consists of letters and digits with their marks, and may have apostrophes inside; digits alone are a number.
+    Letters that look the same are the same (NFKC). Each Chinese or Hiragana sign is a word. Words among stop_words are
+    left out.
 
     >>> tokenize("Don't panic: 3.5 % at https://example.org/x?y=1, says CAFÉ_42!")
     ["don't", 'panic', '<number>', 'at', '<url>', 'says', 'café', '<number>']
@@ -81,9 +81,9 @@ def _mask(word: str) -> str:
 
 
 class Documents(NamedTuple):
-    """Some documents, checked: the words of all of them in a row, and how many each of them has.
+    """Checked documents: the words of all of them in sequence, and how many words each has.
 
-    counts: how often each word is in its document, None if a word stands there as often as it is in it.
+    counts: how often each word is in its document; None if words are repeated instead.
     """
 
     words: list[str]
@@ -105,10 +105,10 @@ class Documents(NamedTuple):
 
 
 def holds_documents(X: Any) -> bool:
-    """Tell whether X is a batch of texts, token lists or dictionaries of counts, by the first that is not empty.
+    """Return whether X is a batch of texts, token lists or dictionaries of counts, judging by the first nonempty one.
 
-    An iterator is, since a look at it would take documents out of it. So is what is no text, such as bytes, but not
-    a row of numbers either: ``read_documents`` says what is wrong with it.
+    An iterator counts as one, since looking at it would consume documents. So does anything that is neither text nor a
+    row of numbers, such as bytes: ``read_documents`` then raises the error.
 
     >>> holds_documents(["a text"]), holds_documents([["two", "tokens"]]), holds_documents([[1.0, 2.0]])
     (True, True, False)
@@ -132,16 +132,16 @@ def holds_documents(X: Any) -> bool:
 
 
 def read_documents(X: Any, stop_words: Collection[str] = ()) -> Documents:
-    """Return documents (n of them): texts, which are tokenized, lists of tokens, and dictionaries of counts.
+    """Return n documents, each a text, which is tokenized, a list of tokens, or a dictionary of counts.
 
-    X: a list, a Series of pandas or polars, or a one-dimensional array. Tokens and keys are taken as they are; a tuple
-    of texts, as river has for several words, is one word. What is none of these raises ``BadRow``.
+    X: a list, a Series of pandas or polars, or a one-dimensional array. Tokens and keys are used as they are. A tuple
+    of texts, which river uses for several words, is one word. Anything else raises ``BadRow``.
 
     >>> read_documents(["A cat, a mat", {"cat": 2}]).words
     ['a', 'cat', 'a', 'mat', 'cat']
     """
     if isinstance(X, (str, bytes, Mapping)):
-        raise ValueError(f"X must be a list of documents, such as [{quote(X)}], got one of them by itself")
+        raise ValueError(f"X must be a list of documents, such as [{quote(X)}], got a single document")
     if isinstance(X, Set):
         raise ValueError("X must be a list of documents, got a set, which has no order")
     words: list[list[Any]] = []
@@ -189,7 +189,7 @@ def _as_count(count: object, word: object, row: int) -> float:
 
 
 class Encoded(NamedTuple):
-    """Documents as rows of counts, and the columns of the words that are new in them."""
+    """Documents as rows of counts, and the columns of their new words."""
 
     rows: Counts
     added: dict[str, int]
@@ -198,8 +198,8 @@ class Encoded(NamedTuple):
 class Vocabulary:
     """The columns of words: 0, 1, 2, … in order of appearance.
 
-    A word that no open table has is forgotten, and the next new word may take its column, the lowest of those that are
-    free. ``forget`` is called every 16,384 rows, at the same ones however a stream is cut into calls.
+    A word that no open table has is forgotten. A new word takes the lowest free column. ``forget`` is called every
+    16,384 rows, always at the same rows however a stream is divided into calls.
 
     stop_words: whether to leave out the most common words of English when a text is tokenized.
 
@@ -209,14 +209,14 @@ class Vocabulary:
     (array([[1., 1., 0.],
            [2., 0., 1.]]), {'the': 0, 'cat': 1, 'mat': 2})
     >>> vocabulary.add(added)
-    >>> vocabulary.forget(np.array([0, 2]))  # "cat" is in no table any more
+    >>> vocabulary.forget(np.array([0, 2]))  # no table has "cat" any more
     >>> vocabulary.encode(read_documents(["a cat"])).added
     {'a': 1, 'cat': 3}
     """
 
     def __init__(self, *, stop_words: bool = False) -> None:
         self.stop_words = bool(stop_words)
-        self.words: list[str | None] = []  # by column, None where it is free
+        self.words: list[str | None] = []  # by column; None where it is free
         self._columns: dict[str, int] = {}
         self._free: list[int] = []  # descending
 
@@ -233,22 +233,22 @@ class Vocabulary:
 
     @property
     def n_columns(self) -> int:
-        """How many columns there have been at a time."""
+        """The largest number of columns so far."""
         return len(self.words)
 
     def read(self, X: Any) -> Documents:
-        """Return documents, checked; the vocabulary stays as it is."""
+        """Return checked documents. The vocabulary does not change."""
         return read_documents(X, STOP_WORDS if self.stop_words else ())
 
     def names(self, documents: Documents) -> list[str | None]:
-        """Return the words by column, as ``encode`` without growing has them for these documents."""
+        """Return the words by column, as used by ``encode`` for these documents with grow=False."""
         return [*self.words, *dict.fromkeys(word for word in documents.words if word not in self)]
 
     def encode(self, documents: Documents, *, grow: bool = True) -> Encoded:
-        """Return documents as rows of counts, and the words that are new; ``add`` lets these keep their columns.
+        """Return documents as rows of counts, and the new words, which ``add`` can then add to the vocabulary.
 
-        A new word takes the lowest column that is free. grow: whether the words will be added; if not, each has a
-        column after all others.
+        A new word takes the lowest free column. grow: whether new words will be added; if not, their columns come after
+        all others.
         """
         words, n = documents.words, len(self.words)
         found: list[Any] = list(map(self._columns.get, words))
@@ -270,7 +270,7 @@ class Vocabulary:
         return Encoded(Counts(*csr, max(n, width, 1 + max(found, default=0))), added)
 
     def add(self, added: Mapping[str, int]) -> None:
-        """Let words that were new keep the columns that ``encode`` gave them."""
+        """Add new words, with the columns that ``encode`` gave them."""
         for word, column in added.items():
             if column < len(self.words):
                 self.words[column] = word
@@ -295,34 +295,34 @@ class Vocabulary:
 
     @classmethod
     def from_plain(cls, plain: Any) -> Vocabulary:
-        """Return the vocabulary that ``to_plain`` described; anything else is a ``ValueError``."""
+        """Return the vocabulary that ``to_plain`` described; raise ``ValueError`` if it is invalid."""
         words = plain.get("words") if isinstance(plain, dict) else None
         if not isinstance(words, list) or not all(word is None or type(word) is str for word in words):
-            raise ValueError(f"a vocabulary is made of a list of words, got {quote(plain)}")
+            raise ValueError(f"a vocabulary must be a list of words, got {quote(plain)}")
         found = cls(stop_words=plain.get("stop_words") is True)
         found.words = words
         found._columns = {word: at for at, word in enumerate(words) if word is not None}
         found._free = [at for at, word in enumerate(words) if word is None][::-1]
         if len(found) + len(found._free) < len(words):
-            raise ValueError("a vocabulary has each word once")
+            raise ValueError("a vocabulary must have each word once")
         return found
 
 
 class WordEngine(Protocol):
-    """What engines for counts of words tell beside what all do."""
+    """What engines for counts of words provide in addition to other engines."""
 
     def word_counts(self, table: int) -> WordCounts:
-        """Return the words that an open table has, and how often."""
+        """Return the words of an open table, and their counts."""
 
     def word_totals(self) -> WordCounts:
-        """Return the words that some open table has, and how often all of them together do."""
+        """Return the words of all open tables, and their total counts."""
 
     def word_stats(self, columns: Int) -> Float:
-        """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
+        """Return for each open table, (K, 2 + m): its rows, its counts in ascending columns (m,), and in all others."""
 
 
 def pieces(before: int, n: int) -> list[int]:
-    """Return where to cut n rows that come after others, so that words are forgotten at the same rows of a stream.
+    """Return where to divide n rows that follow ``before`` others, so that words are forgotten at fixed rows.
 
     >>> pieces(16000, 20000)
     [0, 384, 16768, 20000]
@@ -331,12 +331,12 @@ def pieces(before: int, n: int) -> list[int]:
 
 
 def forgets_after(n_rows: int) -> bool:
-    """Tell whether words are forgotten after so many rows of a stream: at the ends of ``pieces``."""
+    """Return whether words are forgotten after n_rows of a stream: at the ends of ``pieces``."""
     return n_rows % ROWS_TO_FORGET == 0
 
 
 def _canonical(columns: Int, counts: Float | None, lengths: Int) -> tuple[Int, Int, Float]:
-    """Return rows with each column once, in order, and none with a count of 0."""
+    """Return rows with each column once, in ascending order, without counts of 0."""
     n, width = len(lengths), 1 + int(np.max(columns, initial=0))
     places = np.repeat(np.arange(n), lengths) * width + columns
     if counts is None:
@@ -351,7 +351,7 @@ def _canonical(columns: Int, counts: Float | None, lengths: Int) -> tuple[Int, I
 
 
 def _single_row(columns: list[int], counts: Float | None) -> tuple[Int, Int, Float]:
-    """Return the same of one row, quicker."""
+    """Return the same for one row, faster."""
     total = dict.fromkeys(sorted(columns), 0.0)
     for column, count in zip(columns, [1.0] * len(columns) if counts is None else counts.tolist(), strict=True):
         total[column] += count
