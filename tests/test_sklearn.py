@@ -396,9 +396,18 @@ def test_numbers_of_any_kind_are_times(numbers):
 @pytest.mark.parametrize(
     ("clock", "message"),
     [
-        ([DATES[0], DATES[1].replace(tzinfo=None)], r"name a time zone or none .*times\[0\].*times\[1\]"),
-        ([pd.NaT, DATES[1], DATES[2].replace(tzinfo=None)], r"name a time zone or none .*times\[1\].*times\[2\]"),
-        (pd.Series([STAMPS[0], STAMPS[1].tz_localize(None)], dtype=object), "name a time zone or none"),
+        (
+            [DATES[0], DATES[1].replace(tzinfo=None)],
+            r"either all times or none must have a time zone.*times\[0\].*times\[1\]",
+        ),
+        (
+            [pd.NaT, DATES[1], DATES[2].replace(tzinfo=None)],
+            r"either all times or none must have a time zone.*times\[1\].*times\[2\]",
+        ),
+        (
+            pd.Series([STAMPS[0], STAMPS[1].tz_localize(None)], dtype=object),
+            "either all times or none must have a time zone",
+        ),
         ([DATES[0], 5.0], "times must be numbers or datetime64"),
         ([5.0, DATES[0]], "times must be numbers or datetime64"),
         (["2024-01-01"], "convert text"),
@@ -497,5 +506,5 @@ def test_labels_handed_to_bertopic_do_not_change_later():
 
 
 def test_a_lazy_frame_is_told_to_collect():
-    with pytest.raises(ValueError, match=r"X is a LazyFrame, whose rows are not there yet: pass X.collect\(\)"):
+    with pytest.raises(ValueError, match=r"X is a LazyFrame, whose rows are not loaded yet: pass X.collect\(\)"):
         DynamicalMixture(Gaussian(1.0, 9.0)).fit(pl.DataFrame({"a": [1.0]}).lazy())

@@ -1,1 +1,1 @@
-"""What all others are built on: checks of numbers, times and arrays, and sparse rows of counts."""
+"""The base of all other modules: checks of numbers, times and arrays, and sparse rows of counts."""

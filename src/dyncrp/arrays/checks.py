@@ -1,4 +1,4 @@
-"""Checks of input: numbers, durations, times and arrays of observations; and the errors that refuse a row."""
+"""Checks of input: numbers, durations, times and arrays of observations, and the errors for invalid rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Duration = float | timedelta | np.timedelta64
 Seed = int | np.random.Generator | None
-SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-250, 1e250  # what a positive parameter may be
-SHORTEST_DURATION, LATEST_TIME = 1e-150, 1e150  # durations from, times up to: a time over a duration stays finite
-# Seconds in each unit of datetime64, as a fraction; years and months on average.
+SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-250, 1e250  # the range of a positive parameter
+SHORTEST_DURATION, LATEST_TIME = 1e-150, 1e150  # a time divided by a duration stays finite
+# Seconds in each unit of datetime64, as a fraction. Years and months have their average length.
 UNITS = {"Y": (31_556_952, 1), "M": (2_629_746, 1), "W": (604_800, 1), "D": (86_400, 1), "h": (3600, 1), "m": (60, 1)}
 UNITS |= {"s": (1, 1), "ms": (1, 10**3), "us": (1, 10**6), "ns": (1, 10**9)}
 EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
@@ -27,7 +27,7 @@ FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
 class Clock(StrEnum):
-    """What the times of a stream are; one stream keeps to one kind."""
+    """The kind of times of a stream. A stream has one kind."""
 
     INDEX = "index"
     NUMBERS = "numbers"
@@ -35,7 +35,7 @@ class Clock(StrEnum):
 
     @classmethod
     def of(cls, times: Any) -> Clock:
-        """Tell what kind of times a call came with; None are the index of arrival.
+        """Return the kind of the times of a call. None means the index of arrival.
 
         >>> Clock.of(None), Clock.of([1.5]), Clock.of([datetime(2024, 1, 1)])
         (<Clock.INDEX: 'index'>, <Clock.NUMBERS: 'numbers'>, <Clock.DATES: 'dates'>)
@@ -45,7 +45,7 @@ class Clock(StrEnum):
         return cls.DATES if are_dates(times) else cls.NUMBERS
 
     def check(self, other: Clock) -> None:
-        """Refuse the times of a later call that are of another kind."""
+        """Raise if the times of a later call are of another kind."""
         if other is not self:
             names = {Clock.INDEX: "the index of arrival", Clock.NUMBERS: "numbers", Clock.DATES: "dates"}
             raise ValueError(
@@ -54,13 +54,13 @@ class Clock(StrEnum):
 
 
 class Seconds(float):
-    """A duration in seconds that was given as a timedelta: it means nothing to times that count observations."""
+    """A duration in seconds that was given as a timedelta. It has no meaning if times count observations."""
 
 
 class BadRow(ValueError):
-    """A row of the input is refused.
+    """A row of the input is invalid.
 
-    row: its index in the call. column: the index of the feature at fault, None if the whole row is. reason: what is
+    row: its index in the call. column: the index of the invalid feature, or None for the whole row. reason: what is
     wrong, and what is allowed.
 
     >>> BadRow("X must be finite, got nan", 3, 1)
@@ -73,33 +73,33 @@ class BadRow(ValueError):
         super().__init__(f"{reason}, at {place}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles keep the fields."""
+        """Keep the fields in pickles."""
         return type(self), (self.reason, self.row, self.column)
 
 
 class BadTime(BadRow):
-    """The time of a row is refused: it is not finite, or runs backwards."""
+    """The time of a row is invalid: it is not finite, or runs backwards."""
 
 
 class BadLabel(BadRow):
-    """What is said of the table of a row is refused: it is no name, no id of a table, or cannot be true."""
+    """The label of a row is invalid: it is not a name or an id of a table, or contradicts another constraint."""
 
 
 class SparseInput(TypeError, ValueError):
-    """A sparse matrix: scikit-learn promises a TypeError for it, and we a ValueError for bad input."""
+    """A sparse matrix. scikit-learn promises a TypeError for it; dyncrp promises a ValueError for invalid input."""
 
 
 class NotANumber(BadRow, TypeError):
-    """A cell holds no number: scikit-learn promises a TypeError for it."""
+    """A cell does not hold a number. scikit-learn promises a TypeError for it."""
 
 
 def real(value: object) -> float | None:
-    """Return a real number as a float, ±inf if it is too large for one; None for anything else.
+    """Return a real number as a float, or ±inf if it is too large; return None for anything else.
 
     >>> real(3), real("3"), real(True), real(np.timedelta64(3))
     (3.0, None, None, None)
     """
-    # NumPy counts a timedelta64 among its integers, Python a bool among its.
+    # To NumPy, a timedelta64 is an integer; to Python, a bool is.
     if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, (bool, np.timedelta64)):
         return None
     with suppress(OverflowError):
@@ -156,7 +156,7 @@ def duration(name: str, value: object) -> float:
         elif isinstance(value, np.timedelta64):
             number = float(value / np.timedelta64(1, "s"))
         number = positive(name, number)
-    except (TypeError, ValueError):  # a TypeError: NumPy's months and years have no length in seconds
+    except (TypeError, ValueError):  # TypeError: NumPy's months and years have no length in seconds
         raise ValueError(f"{name} must be a positive finite number or timedelta, got {value!r}") from None
     if number < SHORTEST_DURATION:
         raise ValueError(f"{name} must be at least {SHORTEST_DURATION:g}, or its rate overflows, got {value!r}")
@@ -168,12 +168,12 @@ def as_times(
 ) -> NDArray[np.float64]:
     """Return ``times`` as finite, non-decreasing float64 of shape (N,).
 
-    Dates (``datetime64``, stamps of pandas or polars, ``datetime`` objects) become seconds since 1970, rounded to
-    float64: today, to 0.24 µs. Those that name a time zone are brought to UTC, others are taken to be in it. Order is
-    checked before rounding, which keeps it.
+    Dates (``datetime64``, timestamps of pandas or polars, ``datetime`` objects) become seconds since 1970, rounded to
+    float64, which today means to 0.24 µs. Dates with a time zone are converted to UTC; others are assumed to be UTC.
+    Order is checked before rounding, which preserves it.
 
-    n: how many are expected, if known. last: the time of the stream so far, before which none may lie. ordered:
-    whether each must also not lie before the one in front of it.
+    n: how many times are expected, if known. last: the latest time of the stream; no time may be earlier. ordered:
+    whether times must also not decrease among themselves.
 
     >>> as_times([0, 1, 1, 3.5])
     array([0. , 1. , 1. , 3.5])
@@ -197,7 +197,7 @@ def as_times(
     if array.dtype.kind == "M":
         seconds = _seconds(array)
     elif array.dtype.kind in "iuf":
-        with np.errstate(over="ignore"):  # a longdouble too large is refused below
+        with np.errstate(over="ignore"):  # a longdouble that is too large raises below
             seconds = array.astype(np.float64)
     else:
         raise ValueError(
@@ -224,7 +224,7 @@ def as_times(
 
 
 def are_dates(times: ArrayLike) -> bool:
-    """Tell whether ``times`` are dates rather than numbers, by the first of them.
+    """Return whether ``times`` are dates rather than numbers, judging by the first one.
 
     >>> are_dates([datetime(2024, 1, 1)]), are_dates([1.5])
     (True, False)
@@ -234,20 +234,20 @@ def are_dates(times: ArrayLike) -> bool:
 
 
 def _readings(times: Any) -> NDArray[Any]:
-    """Return ``times`` as an array; pandas' stamps with a time zone as datetime64 in UTC, not as objects."""
+    """Return ``times`` as an array, and timestamps of pandas with a time zone as datetime64 in UTC, not as objects."""
     dtype = getattr(times, "dtype", None)
     zoned = getattr(dtype, "tz", None) is not None and hasattr(dtype, "unit")
     return np.asarray(times, dtype=f"M8[{dtype.unit}]" if zoned else None)  # type: ignore[union-attr]
 
 
 def _same_kind(array: NDArray[Any]) -> NDArray[Any]:
-    """Turn objects that are all dates, or all numbers, into an array of such; others stay objects."""
+    """Turn objects that are all dates, or all numbers, into an array of that type; leave others as objects."""
     if len(array) and all(isinstance(value, date) for value in array):
         zones = {getattr(value, "tzinfo", None) is not None: i for i, value in enumerate(array) if value == value}
         if len(zones) == 2:
             raise ValueError(
-                f"times must all name a time zone or none of them: times[{zones[True]}] = {array[zones[True]]} does, "
-                f"times[{zones[False]}] = {array[zones[False]]} does not"
+                f"either all times or none must have a time zone: times[{zones[True]}] = {array[zones[True]]} has one, "
+                f"times[{zones[False]}] = {array[zones[False]]} has none"
             )
         return np.array([_utc(value) for value in array], dtype="M8[us]")
     if len(array) and all(real(value) is not None for value in array):
@@ -274,7 +274,7 @@ def microseconds(moment: date | np.datetime64) -> int:
 
 
 def _utc(value: date, name: str = "times") -> date | np.datetime64:
-    """Return a date in UTC as a naive one, for NumPy; a date without a time zone is taken to be in UTC."""
+    """Return a date as a naive one in UTC, for NumPy. A date without a time zone is assumed to be UTC."""
     if value != value:  # the missing date of pandas
         return np.datetime64("NaT")
     if isinstance(value, datetime) and value.tzinfo is not None:
@@ -286,12 +286,12 @@ def _utc(value: date, name: str = "times") -> date | np.datetime64:
 
 
 def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
-    """Return datetime64 as seconds since 1970; missing dates and those that int64 cannot hold are refused."""
+    """Return datetime64 as seconds since 1970; raise for missing dates and those that do not fit into int64."""
     missing = np.flatnonzero(np.isnat(dates))
     if missing.size:
         raise BadTime("times must be finite, got NaT", missing[0])
     unit, count = np.datetime_data(dates.dtype)
-    if unit not in UNITS:  # a finer one only reaches a few months from 1970, and NumPy wraps around silently
+    if unit not in UNITS:  # finer units only reach a few months from 1970, and NumPy wraps around silently
         raise ValueError(f"times must be dates in years to nanoseconds, got dtype {dates.dtype}")
     numerator, denominator = UNITS[unit]
     ticks = dates.astype(np.int64)
@@ -304,9 +304,9 @@ def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
 
 
 def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArray[np.float64]:
-    """Return ``X`` as a finite float64 array of observations (N, D), N, D ≥ 1, C-ordered; errors call it ``name``.
+    """Return ``X`` as a finite, C-ordered float64 array of observations (N, D), N, D ≥ 1. Errors call it ``name``.
 
-    missing: whether cells may be missing, and are NaN then.
+    missing: whether cells may be missing; they are then NaN.
 
     >>> as_observations([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
@@ -314,7 +314,7 @@ def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArra
     dyncrp.arrays.checks.BadRow: X must be finite, without NaN or inf, got nan, at row 1, column 1
     """
     plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size and X.flags.c_contiguous
-    if plain and np.vdot(X, X) < np.inf:  # one quick pass; whatever fails it is looked at below
+    if plain and np.vdot(X, X) < np.inf:  # one quick pass; anything that fails it is examined below
         return X
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
         raise SparseInput(
@@ -323,7 +323,7 @@ def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArra
         )
     array = np.asarray(X)
     if array.ndim == 0 and hasattr(X, "collect"):
-        raise ValueError(f"{name} is a {type(X).__name__}, whose rows are not there yet: pass {name}.collect()")
+        raise ValueError(f"{name} is a {type(X).__name__}, whose rows are not loaded yet: pass {name}.collect()")
     if array.ndim == 1 and array.size and isinstance(array[0], str):
         raise ValueError(
             f"{name} must be two-dimensional (observations, features), got texts such as {array[0][:40]!r}. "
@@ -354,7 +354,7 @@ def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArra
         array = _numbers(array, name, missing=missing)
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.ascontiguousarray(array, dtype=np.float64)
-        suspicious = not np.isfinite(np.sum(array))  # cheaper than looking at every entry
+        suspicious = not np.isfinite(np.sum(array))  # cheaper than checking every entry
     bad = np.argwhere(np.isinf(array) if missing else ~np.isfinite(array)) if suspicious else np.empty(0)
     if bad.size:
         row, column = bad[0]
@@ -392,7 +392,7 @@ def is_missing(value: object, words: Collection[str] = ()) -> bool:
 
 
 def _numbers(array: NDArray[Any], name: str, *, missing: bool) -> NDArray[np.float64]:
-    """Convert an object array element by element, naming the first one that is not a number."""
+    """Convert an object array element by element; the error names the first one that is not a number."""
     numbers = np.empty(array.shape)
     for (row, column), value in np.ndenumerate(array):
         if missing and is_missing(value) and not np.iscomplexobj(value):

@@ -12,15 +12,15 @@ from dyncrp.arrays.checks import BadRow, as_observations
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-LARGEST_COUNT = 2.0**31  # beyond it, log x! has no digits left that tell tables apart
+LARGEST_COUNT = 2.0**31  # beyond it, log x! is too large to leave digits for the differences between tables
 ARRAYS: dict[str, type[np.generic]] = {"words_indptr": np.int64, "words_indices": np.int64, "words_counts": np.float64}
 
 
 class Counts:
-    """n rows of counts, of which only those that are not 0 are kept.
+    """n rows of counts, of which only the nonzero ones are stored.
 
-    indptr: (n + 1,) from 0. indices: the columns, which count up within a row. data: the counts, integers ≥ 1; row
-    i has those from indptr[i] to indptr[i + 1]. n_columns: how many columns there are.
+    indptr: (n + 1,) starting at 0. indices: the columns, ascending within a row. data: the counts, integers ≥ 1. Row
+    i has the entries from indptr[i] to indptr[i + 1]. n_columns: how many columns there are.
 
     >>> rows = as_counts([[0, 2, 1], [0, 0, 0], [3, 0, 0]])
     >>> len(rows), rows.shape, rows[1:].toarray()
@@ -42,7 +42,7 @@ class Counts:
         return len(self.indptr) - 1
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Counts:
-        """Return some rows: those of a slice, which share memory with these, or at places or where True, as a copy."""
+        """Return some rows: those of a slice, as a view, or those of an array of indices or booleans, as a copy."""
         if not isinstance(rows, slice):
             at = np.arange(len(self))[rows]
             lengths = np.diff(self.indptr)[at]
@@ -51,7 +51,7 @@ class Counts:
             return Counts(indptr, self.indices[cells], self.data[cells], self.n_columns)
         begin, end, step = rows.indices(len(self))
         if step != 1:
-            raise ValueError(f"rows of counts are taken in order, without a step, got {rows!r}")
+            raise ValueError(f"a slice of rows of counts must have no step, got {rows!r}")
         end = max(begin, end)
         indptr = self.indptr[begin : end + 1]
         part = slice(indptr[0], indptr[-1])
@@ -68,12 +68,12 @@ class Counts:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, prefix: str = "") -> Counts:
-        """Return n rows as ``arrays`` described them; anything else is a ``ValueError``."""
+        """Return the n rows that ``arrays`` described; raise ``ValueError`` if they are invalid."""
         for name, kind in ARRAYS.items():
             if prefix + name not in arrays:
                 raise ValueError(f"its array {prefix + name!r} is missing")
             if arrays[prefix + name].dtype != kind or arrays[prefix + name].ndim != 1:
-                raise ValueError(f"its array {prefix + name!r} must be a row of numbers of type {kind.__name__}")
+                raise ValueError(f"its array {prefix + name!r} must be one-dimensional of type {kind.__name__}")
         indptr, indices, data = (arrays[prefix + name] for name in ARRAYS)
         legal = len(indptr) == n + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
         legal = legal and indptr[-1] == len(indices) == len(data)
@@ -82,7 +82,7 @@ class Counts:
             follows[indptr[:-1][indptr[:-1] < len(indices)]] = False
             legal = bool(np.all(indices >= 0) and np.all((np.diff(indices, prepend=-1) > 0) | ~follows))
         if not legal or not np.all((data >= 1) & (np.floor(data) == data) & (data <= 2.0**53)):
-            raise ValueError("its words must be counts, a row of columns that count up for each table")
+            raise ValueError("its words must be counts, with ascending columns for each table")
         return cls(indptr, indices, data, int(indices.max(initial=-1)) + 1)
 
     @classmethod
@@ -99,25 +99,25 @@ class Counts:
         return cls(indptr, indices, data, max(part.n_columns for part in parts))
 
     def copy(self) -> Counts:
-        """Return a copy that shares nothing."""
+        """Return a copy that shares no memory."""
         return Counts(self.indptr.copy(), self.indices.copy(), self.data.copy(), self.n_columns)
 
     def toarray(self, n_columns: int | None = None) -> Float:
-        """Return all counts, (n, D), or with more columns if asked for."""
+        """Return all counts as a dense array, (n, D) or (n, n_columns)."""
         dense = np.zeros((len(self), self.n_columns if n_columns is None else n_columns))
         dense[np.repeat(np.arange(len(self)), np.diff(self.indptr)), self.indices] = self.data
         return dense
 
 
 class WordCounts(NamedTuple):
-    """Words by their columns, which count up, and how often each comes: (m,) both."""
+    """The columns of words, ascending, and the count of each: both (m,)."""
 
     columns: Int
     counts: Float
 
 
 def as_counts(X: Any, name: str = "X") -> Counts:
-    """Return rows of counts: of a SciPy sparse matrix or array, of whatever has such numbers in it, or Counts as it is.
+    """Return rows of counts from a SciPy sparse matrix or array, or from anything array-like. Counts stay as they are.
 
     >>> as_counts([[1.0, -2.0]])
     Traceback (most recent call last):
@@ -143,7 +143,7 @@ def as_counts(X: Any, name: str = "X") -> Counts:
     found = _from_csr(csr, name)
     if csr.has_canonical_format and np.all(found.data):
         return found
-    csr = csr.astype(np.float64, copy=True)  # the caller's stays as it is, and small integers do not overflow
+    csr = csr.astype(np.float64, copy=True)  # leaves the caller's data alone, and small integers do not overflow
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return _from_csr(csr, name)
@@ -153,7 +153,7 @@ def _from_csr(csr: Any, name: str) -> Counts:
     indptr, indices, data = (getattr(csr, part) for part in ("indptr", "indices", "data"))
     D = int(csr.shape[1])
     if np.min(indices, initial=0) < 0 or np.max(indices, initial=0) >= D:
-        raise ValueError(f"{name} must have columns from 0 to {D - 1}, got one that is not")
+        raise ValueError(f"{name} must have columns from 0 to {D - 1}, got one outside this range")
     return _checked(Counts(indptr.astype(np.int64), indices.astype(np.int64), data.astype(np.float64), D), name)
 
 

@@ -1,6 +1,6 @@
-"""Parameters of parameters: the fields of families and dynamics by names such as ``family__variance``.
+"""Nested parameters: the fields of families and dynamics by names such as ``family__variance``.
 
-Families and dynamics are frozen, and scikit-learn's own way to such names would change them in place.
+Families and dynamics are frozen, but scikit-learn's own implementation would change them in place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def nested_params(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of those values that are dataclasses, and theirs in turn; arrays as lists, which ``==`` takes.
+    """Return the fields of values that are dataclasses, recursively, with arrays as lists, so that ``==`` works.
 
     >>> from dyncrp import Exponential
     >>> nested_params({"alpha": 1.0, "dynamics": 0.5 * Exponential(3.0)})
