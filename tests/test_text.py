@@ -201,7 +201,7 @@ def test_what_is_refused():
 
 
 def test_models_of_words_are_not_combined():
-    with pytest.raises(ValueError, match="models of counts of words are not combined"):
+    with pytest.raises(ValueError, match="models of counts of words cannot be combined"):
         combine([mixture().fit(documents(20), times=np.arange(20.0)) for _ in range(2)])
 
 

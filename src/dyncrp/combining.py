@@ -1,17 +1,16 @@
-"""``dyncrp.combine``: models that were learned on shards of one stream become one.
+"""``dyncrp.combine``: turn models learned on shards of one stream into one model.
 
-Statistics add up, so a table of one shard and a table of another can be joined without their rows. They are joined if
-that makes partition and data more probable. In the Chinese restaurant process a partition into tables of n_c members
-has a probability ∝ Π_c α Γ(n_c), hence
+Statistics are sums, so tables of different shards can be joined without their rows. They are joined if that makes the
+partition and the data more probable. In the Chinese restaurant process, a partition into tables of n_c members has a
+probability ∝ Π_c α Γ(n_c), hence
 
     gain = log p(data of both | one table) − log p(data of both | two)
            + log Γ(n₁ + n₂) − log Γ(n₁) − log Γ(n₂) − log α.
 
-Where nothing is forgotten this is exact. Otherwise, who sat where is as probable as the occupancies when each customer
-came say, which a state no longer knows. The counts stand for them: if both tables were visited at the same rate all the
-time, occupancies and counts are in the same ratio, and each customer is more probable by (n₁ + n₂)/n at a joined table,
-as in the formula. What still counts of a table at the end, its occupancy, says less: it depends on which shard ended
-last.
+If nothing is forgotten, this is exact. Otherwise, the probability of a seating depends on the occupancies at the time
+of each customer, which are no longer known. Counts are used in their place: if both tables were visited at constant
+rates, occupancies and counts have the same ratio, and each customer is more probable by (n₁ + n₂)/n at a joined table,
+as in the formula. The occupancy at the end is a worse substitute, since it depends on which shard ended last.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from dyncrp.families import Columns, Family
 from dyncrp.families.base import Tables
 from dyncrp.stream.stream import Stream
 
-# Of the arrays of a state (docs/files.md), what a family knows of its tables.
+# The arrays of a state (docs/files.md) that belong to the family.
 OF_TABLES = ("stats", "squares", "scatter", "misses")
-# What is known of the rows that have their labels, how it is joined, and that of no rows.
+# The arrays about the rows with each label, how to join them, and their values for no rows.
 OF_ROWS = {"sizes": (np.add, 0), "first_times": (np.minimum, np.inf), "last_times": (np.maximum, -np.inf)}
-NEAREST = 32  # tables that each is compared with, before those that are left are compared with all
-KEPT = 32  # partners of a table that are remembered, the best; once all of them have joined others, it looks again
+NEAREST = 32  # nearest tables that each is first compared with; what is left is then compared with all
+KEPT = 32  # best partners remembered for a table; when all of them have joined others, it searches again
 BLOCK = 1 << 20  # numbers in the statistics of tables that are compared at once
 HINT = (
     "Learn hyperparameters once, with dyncrp.tune from a sample of all rows, or give family_, dynamics_, alpha_ and "
@@ -48,10 +47,10 @@ HINT = (
 
 
 class Combined(NamedTuple):
-    """One model, and what became of the tables of the models that it was made of.
+    """The combined model, and the new ids of the tables of the models that it was made of.
 
-    id_maps: for each of those models an array by which an id of its own becomes one of the combined model's. A table
-    that had closed is −1, and so is −1, which ``predict`` says of rows that belong to none.
+    id_maps: for each of those models, an array that maps its ids to ids of the combined model. Closed tables become −1.
+    The id −1, which ``predict`` returns for rows that belong to no table, stays −1.
     """
 
     model: DynamicalMixture
@@ -59,19 +58,19 @@ class Combined(NamedTuple):
 
 
 def combine(models: Iterable[DynamicalMixture]) -> Combined:
-    """Return one model that knows what the models know, which were fitted to shards of the same stream.
+    """Return one model from models that were fitted to shards of the same stream.
 
-    Tables that are likely to be the same cluster are joined, the likeliest first, and their statistics and occupancies
-    are added; two tables of one model never are. The combined model learns on, predicts and can be saved as any other.
-    Tables of the first model keep their ids; others get the next ones. ``n_observations_`` and ``log_evidence_`` are
-    sums: each row was predicted from the earlier ones of its own shard. Names are kept; of several that a joined table
-    has, that of the first model. ``labels_`` and the like, which describe the
-    last batch, come with the next one.
+    Tables that are probably the same cluster are joined, the most probable first, and their statistics and occupancies
+    are added. Two tables of one model are never joined. The combined model can learn, predict and be saved like any
+    other. Tables of the first model keep their ids; others get the next ones. ``n_observations_`` and ``log_evidence_``
+    are sums: each row was predicted from the earlier ones of its own shard. Names are kept; if the members of a joined
+    table have several, it takes that of the first model. ``labels_`` and similar attributes, which describe the last
+    batch, are set by the next one.
 
     The models must agree in their hyperparameters, rules, features and kind of times, and may not have
     ``table_count="posterior"`` or ``learn_alpha``. If the dynamics forget, they must have been fitted with ``times``;
-    occupancies are those at the latest time of all. With ``max_tables`` or ``prune_below``, the tables with the least
-    occupancy close, as they do in a stream. With a finite memory the joined table remembers what each of them does, and
+    occupancies are those at the latest time of all. With ``max_tables`` or ``prune_below``, the tables with the lowest
+    occupancy close, as in a stream. With a finite memory, a joined table remembers what each of its members did, and
     forgets it as rows come.
 
     >>> import numpy as np
@@ -94,14 +93,14 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     engines = _engines(models)
     told = engines[0].model
     if told.family.sparse:
-        raise ValueError(f"models of counts of words are not combined: {told.family!r}")
+        raise ValueError(f"models of counts of words cannot be combined: {told.family!r}")
     parts = [engine.arrays() for engine in engines]
     shards = np.repeat(np.arange(len(parts)), [len(part["stats"]) for part in parts])
     names = [name for name in OF_TABLES if all(name in part for part in parts)]
     joining = Joining(told.family, _stack(parts, names), shards, told.alpha)
     joining.run()
     places, tables = joining.result()
-    # Those of the first model come first, and all of them are there: no two of them were joined.
+    # The tables of the first model come first and are all there, since no two of them were joined.
     K, n_opened = len(tables["stats"]), int(parts[0]["n_opened"])
     n_new = K - len(parts[0]["stats"])
     ids = np.append(parts[0]["table_ids"], np.arange(n_opened, n_opened + n_new))
@@ -115,7 +114,7 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     maps = _id_maps(parts, shards, ids[places], arrays["table_ids"])
     combined = DynamicalMixture.from_stream(Stream.of_arrays(models[0].stream_, engines[0], arrays))
     for model, id_map in zip(models, maps, strict=True):
-        id_map[:-1] = id_map[model.resolve(np.arange(len(id_map) - 1))]  # ids that were merged, too
+        id_map[:-1] = id_map[model.resolve(np.arange(len(id_map) - 1))]  # merged ids, too
         for table, name in model.names_.items():
             taken = combined.names_
             if id_map[table] >= 0 and id_map[table] not in taken and name not in taken.values():
@@ -124,11 +123,11 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
 
 
 class Joining:
-    """Tables of several shards that are joined, the largest gain first, as long as there is a gain.
+    """Join tables of several shards, the largest gain first, as long as there is a gain.
 
-    tables: arrays of N tables, such as ``stats`` (N, S). shards: (N,) whose table each is. A joined table gets the next
-    place after those there are, and its arrays are the family's sums. It belongs to the shards of both, and two tables
-    that have a shard in common are not joined.
+    tables: arrays of N tables, such as ``stats`` (N, S). shards: (N,) the shard of each table. A joined table gets the
+    next free place, and its arrays are the family's sums. It belongs to the shards of both tables. Two tables that have
+    a shard in common are not joined.
     """
 
     def __init__(self, family: Family, tables: Tables, shards: Int, alpha: float) -> None:
@@ -140,13 +139,13 @@ class Joining:
         self.joined_to = np.arange(2 * N - 1)
         self._of_shard = np.zeros((2 * N - 1, int(np.max(shards)) + 1), dtype=bool)
         self._of_shard[np.arange(N), shards] = True
-        self._near: list[set[int]] | None = None  # of each table, the open ones that it is compared with; None: all
+        self._near: list[set[int]] | None = None  # the open tables that each is compared with; None for all
         self._partners: dict[int, list[tuple[float, int]]] = {}  # earlier tables, the best last
-        self._has_more: dict[int, bool] = {}  # whether there are partners beyond those
-        self._best: list[tuple[float, int, int]] = []  # a heap of −gain, a table, and its best partner when it looked
+        self._has_more: dict[int, bool] = {}  # whether there are more partners than those
+        self._best: list[tuple[float, int, int]] = []  # a heap of −gain, a table, and its best partner at the time
 
     def run(self) -> None:
-        """Join all that gain: first those that lie near each other, which is quick, then what is left with all."""
+        """Join all tables with a gain: first near ones, which is fast, then compare the rest with all."""
         if self.n_given > NEAREST + 1:
             self._near = self._nearest()
             self._join_all()
@@ -154,7 +153,7 @@ class Joining:
         self._join_all()
 
     def result(self) -> tuple[Int, dict[str, Float]]:
-        """Return what table each given one became (N,), and the arrays of those, in order of their first members."""
+        """Return the new table of each given one (N,), and the arrays of the new tables, in order of first members."""
         final = self.joined_to[: self.n_made].copy()
         for place in range(self.n_made - 1, -1, -1):  # a joined table comes after its members
             final[place] = final[final[place]]
@@ -165,7 +164,7 @@ class Joining:
         return rank[final[: self.n_given]], {name: array[order] for name, array in self.tables.items()}
 
     def gains(self, place: int, others: Int) -> Float:
-        """Return by how much more probable partition and data are if a table is joined to each of others: (len,)."""
+        """Return the gain in log probability from joining a table to each of the others: (len(others),)."""
         one = self._rows(slice(place, place + 1))
         step = max(1, BLOCK // self.tables["stats"].shape[1])
         blocks = [others[begin : begin + step] for begin in range(0, len(others), step)]
@@ -177,7 +176,7 @@ class Joining:
         return {name: array[places] for name, array in self.tables.items()}
 
     def _nearest(self) -> list[set[int]]:
-        """Return for each table those near it, or that it is near to, in coordinates in which clusters are round."""
+        """Return the near tables of each table, symmetrically, in coordinates in which clusters are round."""
         stats = self.tables["stats"][: self.n_given]
         squares = self.tables.get("squares", np.zeros((2 * self.n_given - 1, 0)))[: self.n_given]
         centers = self.family.shapes(stats, squares).centers
@@ -191,8 +190,8 @@ class Joining:
     def _join_all(self) -> None:
         """Join as long as there is a gain.
 
-        A table is responsible for its pairs with earlier ones. The heap has an entry for each, and none is below what
-        its best pair gains now, so the highest one that is still open on both sides is the best of all.
+        Each table has the pairs with earlier tables. The heap has one entry per table, which is never below the gain of
+        its best pair now. So the highest entry whose tables are both open is the best pair of all.
         """
         for place in np.flatnonzero(self.is_open).tolist():
             self._look(place)
@@ -228,7 +227,7 @@ class Joining:
             self._look(place)
 
     def _join(self, one: int, other: int) -> int:
-        """Join two tables and return the place of what they become."""
+        """Join two tables and return the place of the joined table."""
         place = self.n_made
         total = self.family.add(self._rows(slice(other, other + 1)), self._rows(slice(one, one + 1)))
         for name, array in total.items():
@@ -247,7 +246,7 @@ class Joining:
 
 
 def _log_gamma(n: Any) -> Any:
-    """Return log Γ(n). A table has one customer at least, even if it took in less than all of it."""
+    """Return log Γ(n), with n at least 1: a table has at least one customer, even if its responsibility is less."""
     return gammaln(np.maximum(n, 1.0))
 
 
@@ -256,7 +255,7 @@ def _stack(parts: list[Arrays], names: Iterable[str]) -> dict[str, Float]:
 
 
 def _modes(parts: list[Arrays], places: Int, K: int, rates: Any) -> Arrays:
-    """Return the arrays of the occupancies: all modes are advanced to one time and added."""
+    """Return the arrays of the occupancies, with all modes advanced to one time and summed."""
     mode_time = max(float(part["mode_time"]) for part in parts)
     decays = [np.exp(-rates * (mode_time - float(part["mode_time"]))) for part in parts]
     mode_states = np.zeros((K, len(rates)), dtype=np.complex128)
@@ -271,7 +270,7 @@ def _modes(parts: list[Arrays], places: Int, K: int, rates: Any) -> Arrays:
 
 
 def _rows_seen(parts: list[Arrays], places: Int, K: int) -> Arrays:
-    """Return how many rows have the label of each joined table, and the times of the first and the last."""
+    """Return how many rows have the label of each joined table, and the times of the first and the last one."""
     given = _stack(parts, OF_ROWS)
     joined = {name: np.full(K, none) for name, (_, none) in OF_ROWS.items()}
     for name, (join, _) in OF_ROWS.items():
@@ -287,7 +286,7 @@ def _engines(models: list[DynamicalMixture]) -> list[Engine]:
 
 
 def _close(arrays: Arrays, engine: Engine) -> Arrays:
-    """Return the arrays without the tables that the rules close. The fullest stays, as the latest does in a stream."""
+    """Return the arrays without the tables that the rules close. The table with the highest occupancy always stays."""
     modes = engine.model.modes
     decay = np.exp(-modes.rates * float(arrays["time"] - arrays["mode_time"]))
     state = replace(engine.state, mode_states=arrays["mode_states"] * decay)
@@ -295,12 +294,12 @@ def _close(arrays: Arrays, engine: Engine) -> Arrays:
     rows = {*OF_TABLES, *OF_ROWS, "mode_states", "table_ids"}
     left = {name: np.delete(array, closed, axis=0) if name in rows else array for name, array in arrays.items()}
     if len(closed):
-        left.pop("mode_total", None)  # an engine adds up those that are left
+        left.pop("mode_total", None)  # an engine sums those that are left
     return left
 
 
 def _id_maps(parts: list[Arrays], shards: Int, ids: Int, still_open: NDArray[Any]) -> list[NDArray[np.int64]]:
-    """Return for each part what its ids become: ids (N,) of the tables of all parts, as far as they are open."""
+    """Return the new ids of each part's tables. ids: (N,) those of the tables of all parts that are still open."""
     ids = np.where(np.isin(ids, still_open), ids, -1)
     maps = []
     for shard, part in enumerate(parts):
@@ -310,12 +309,12 @@ def _id_maps(parts: list[Arrays], shards: Int, ids: Int, still_open: NDArray[Any
 
 
 def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
-    """Return the models as a list, or refuse those that cannot be combined."""
+    """Return the models as a list; raise if they cannot be combined."""
     if not isinstance(models, Iterable):
         raise ValueError(f"models must be a list of DynamicalMixture, got {models!r}")
     models = list(models)
     if not models:
-        raise ValueError("models must be one DynamicalMixture or more, got none")
+        raise ValueError("models must have at least one DynamicalMixture, got none")
     if len({id(model) for model in models}) < len(models):
         raise ValueError("models has the same model twice, whose rows would count twice")
     for i, model in enumerate(models):
@@ -326,11 +325,11 @@ def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
         if not model.learned_:
             raise ValueError(f"models[{i}] has not learned its hyperparameters yet. {HINT}")
         if model.learn_alpha:
-            raise ValueError(f"models[{i}] has learn_alpha=True: its alpha is of its own shard. Give one to all models")
+            raise ValueError(f"models[{i}] has learn_alpha=True: its alpha is for its own shard. Give all the same one")
         if model.engine_.model.rules.table_count != "map":
             raise ValueError(
-                f"models[{i}] has table_count='posterior', and how many tables each shard may have does not say how "
-                "many they have together: use table_count='map'"
+                f"models[{i}] has table_count='posterior', but the numbers of tables of the shards do not determine "
+                "the number of tables of them all: use table_count='map'"
             )
         for (name, mine), (_, others) in zip(_traits(models[0]), _traits(model), strict=True):
             if mine != others:
@@ -343,20 +342,20 @@ def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
         its = model.engine_.model.modes
         if len(its.rates) != len(modes.rates) or not np.allclose(its.rates, modes.rates, rtol=1e-9, atol=0.0):
             raise ValueError(
-                f"models[{i}] was saved where {model.dynamics_!r} was a sum of other exponentials. It can go on, but "
-                "not be combined: fit all models with the same version of SciPy"
+                f"models[{i}] was saved where {model.dynamics_!r} was a sum of other exponentials. It can continue, "
+                "but not be combined: fit all models with the same version of SciPy"
             )
     forgets = bool(np.any(models[0].engine_.model.modes.rates != 0.0))
     if len(models) > 1 and forgets and models[0].clock_ == Clock.INDEX:
         raise ValueError(
-            f"the models were fitted without times, so that the first rows of all shards have time 0, and "
+            f"the models were fitted without times, so the first rows of all shards have time 0, but "
             f"{models[0].dynamics_!r} forgets with time: pass times to fit"
         )
     return models
 
 
 def _traits(model: DynamicalMixture) -> Iterator[tuple[str, Any]]:
-    """Yield by name what models must have in common."""
+    """Yield names and values of what models must have in common."""
     told = model.engine_.model
     yield "family", model.family_
     yield from {"dynamics": model.dynamics_, "alpha": told.alpha, "memory": told.memory}.items()

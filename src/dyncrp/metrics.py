@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_s
 
 
 class Agreement(NamedTuple):
-    """Two labelings compared. NMI, the paper's measure, rewards splitting; AMI is corrected for it."""
+    """The agreement of two labelings. NMI, the paper's measure, rewards splitting; AMI corrects for that."""
 
     ami: float
     nmi: float
@@ -35,7 +35,7 @@ def agreement(truth: ArrayLike, labels: ArrayLike) -> Agreement:
 
 
 class Returns(NamedTuple):
-    """For every return to a cluster that was left before: was it recognised (R,), and after how many steps (R,)."""
+    """For every return to an earlier cluster: whether it was recognised (R,), and after how many steps (R,)."""
 
     recognised: NDArray[np.bool_]
     steps: NDArray[np.int64]  # −1 where it was not
@@ -45,9 +45,9 @@ def returns(truth: ArrayLike, labels: ArrayLike, ignore: Collection[int] = ()) -
     """Judge whether clusters are recognised when a stream comes back to them.
 
     A visit is a run of one true cluster. The home of a cluster is the most frequent label of its earlier observations
-    (of several, the last one given), if more than half of all earlier observations with that label are its own. A
-    return is recognised if no label is more frequent in the visit than the home; the steps are those before the first
-    observation that is given it. The label −1, none of the tables, is nobody's home.
+    (the latest in a tie), if more than half of all earlier observations with that label are from the cluster. A return
+    is recognised if no label is more frequent in the visit than the home. The steps are the observations before the
+    first one with the home's label. The label −1, which means no table, is never a home.
 
     truth, labels: (N,); ignore: true clusters whose visits do not count, such as hallways between rooms.
 
@@ -57,7 +57,7 @@ def returns(truth: ArrayLike, labels: ArrayLike, ignore: Collection[int] = ()) -
     true, found = np.asarray(truth), np.asarray(labels)
     if true.ndim != 1 or true.shape != found.shape:
         raise ValueError(
-            f"truth and labels must be one number for each observation, got {true.shape} and {found.shape}"
+            f"truth and labels must have one number for each observation, got {true.shape} and {found.shape}"
         )
     edges = [0, *(np.flatnonzero(true[1:] != true[:-1]) + 1), len(true)]
     recognised, steps = [], []
@@ -74,7 +74,7 @@ def returns(truth: ArrayLike, labels: ArrayLike, ignore: Collection[int] = ()) -
 
 
 def _most_frequent(values: NDArray[np.int64]) -> np.int64:
-    """Return the most frequent value; of several, the one that comes last."""
+    """Return the most frequent value; in a tie, the one that comes last."""
     different, at, counts = np.unique(values[::-1], return_index=True, return_counts=True)
     best = np.flatnonzero(counts == np.max(counts))
     return different[best[np.argmin(at[best])]]

@@ -57,8 +57,8 @@ class DynamicalCRP:
     def sample(self, times: ArrayLike, n_samples: int = 1, seed: Seed = None) -> NDArray[np.int64]:
         """Draw seatings: (n_samples, N), the table of each customer.
 
-        Customer n's weights kernel(t_n − t_n') are the same in every sample. Where none is negative, sitting down with
-        an earlier customer chosen in proportion to them is the same as choosing its table by occupancy.
+        Customer n's weights kernel(t_n − t_n') are the same in every sample. If none is negative, joining an earlier
+        customer chosen in proportion to them is the same as choosing a table by occupancy.
 
         Args:
             times: (N,) non-decreasing.
@@ -72,7 +72,7 @@ class DynamicalCRP:
         tables = np.zeros((len(t), n_samples), dtype=np.int64)
         n_tables = np.zeros(n_samples, dtype=np.int64)
         for n, weights in enumerate(_kernel_rows(self.dynamics.modes(), t)):
-            tables[n] = n_tables  # a new table each, unless chosen otherwise
+            tables[n] = n_tables  # a new table, unless another is chosen
             tables[n] = choose(weights, self.alpha, tables[: n + 1], rng.random(n_samples))
             n_tables += tables[n] == n_tables
         return np.ascontiguousarray(tables.T)
@@ -85,15 +85,15 @@ class DynamicalCRP:
             P(C_n = k) = P(C_{n-1} = k) W_n/(α + W_n) + P(C_{n-1} = k−1) α/(α + W_n)
             P(c_n = c) = (E[occupancy_c(t_n)] + α P(C_{n-1} = c−1)) / (α + W_n)
 
-        This holds while no occupancy needs clipping; a kernel that is negative at one of the delays between
-        these times is a ``ValueError`` (``sample`` takes it).
+        This holds as long as no occupancy needs clipping. A kernel that is negative at one of the delays between
+        these times raises ``ValueError``; ``sample`` allows it.
         """
         t = as_times(times)
         N = len(t)
         modes = self.dynamics.modes()
         assignments = np.zeros((N, N))
         n_tables = np.zeros((N, N))
-        expected = np.zeros((len(modes.rates), N), dtype=np.complex128)  # E of each table's mode states
+        expected = np.zeros((len(modes.rates), N), dtype=np.complex128)  # the expected mode states of each table
         opened = np.zeros(N + 1)  # opened[k] = P(C_{n-1} = k)
         opened[0] = 1.0
         rounding = 1e-12 * np.sum(np.abs(modes.amplitudes))
@@ -117,7 +117,7 @@ class DynamicalCRP:
 
 
 def occupancy_path(weights: ArrayLike, times: ArrayLike, dynamics: Dynamics) -> Float:
-    """Occupancy of each table just after each customer sat down, given how much of each sat where.
+    """Return the occupancy of each table just after each customer sat down.
 
     weights: (N, K), the responsibilities of the tables for the customers. Returns (N, K).
 
@@ -142,8 +142,8 @@ def occupancy_path(weights: ArrayLike, times: ArrayLike, dynamics: Dynamics) -> 
 def _choose_customer(weights: Float, alpha: float, tables: NDArray[np.int64], uniform: Float) -> NDArray[np.int64]:
     """Seat a customer in each sample beside an earlier one, chosen by ``weights`` ≥ 0 (n,), or at a new table.
 
-    tables: (n + 1, n_samples), who sits where, and the new table of each sample last; uniform: (n_samples,) from
-    [0, 1). Returns the tables chosen, (n_samples,).
+    tables: (n + 1, n_samples), the tables of the customers, and the new table of each sample last. uniform:
+    (n_samples,) from [0, 1). Returns the tables chosen, (n_samples,).
     """
     cumulative = np.cumsum(np.append(np.maximum(weights, 0.0), alpha))
     beside = np.searchsorted(cumulative[:-1], uniform * cumulative[-1], side="right")
@@ -151,7 +151,7 @@ def _choose_customer(weights: Float, alpha: float, tables: NDArray[np.int64], un
 
 
 def _choose_table(weights: Float, alpha: float, tables: NDArray[np.int64], uniform: Float) -> NDArray[np.int64]:
-    """The same for weights of either sign: add them up by table, and clip."""
+    """Do the same for weights of either sign: sum them by table, and clip the sums at 0."""
     new, rows = tables[-1], np.arange(len(uniform))
     width = int(new.max()) + 1
     cells = (tables[:-1] + width * rows).ravel()
@@ -166,8 +166,8 @@ def _choose_table(weights: Float, alpha: float, tables: NDArray[np.int64], unifo
 def _kernel_rows(modes: Modes, t: Float, block: int = 64) -> Iterator[Float]:
     """Yield kernel(t_n − t_<n), shape (n,), for n = 0, 1, …
 
-    A block of rows is one matrix product: exp(−r(t_n − t_n')) = exp(−r(t_n − t_0)) exp(−r(t_0 − t_n')) for the
-    customers before the block's first time t_0, and both factors are at most 1. Within the block, directly.
+    A block of rows is one matrix product for the customers before its first time t_0: exp(−r(t_n − t_n')) =
+    exp(−r(t_n − t_0)) exp(−r(t_0 − t_n')), where both factors are at most 1. Within the block, it is computed directly.
     """
     amplitudes, rates = modes
     for start in range(0, len(t), block):

@@ -21,7 +21,7 @@ from dyncrp.search.spec import ModelSpec
 
 
 class Tuned(NamedTuple):
-    """A model that is ready to fit, with no unknown left, and all candidates that were tried."""
+    """A model without unknown hyperparameters, ready to fit, and all candidates that were tried."""
 
     model: DynamicalMixture
     candidates: list[Candidate]
@@ -41,9 +41,9 @@ def tune(
 ) -> Tuned:
     """Choose hyperparameters by the evidence of the first ``warmup`` rows of X (n, D), or documents, without labels.
 
-    What ``DynamicalMixture`` does by itself when it begins with unknown hyperparameters, as a step of its own: the
-    same arguments, where None is unknown; the memory is infinite unless told otherwise. ``dyncrp.plots.evidence`` draws
-    the candidates.
+    ``DynamicalMixture`` does the same by itself if it starts with unknown hyperparameters. The arguments are the same:
+    None means that a value is to be learned, and the memory is infinite by default. ``dyncrp.plots.evidence`` draws the
+    candidates.
 
     >>> import numpy as np, dyncrp
     >>> rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def tune(
 
 
 def _as_rows(X: Any, spec: ModelSpec) -> Rows:
-    """Return rows as the family wants them; of documents, counts of words, in columns in order of appearance."""
+    """Return rows in the form that the family needs; for documents, counts of words in order of appearance."""
     if spec.family.sparse and holds_documents(X):
         vocabulary = Vocabulary()
         return vocabulary.encode(vocabulary.read(X)).rows
