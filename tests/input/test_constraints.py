@@ -313,7 +313,7 @@ def test_a_state_has_no_names():
     ids=str,
 )
 def test_forged_names_are_refused(plain):
-    with pytest.raises(ValueError, match=r"it names|stand for|a name must"):
+    with pytest.raises(ValueError, match=r"it names|it merges|a name must"):
         Names.from_plain(plain, 3)
 
 

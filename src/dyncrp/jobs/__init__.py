@@ -1,1 +1,1 @@
-"""Jobs: a run over a file that survives any stop, its checkpoint and its timeline; and the demonstrations."""
+"""Jobs: a run over a file that can be resumed after any stop, its checkpoint and timeline, and the demonstrations."""

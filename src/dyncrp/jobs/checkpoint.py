@@ -16,8 +16,8 @@ from dyncrp.io.readers import Chunk, Place
 from dyncrp.jobs.timeline import Timeline
 
 ROWS_IN_FINGERPRINT = 1000
-TIMELINE = "timeline_"  # how the names of the arrays of a timeline begin
-LARGEST = 2**62  # of integers in a checkpoint
+TIMELINE = "timeline_"  # the prefix of the names of the arrays of a timeline
+LARGEST = 2**62  # the largest integer in a checkpoint
 PLACE: dict[str, Any] = {"row": int, "offset": int, "line": int, "tail": [int, str], "times": (str,), "findings": dict}
 PLACE |= {"last": ({int, float},)}
 KINDS: dict[str, Any] = {
@@ -34,18 +34,18 @@ KINDS: dict[str, Any] = {
     "finished": bool,
     "events": ({"name": str, "path": str, "length": int, "tail": str},),
     "counts": dict,
-}  # what the fields of a checkpoint hold; (kind,) may be None
+}  # the types of the fields of a checkpoint; (kind,) may be None
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """The state of a run.
 
-    options: what a resumed run must agree with. input, output: their names; output_path: the output without links.
-    length, tail: of the output, see ``Writer``. place: where to continue reading. n_rows, n_bad: rows labelled, and
-    rows skipped. fingerprint: of the input, see ``Fingerprint``. finished: whether the input came to its end. model:
-    None before the first row. events: "name", "path", "length" and "tail" of the file of events, as of the output; None
-    if there is none. counts: how many events of each kind there were, if they are counted.
+    options: those that must be the same in a resumed run. input, output: their names. output_path: the output with
+    links resolved. length, tail: of the output, see ``Writer``. place: where to continue reading. n_rows, n_bad: rows
+    labelled and rows skipped. fingerprint: of the input, see ``Fingerprint``. finished: whether the input was read to
+    its end. model: None before the first row. events: "name", "path", "length" and "tail" of the file of events, as for
+    the output, or None. counts: the number of events of each kind, if they are counted.
     """
 
     options: dict[str, Any]
@@ -65,7 +65,7 @@ class Checkpoint:
     counts: dict[str, int] = field(default_factory=dict)
 
     def write(self, path: str) -> None:
-        """Write the file, in place of the one before."""
+        """Write the file, replacing the previous one."""
         plain = [entry.name for entry in fields(self) if entry.name not in ("model", "timeline")]
         arrays: dict[str, NDArray[Any]] = {TIMELINE + name: array for name, array in self.timeline.arrays().items()}
         if self.model is not None:
@@ -74,7 +74,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: str) -> Checkpoint | None:
-        """Read a file that ``write`` wrote; None if it holds a model. Anything else is a ``ValueError``."""
+        """Read a file that ``write`` wrote. Return None if it holds a model; raise ``ValueError`` for anything else."""
         config, arrays = model_file.loads(Path(path).read_bytes(), path)
         if "run" not in config:
             return None
@@ -90,9 +90,9 @@ class Checkpoint:
 
 
 def _check(value: Any, kind: Any, name: str = "it") -> None:
-    """Refuse a value that is not of a kind: a type, or kinds of its entries; one in a tuple may also be None.
+    """Raise if a value is not of a kind: a type, or the kinds of its entries; (kind,) also allows None.
 
-    Whoever makes a checkpoint by hand, with a digest that is right, is told what is wrong with it.
+    This describes the fault of a checkpoint that was made by hand and has a correct digest.
     """
     if isinstance(kind, tuple):
         if value is not None:
@@ -109,20 +109,23 @@ def _check(value: Any, kind: Any, name: str = "it") -> None:
             _check(value[at], inner, f"{name}, {at}")
     elif isinstance(kind, set):
         if type(value) not in kind:
-            raise ValueError(f"{name} should be a number, got {value!r}")
+            raise ValueError(f"{name} must be a number, got {value!r}")
     elif type(value) is not kind or (kind is int and not 0 <= value <= LARGEST):
         raise ValueError(f"{name} should be of {kind.__name__}, got {value!r}")
 
 
 class Fingerprint:
-    """A digest of the first rows, by which an input is recognised."""
+    """A digest of the first rows, to recognise an input."""
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self._digests = {"numbers": hashlib.sha256(), "times": hashlib.sha256()}  # and of what is known of the rows
+        self._digests = {
+            "numbers": hashlib.sha256(),
+            "times": hashlib.sha256(),
+        }  # and others for the constraints on rows
 
     def add(self, chunk: Chunk, most: int = ROWS_IN_FINGERPRINT) -> None:
-        """Take in rows, as long as there are fewer than ``most``."""
+        """Add rows, as long as there are fewer than ``most``."""
         part = slice(0, max(most - self.n_rows, 0))
         self.n_rows += len(chunk.X[part])
         rows = chunk.X[part]

@@ -1,4 +1,4 @@
-"""The built-in jobs: a stream and a building whose clusters are known, and what several models find in them."""
+"""The built-in demonstrations: a stream and a building with known clusters, and what several models find in them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Bernoulli, Gaussian
 from dyncrp.metrics import Agreement, Returns, agreement, returns
 
-FAMILY = Gaussian(variance=1.0, prior_variance=25.0)  # of the stream
+FAMILY = Gaussian(variance=1.0, prior_variance=25.0)  # the family of the stream
 MEAN_VISIT_LENGTH = 25.0  # observations
 NEW_CLUSTER_PROBABILITY = 0.12  # that a visit goes to a cluster not seen before
 OTHER_SEEDS = range(20)
 
 
 class System(NamedTuple):
-    """A model that takes part: what it is given of the truth, and how to make one for a stream."""
+    """A model in the comparison: what it is told about the truth, and how to make it for a stream."""
 
     given: str
     make: Callable[[Mixture], Any]
 
 
-GIVEN_NOTHING = "DynamicalMixture()"  # the one whose clusters are drawn
+GIVEN_NOTHING = "DynamicalMixture()"  # the model whose clusters are drawn
 SYSTEMS = {
     GIVEN_NOTHING: System("nothing", lambda stream: DynamicalMixture()),
     "plain CRP": System("variances", lambda stream: DynamicalMixture(FAMILY, Stationary(), alpha=1.0)),
@@ -41,7 +41,7 @@ SYSTEMS = {
 
 N_ROOMS = 6
 SIGHTINGS = Bernoulli(a=0.01, b=0.3)  # most landmarks are out of sight
-# Dynamics, and an alpha with which some ten places are expected of 3,000 steps.
+# Dynamics, each with an alpha for which some ten places are expected in 3,000 steps.
 ROOM_MODELS: dict[str, tuple[Dynamics, float]] = {
     "sticky": (0.999 * Exponential(5.0) + 0.001 * Stationary(), 0.02),
     "exponential": (Exponential(20.0), 0.07),
@@ -51,7 +51,7 @@ ROOM_MODELS: dict[str, tuple[Dynamics, float]] = {
 
 @dataclass(frozen=True)
 class Places:
-    """What one model made of a building: labels (N,), agreement with the rooms, returns to them, and evidence."""
+    """The result of one model: labels (N,), agreement with the rooms, returns to them, and evidence."""
 
     labels: NDArray[np.int64]
     agreement: Agreement
@@ -72,7 +72,7 @@ def find_rooms(house: Rooms, dynamics: Dynamics, alpha: float) -> Places:
 
 
 def sample_stream(n: int, seed: int) -> Mixture:
-    """Draw n observations in two dimensions: visits to clusters, some of them new, the others to any of the old ones.
+    """Draw n observations in two dimensions: visits to clusters, some of them new, others seen before.
 
     >>> X, labels, means = sample_stream(300, seed=0)
     >>> X.shape, len(np.unique(labels)) == len(means)
@@ -99,7 +99,7 @@ def cluster(stream: Mixture) -> dict[str, Any]:
 
 
 def other_scores(n: int) -> Iterator[list[float]]:
-    """Yield the AMI of every system on a stream of n observations, for one seed after the other, on all cores."""
+    """Yield the AMI of every system on a stream of n observations, seed by seed, using all cores."""
     return Parallel(n_jobs=-1, return_as="generator")(delayed(_scores)(n, seed) for seed in OTHER_SEEDS)
 
 

@@ -1,4 +1,4 @@
-"""A saved model, or the model of a checkpoint, changed by hand in its file."""
+"""Edit a saved model, or the model of a checkpoint, in its file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dyncrp.stream.events import Event
 
 
 def edit(path: str, change: Callable[[DynamicalMixture], None], output: str | None = None) -> DynamicalMixture:
-    """Change the model in a file, and write the file: in place, in one step, or to another one. Return the model.
+    """Change the model in a file and return it. The file is replaced in one step, unless ``output`` names another.
 
-    A checkpoint keeps the rest as it was, so that its run goes on with the changed model. Its file of events, if it has
-    one, is told of the change; not if the checkpoint is written to another file.
+    The rest of a checkpoint stays, so that its run can be resumed with the changed model. The change is added to the
+    file of events, if there is one, unless the checkpoint is written to another file.
     """
     checkpoint = Checkpoint.read(path)
     if checkpoint is None:
@@ -28,10 +28,10 @@ def edit(path: str, change: Callable[[DynamicalMixture], None], output: str | No
         model.save(path if output is None else output)
         return model
     found: list[Event] = []
-    # A run that is under way has its model in memory, and would replace the file.
+    # A run in progress has its model in memory, and would replace the file.
     outputs = [file for kind in WRITERS.values() for file in kind.files(checkpoint.output_path)]
     with held(*dict.fromkeys(outputs)) if output is None else nullcontext():
-        checkpoint = Checkpoint.read(path) or checkpoint  # a run may have gone on until now
+        checkpoint = Checkpoint.read(path) or checkpoint  # a run may have written it in the meantime
         if checkpoint.model is None:
             raise FileError(f"{path} is a checkpoint from before the first row: there are no tables yet")
         model = checkpoint.model
@@ -44,7 +44,7 @@ def edit(path: str, change: Callable[[DynamicalMixture], None], output: str | No
 
 
 def _note(checkpoint: Checkpoint, found: list[Event]) -> Checkpoint:
-    """Add events to the file of a checkpoint, as a run does: synced before the checkpoint says that they are there."""
+    """Add events to the file of a checkpoint, synced before the checkpoint refers to them, as in a run."""
     assert checkpoint.events is not None
     file = GrowingFile(checkpoint.events["path"])
     file.resume(checkpoint.events["length"], checkpoint.events["tail"])

@@ -1,4 +1,4 @@
-"""Models as text, for commands and requests: read, never evaluated; and written so that they can be read again."""
+"""Models as text, for commands and requests: parsed, never evaluated, and written so that they can be read again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dyncrp.search.spec import SHORTEST_MEMORY, ModelSpec, check_memory
 from dyncrp.views.groups import Groups
 
 FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
-MOST_NUMBERS_SHOWN = 10  # of a vector
+MOST_NUMBERS_SHOWN = 10  # per vector
 MOST_GROUPS_SHOWN = 5
 WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
-WORDS = {"true": True, "false": False, "none": None}  # values of settings that are not what they spell
+WORDS = {"true": True, "false": False, "none": None}  # settings that are not text
 
 
 def parse_model(
@@ -34,11 +34,11 @@ def parse_model(
     *,
     units: bool = True,
 ) -> DynamicalMixture:
-    """Return the model that a command line describes; what is not given is unknown, to be learned.
+    """Return the model that a command line describes. What is not given is learned.
 
     family: a name in ``FAMILIES``, in upper or lower case. dynamics: none, one, or several to choose from. settings:
-    "name=value", of the family or else of ``DynamicalMixture``. A value is a number, a word, a vector "1,2" or a matrix
-    "1,2;3,4". memory: a number, "inf", or "auto" to learn it; infinite if not given.
+    "name=value", for a parameter of the family or of ``DynamicalMixture``. A value is a number, a word, a vector "1,2"
+    or a matrix "1,2;3,4". memory: a number, "inf", or "auto" to learn it; infinite by default.
 
     >>> parse_model("gaussian", ["exponential(20)"], 1.0, ["variance=1,2", "prior_variance=100", "warmup=500"])
     DynamicalMixture(alpha=1.0, dynamics=Exponential(timescale=20.0),
@@ -64,7 +64,7 @@ def make_model(
     *,
     units: bool = True,
 ) -> DynamicalMixture:
-    """Return the model that ``parse_model`` would, given the values of its settings.
+    """Return the same model as ``parse_model``, given the values of its settings.
 
     >>> make_model("gaussian", ["stationary()"], None, {"variance": 1.0, "max_tables": 50})
     DynamicalMixture(alpha=None, dynamics=Stationary(), family=Gaussian(variance=1.0), max_tables=50)
@@ -87,7 +87,7 @@ def make_model(
     kernel = kernels[0] if len(kernels) == 1 else kernels or None
     others = {name: value for name, value in settings.items() if name not in of_family}
     model = DynamicalMixture(chosen, kernel, alpha, memory=memory, **others)
-    ModelSpec.resolve(**model.get_params(deep=False))  # refuses what does not fit together
+    ModelSpec.resolve(**model.get_params(deep=False))  # raises if they do not fit together
     return model
 
 
@@ -101,9 +101,9 @@ def _parse_memory(text: str | None) -> float | None:
 
 
 def changed_settings(model: DynamicalMixture) -> dict[str, Any]:
-    """Return the parameters of a model that --set sets and that are not the defaults.
+    """Return the parameters of a model that --set sets and that differ from the defaults.
 
-    The resolution is left out: the family that was learned has it already.
+    The resolution is left out, since the learned family includes it.
 
     >>> changed_settings(DynamicalMixture(warmup=500, max_tables=5))
     {'max_tables': 5, 'warmup': 500}
@@ -136,7 +136,7 @@ def as_options(
 
 
 def as_python(family: Family, dynamics: Dynamics, alpha: float, memory: float = math.inf, **settings: Any) -> str:
-    """Return the line of Python that makes a model, in full.
+    """Return the Python code that makes a model.
 
     >>> from dyncrp import Exponential, Gaussian
     >>> as_python(Gaussian([1.0, 2.0], 9.0), Exponential(2.0), 0.5)
@@ -156,7 +156,7 @@ def _as_code(family: Family) -> str:
 
 
 def brief(family: Family) -> str:
-    """Return a family as one line to look at: plain numbers, and the first ten of many; of columns, which and how many.
+    """Return a family as one readable line: the first ten of many numbers; for columns, the families and their number.
 
     >>> from dyncrp import Gaussian
     >>> brief(Gaussian(np.arange(1.0, 13.0), 9.0))
@@ -170,7 +170,7 @@ def brief(family: Family) -> str:
 
 
 def brief_dynamics(dynamics: Dynamics) -> str:
-    """Return a dynamics as one line to look at: its numbers with six significant digits.
+    """Return a dynamics as one readable line, with numbers of six significant digits.
 
     >>> from dyncrp import Exponential, Stationary
     >>> brief_dynamics(0.999 * Exponential(1234.5678901) + 0.001 * Stationary())
@@ -180,13 +180,13 @@ def brief_dynamics(dynamics: Dynamics) -> str:
 
 
 def brief_model(model: DynamicalMixture) -> str:
-    """Return what a fitted model uses as one line to look at: family, dynamics, alpha, and a finite memory."""
+    """Return a fitted model as one readable line: family, dynamics, alpha, and the memory if it is finite."""
     memory = "" if model.memory_ == math.inf else f", memory {model.memory_:.6g}"
     return f"{brief(model.family_)}, {brief_dynamics(model.dynamics_)}, alpha {model.alpha_:.6g}{memory}"
 
 
 def brief_groups(groups: Groups, *, told: bool) -> str:
-    """Return groups of tables as one line to look at: how many rows the largest have. told: whether G was given.
+    """Return groups of tables as one readable line, with the sizes of the largest. told: whether G was given.
 
     >>> ids = np.arange(8)
     >>> brief_groups(Groups(ids, ids // 3 * 3, np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))), told=False)
@@ -252,7 +252,7 @@ def _parse_setting(name: str, text: str) -> Any:
 
 
 def _parse_vector(name: str, text: str) -> list[float]:
-    """Return numbers between commas; a comma at the end makes a vector of one."""
+    """Return the numbers between commas. A single number with a trailing comma is a vector."""
     try:
         return [float(part) for part in text.removesuffix(",").split(",")]
     except ValueError:

@@ -1,8 +1,8 @@
 """A run over a file: read, learn, write, and continue after any stop as if there had been none.
 
-The order keeps that promise: rows and events are written and synced before a checkpoint says that they are, and the
-checkpoint replaces the one before it in one step. Whatever was written after the last one is cut off and written again.
-The first checkpoint comes before the output, so that an output without one is never ours to cut.
+The order of writes guarantees this. Rows and events are written and synced before a checkpoint refers to them, and a
+checkpoint replaces the previous one in one step. Anything written after the last checkpoint is cut off and written
+again. The first checkpoint comes before the output, so an output without a checkpoint is not ours and is never cut.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ JOIN = "--groups"  # the option that may differ when a run is resumed
 
 
 class Run:
-    """Labels the rows of a reader with a model and writes them.
+    """Label the rows of a reader with a model, and write them.
 
-    checkpoint: where to keep the state, if anywhere. every: after how many rows at the latest, beside a chunk. options:
-    plain values that a checkpoint must agree with to be resumed. join: into how many groups to join the tables at the
-    end, "auto" for as many as stand out; None for no groups. groups_file: where to write them, if the output does not
-    say them. events: where to write what happens, if anywhere.
+    checkpoint: where to save the state, or None. every: how many rows there are between checkpoints, up to a chunk
+    more. options: plain values that must be the same when the run is resumed. join: into how many groups to join the
+    tables at the end, "auto" for as many as stand out, or None. groups_file: where to write the groups, if they are not
+    in the output. events: where to write events, or None.
 
-    groups: of the tables, at the end. no_groups: why there are none, if they were asked for. n_rows: how many rows are
-    labelled so far. n_bad: how many rows were skipped. faults: what is wrong with the first of them since the start or
-    the resumption. n_rows_learned_from: how many rows the call had that learned the hyperparameters, 0 if none did.
-    seconds_to_learn: how long that call took. counts: how many events of each kind there were, if they are written or
-    if there are alarms.
+    groups: those of the tables, at the end. no_groups: why there are none although they were requested. n_rows: how
+    many rows are labelled so far. n_bad: how many rows were skipped. faults: descriptions of the first of these since
+    the start or resumption. n_rows_learned_from: how many rows the call had that learned the hyperparameters, or 0.
+    seconds_to_learn: how long that call took. counts: the number of events of each kind, if events are written or there
+    are alarms.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Run:
 
     @property
     def progress(self) -> float | None:
-        """The share of the input that is done, None if that is unknown."""
+        """The share of the input that is done; None if it is unknown."""
         return self.reader.progress(self.place)
 
     @property
@@ -121,18 +121,18 @@ class Run:
 
     @property
     def n_to_learn_from(self) -> int:
-        """How many rows the model must see first to learn what is unknown."""
+        """How many rows the warm-up needs to learn the unknown hyperparameters."""
         if self._spec.given is not None or (self.fitted and self.model.learned_):
             return 0
         return self._spec.warmup - (self.model.n_observations_ if self.fitted else 0)
 
     def execute(self, stop: Stop, report: Callable[[Run], object], on_start: Callable[[int], object]) -> None:
-        """Label all remaining rows. ``on_start`` is called before the first chunk, ``report`` after each.
+        """Label all remaining rows. ``on_start`` is called before the first chunk, ``report`` after each one.
 
         Raises ``Stopped`` when asked to stop, with everything saved.
         """
         self._check_features()
-        before = self._resumed  # whose output is left alone if there is nothing to add
+        before = self._resumed  # its output is left alone if there is nothing to add
         finished = before is not None and before.finished and before.options.get(JOIN) == self.join
         chunks = self._chunks()
         least, held = self.n_to_learn_from, list[Chunk]()
@@ -175,7 +175,7 @@ class Run:
         self._write_groups()
 
     def save(self, *, finished: bool = False) -> None:
-        """Write a checkpoint, if there is a file for it."""
+        """Write a checkpoint, if a file was given for it."""
         if self.checkpoint is None:
             return
         if self._started:
@@ -202,13 +202,13 @@ class Run:
         self._n_unsaved = 0
 
     def close(self) -> None:
-        """Close what is written."""
+        """Close the files that are written."""
         self.writer.close()
         if self.events is not None:
             self.events.close()
 
     def _join_tables(self) -> None:
-        """Find the groups, if they are asked for; if that fails, the output is made without them."""
+        """Find the groups, if requested. If that fails, the output is written without them."""
         if self.join is None:
             return
         if not self.fitted:  # there were no rows
@@ -221,12 +221,12 @@ class Run:
             self.no_groups = str(error) or "there is not enough memory for so many tables"
 
     def _group_of(self, tables: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the groups of tables as they were written; some may have been merged since."""
+        """Return the groups of tables given by the ids that were written; some may have been merged since."""
         assert self.groups is not None
         return self.groups.labels(self.model.resolve(tables) if self.fitted else tables)
 
     def _write_groups(self) -> None:
-        """Write which group each table is in; groups from before are removed if there are none now."""
+        """Write the group of each table. Remove an earlier file of groups if there are none now."""
         if self.groups_file is None:
             return
         if self.groups is None:
@@ -243,7 +243,7 @@ class Run:
 
     @property
     def _family(self) -> Family:
-        """The family that rows are checked by: of the model, or what it will be."""
+        """The family that checks rows: that of the model, or the one that it will have."""
         if self.fitted:
             return self.model.family_
         encoding = self.reader.encoding
@@ -251,7 +251,7 @@ class Run:
         return own[0] if own else self._spec.family
 
     def _start(self) -> None:
-        """Open the output, at the latest moment: a finished one is left alone if there is nothing to add."""
+        """Open the output as late as possible, so that a finished one is left alone if there is nothing to add."""
         if self._started:
             return
         before = self._resumed
@@ -269,7 +269,7 @@ class Run:
             self.writer.resume(before.length, before.tail, before.finished)
 
     def _chunks(self) -> Iterator[Chunk]:
-        """Yield the remaining chunks, if the input begins as it did."""
+        """Yield the remaining chunks, if the input still begins with the same rows."""
         for chunk in self.reader.chunks() if self._resumed is None else self._remaining(*self._resumed.fingerprint):
             self._fingerprint.add(chunk)
             yield chunk
@@ -297,7 +297,7 @@ class Run:
             raise self.reader.error(f" is not the same as before: it ended after {end} rows, but {begin} were read")
 
     def _check_features(self) -> None:
-        """Hold the input to the features of the model, by name and in order; or by number, if they have no names."""
+        """Raise unless the input has the features of the model: names in order, or their number if there are none."""
         if not self.fitted:
             return
         texts = self.model.vocabulary_ is not None
@@ -321,7 +321,7 @@ class Run:
             )
 
     def _check_rows(self, chunk: Chunk) -> Chunk:
-        """Return the rows that the family takes; skip others, or raise an error that says where they are."""
+        """Return the rows that the family takes. Skip the others, or raise an error with their place."""
         if not len(chunk.rows) or self.reader.selection.text is not None:
             return chunk
         family = self._family
@@ -342,7 +342,7 @@ class Run:
         return chunk.select(mask, chunk.bad + list(faults.values()))
 
     def _describe(self, error: BadRow, chunk: Chunk, i: int) -> str:
-        """Say what is wrong with the i-th row of a chunk, and where in the input that is."""
+        """Return what is wrong with the i-th row of a chunk, and its place in the input."""
         column, reason = None, error.reason
         if isinstance(error, BadTime):
             column = self.reader.selection.time_column
@@ -359,7 +359,7 @@ class Run:
         return f"{where}: {reason}"
 
     def _refuse(self, error: ValueError, chunks: list[Chunk]) -> NoReturn:
-        """Raise an error that names the input, and where in it the row is, given the chunks of the call."""
+        """Raise an error that names the input and the place of the row, given the chunks of the call."""
         if not isinstance(error, BadRow):
             raise self.reader.error(f": {error}") from error
         i = error.row
@@ -370,7 +370,7 @@ class Run:
         raise self.reader.error(f", {self._describe(error, chunk, i)}") from error
 
     def _label(self, chunks: list[Chunk]) -> None:
-        """Learn from chunks in one call, and write the result."""
+        """Learn from chunks in one call, and write the results."""
         chunks = [chunk for chunk in chunks if len(chunk.rows)]
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
@@ -382,7 +382,7 @@ class Run:
         n_before, names = (0, {}) if fresh else (self.model.n_observations_, self.model.names_)
         try:
             (self.model.fit if fresh else self.model.partial_fit)(self._as_input(X), times=times, **told)
-            self.model.learn_unknown()  # what is written stays: no id may be provisional
+            self.model.learn_unknown()  # written ids must be final, not provisional
         except ValueError as error:
             self._refuse(error, chunks)
         if learns:
@@ -390,7 +390,7 @@ class Run:
         shares = self.model.responsibilities_
         probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
         labels, novelty = self.model.labels_, self.model.novelty_
-        # A name may go to another table when its own has closed: what is written must not depend on how rows are cut.
+        # A name may pass to another table when its own closes, but output must not depend on how rows are divided.
         pairs = zip(labels.tolist(), told.get("labels", ()), strict=False)
         names = names | {table: name for table, name in pairs if isinstance(name, str)} | self.model.names_
         more: dict[str, Any] = {}
@@ -413,16 +413,16 @@ class Run:
         self._n_unsaved += len(X)
 
     def _as_input(self, X: Any) -> Any:
-        """Return rows with the names of their columns, as the reader has encoded them; texts as they are."""
+        """Return rows with the names of their columns, as the reader encoded them, and texts as they are."""
         if self.reader.selection.text is not None:
             return X
         encoding = self.reader.encoding
         return NamedRows(X, self.reader.features if encoding is None else encoding.names, encoding)
 
     def _write_events(self, rows: NDArray[np.int64], n_before: int, names: dict[int, str]) -> None:
-        """Count and write what happened in the last call.
+        """Count and write the events of the last call.
 
-        rows: their indices in the input. n_before: how many rows the model had seen before. names: of the tables.
+        rows: their indices in the input. n_before: how many rows the model had seen before. names: those of the tables.
         """
         found = self.model.events_
         self.counts.update(event.kind for event in found)
@@ -444,7 +444,7 @@ def as_lines(events: Iterable[Event]) -> bytes:
 
 
 def as_plain_file(file: GrowingFile, *, started: bool = True) -> dict[str, Any]:
-    """Return what a checkpoint says of a file of events. started: whether it is there."""
+    """Return what a checkpoint records about a file of events. started: whether the file exists."""
     path, tail = os.path.realpath(file.path), file.tail() if started else ""
     return {"name": file.path, "path": path, "length": file.length, "tail": tail}
 
@@ -454,7 +454,7 @@ def _differs(option: str, before: Any, now: Any) -> ValueError:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names with commas between them, the first ten of many.
+    """Return names separated by commas; only the first ten if there are more.
 
     >>> join_names("abcdefghijkl")
     'a, b, c, d, e, f, g, h, i, j, … (12 in all)'

@@ -8,13 +8,13 @@ from typing import Self
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal, whose number is the argument, asked for the end."""
+    """A signal asked the program to stop; its number is the argument."""
 
 
 class Stop:
-    """Takes SIGINT and SIGTERM as a request to stop after the current chunk; a second one does not wait.
+    """Treat SIGINT and SIGTERM as a request to stop after the current chunk. A second one stops at once.
 
-    While a pipe is waited for, there is no current chunk, and the request is granted at once.
+    While the program waits for a pipe, there is no current chunk, and it stops at once.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What happened when, in bounded memory: every s-th row of a stream, s growing with it."""
+"""A timeline of a stream in bounded memory: every s-th row, where s grows with the stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MOST_ROWS_KEPT = 8192
 class Timeline:
     """Every ``step``-th row of a stream: its time and table, and the highest novelty from it to the next.
 
-    The step doubles when more than 8192 are kept. What is kept does not depend on how the stream is cut into calls.
+    The step doubles when more than 8192 rows are kept. The result does not depend on how the stream is divided into
+    calls.
 
     >>> timeline = Timeline()
     >>> timeline.add(np.arange(20_000.0), np.zeros(20_000, dtype=np.int64), np.ones(20_000))
@@ -28,7 +29,7 @@ class Timeline:
         self.novelty: NDArray[np.float64] = np.empty(0)
 
     def add(self, times: NDArray[np.float64], tables: NDArray[np.int64], novelty: NDArray[np.float64]) -> None:
-        """Take in rows: times (n,), tables (n,), novelty (n,)."""
+        """Add rows: times (n,), tables (n,), novelty (n,)."""
         first = -self.n % self.step
         self.n += len(times)
         if len(novelty[:first]):
@@ -46,7 +47,7 @@ class Timeline:
         return {"counts": counts, "times": self.times, "tables": self.tables, "novelty": self.novelty}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
+        """Restore what ``arrays`` returned."""
         counts = arrays["counts"]
         lines = arrays["times"], arrays["tables"], arrays["novelty"]
         kinds = [array.dtype.kind for array in (counts, *lines)]
@@ -58,5 +59,5 @@ class Timeline:
 
 
 def _highest(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
-    """Return the highest of each ``step`` values, (ceil(n / step),); the last may be of fewer."""
+    """Return the highest of each ``step`` values, (ceil(n / step),). The last may be of fewer values."""
     return np.maximum.reduceat(values, np.arange(0, len(values), step)) if len(values) else values
