@@ -99,7 +99,7 @@ def test_tune_looks_at_the_warmup_only(rooms):
     assert "line 242" in done.stderr  # it lies in the same chunk
     rooms.write_text("x\n1\n")
     assert "dyncrp: features: x" in invoke("tune", rooms, code=1).stderr
-    assert "has 1 row, and at least 2 are needed" in invoke("tune", rooms, code=1).stderr
+    assert "has 1 row, but at least 2 are needed" in invoke("tune", rooms, code=1).stderr
 
 
 def test_run_draws_a_timeline(rooms, tmp_path, monkeypatch):
@@ -261,8 +261,8 @@ def test_a_device_is_never_replaced_by_a_file(rooms, tmp_path, monkeypatch):
     for options, message in (
         (["-o", "null", "--output-format", "parquet"], "Parquet needs --output FILE"),
         (["-o", "null", "--output-format", "csv", "--checkpoint", "state"], "--checkpoint needs --output FILE"),
-        (["--save", "fifo"], "--save needs a regular file, and fifo is none"),
-        (["-o", "out.csv", "--checkpoint", "fifo"], "--checkpoint needs a regular file, and fifo is none"),
+        (["--save", "fifo"], "--save needs a regular file, and fifo is not one"),
+        (["-o", "out.csv", "--checkpoint", "fifo"], "--checkpoint needs a regular file, and fifo is not one"),
     ):
         assert message in invoke("run", rooms, *known, *options, code=2).stderr
     assert sorted(tmp_path.iterdir()) == before

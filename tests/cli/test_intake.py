@@ -176,9 +176,9 @@ def test_a_run_of_mixed_columns_is_resumed_as_it_began(tmp_path):
         (["--time-format", "%Y"], "--time-format needs --time-column, got '%Y'"),
         (
             ["--time-column", "t", "--time-format", "%Q"],
-            "--time-format must be as of strptime, or s, ms, us, ns or number",
+            "--time-format must be a strptime format, or s, ms, us, ns or number",
         ),
-        (["--time-column", "t", "--time-format", "min"], "--time-format must be as of strptime"),
+        (["--time-column", "t", "--time-format", "min"], "--time-format must be a strptime format"),
         (["--categorical", "x,t", "--numeric", "t"], "--categorical and --numeric both name t"),
         (["--decimal", "x"], "--decimal must be . or , but is 'x'"),
     ],

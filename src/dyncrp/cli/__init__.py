@@ -1,1 +1,1 @@
-"""The command line: parses, prints; no mathematics. Needs typer and rich: ``pip install 'dyncrp[cli]'``."""
+"""The command line: parsing and printing only. Needs typer and rich: ``pip install 'dyncrp[cli]'``."""

@@ -1,4 +1,4 @@
-"""The commands and their options. What a command needs is imported when it runs, so that help is there at once."""
+"""The commands and their options. A command imports what it needs when it runs, so that help is fast."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def demo(
         int | None, typer.Option("--n", min=10, help="Number of observations.", show_default="1500; rooms: 3000")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the stream.", show_default="20; rooms: 5")] = None,
-    figure: Annotated[Path, typer.Option(help="Where to draw it: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
+    figure: Annotated[Path, typer.Option(help="File of the figure: PNG, SVG or PDF.")] = Path("dyncrp-demo.png"),
     rooms: Annotated[
-        bool, typer.Option("--rooms", help="Cluster what a robot sees on its way through a building into places.")
+        bool, typer.Option("--rooms", help="Cluster what a robot sees on a walk through a building into places.")
     ] = False,
 ) -> None:
-    """Sample a stream, or a walk through a building; cluster it, compare with the truth and draw it."""
+    """Sample a stream, or a walk through a building. Cluster it, compare it with the truth, and draw it."""
     from dyncrp.cli.demo import demo_rooms, demo_stream
     from dyncrp.cli.paths import check_writable
 
@@ -67,7 +67,7 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Draw a timeline of the tables: PNG, SVG or PDF.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Cluster the rows of a file: write the table, its probability and the novelty of each row, while reading.
+    """Cluster the rows of a file: while reading, write the table, its probability and the novelty of each row.
 
     Family, dynamics and alpha are learned from the first rows unless they are given.
 
@@ -83,10 +83,10 @@ def run(
 def tune(
     source: InputOptions,
     model_options: ModelOptions,
-    plot: Annotated[Path | None, typer.Option(help="Draw what was tried: PNG, SVG or PDF.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the candidates: PNG, SVG or PDF.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Learn hyperparameters from the first rows, by evidence; print them as a command and as Python, to paste."""
+    """Learn hyperparameters from the first rows by evidence. Print them as a command and as Python code."""
     from dyncrp.cli.tune import tune_file
 
     tune_file(source, model_options, plot, quiet)
@@ -97,7 +97,7 @@ def info(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model or a checkpoint.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a saved model or a checkpoint holds."""
+    """Show the contents of a saved model or a checkpoint."""
     from dyncrp.cli.info import show
 
     show(file, as_json)
@@ -110,7 +110,7 @@ def summary(
     n: Annotated[int, typer.Option("-n", min=1, help="How many tables to show, the largest first.")] = 20,
     every: Annotated[bool, typer.Option("--all", help="Show every table.")] = False,
 ) -> None:
-    """Show the tables of a saved model or a checkpoint: how many rows, when they came, and the centre."""
+    """Show the tables of a saved model or a checkpoint: their number of rows, first and last time, and centre."""
     from dyncrp.cli.summary import show
 
     show(file, groups, None if every else n)
@@ -119,28 +119,28 @@ def summary(
 @app.command()
 def serve(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DATA_FOLDER", help="Where streams are kept; made if there is none.")
+        Path | None, typer.Argument(metavar="DATA_FOLDER", help="The folder of the streams; created if needed.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; others than this machine's need a token.")] = (
+    host: Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs a token.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8000,
     token: Annotated[
-        str | None, typer.Option(help="What requests must bring; better set as DYNCRP_TOKEN, which others cannot see.")
+        str | None, typer.Option(help="The token of requests; safer in DYNCRP_TOKEN, which other users cannot see.")
     ] = None,
     sync: Annotated[
-        bool, typer.Option(help="Wait for the disk before answering; without, a power cut may cost the last second.")
+        bool, typer.Option(help="Wait for the disk before answering; if not, a power cut may lose the last second.")
     ] = True,
-    demo: Annotated[bool, typer.Option("--demo", help="Feed a built-in stream; needs no folder.")] = False,
-    max_body: Annotated[int, typer.Option(min=1, help="Megabytes of a request.")] = 32,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request.")] = 100_000,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a built-in stream; needs no folder.")] = False,
+    max_body: Annotated[int, typer.Option(min=1, help="Largest size of a request, in megabytes.")] = 32,
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows in a request.")] = 100_000,
     max_streams: Annotated[int, typer.Option(min=1, help="Streams.")] = 1_000,
-    max_features: Annotated[int, typer.Option(min=1, help="Columns of a stream.")] = 10_000,
-    max_tables: Annotated[int, typer.Option(min=1, help="Open tables of a stream.")] = 10_000,
+    max_features: Annotated[int, typer.Option(min=1, help="Most columns of a stream.")] = 10_000,
+    max_tables: Annotated[int, typer.Option(min=1, help="Most open tables of a stream.")] = 10_000,
 ) -> None:
     """Serve named streams over HTTP: rows in, tables and events out, and a page to watch them.
 
-    Rows are on the disk before they are answered.
+    Rows are saved to disk before they are answered.
     """
     from dyncrp.cli.errors import refuse
 
@@ -154,9 +154,9 @@ def serve(
     serve_folder(folder, host, port, token, limits, sync=sync, demo=demo)
 
 
-Edited = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved model, or a checkpoint.")]
+Edited = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved model or a checkpoint.")]
 EditedTo = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write it there instead.", show_default="in place")
+    Path | None, typer.Option("--output", "-o", help="Write the result to another file.", show_default="in place")
 ]
 
 
@@ -166,9 +166,9 @@ def merge(
     tables: Annotated[list[str], typer.Argument(metavar="TABLE TABLE …", help="Ids or names of open tables.")],
     output: EditedTo = None,
 ) -> None:
-    """Let tables of a saved model be one, which has the oldest id; the others stand for it from now on.
+    """Merge tables of a saved model or a checkpoint. The result has the oldest id; the other ids stand for it.
 
-    A run that is resumed from a checkpoint goes on with the merged table. Rows that are written already keep their ids.
+    A run resumed from a checkpoint continues with the merged table. Rows that are already written keep their ids.
     """
     from dyncrp.cli.edit import merge_tables
 
@@ -178,11 +178,11 @@ def merge(
 @app.command()
 def rename(
     file: Edited,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The id of a table, or the name it has.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help='A name that no other table has; "" for none.')],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The id or the current name of a table.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help='The new name, which no other table has; "" for none.')],
     output: EditedTo = None,
 ) -> None:
-    """Give a table of a saved model or a checkpoint a name, for run --names, summary and events."""
+    """Name a table of a saved model or a checkpoint, for run --names, summary and events."""
     from dyncrp.cli.edit import rename_table
 
     rename_table(file, table, name, output)

@@ -1,4 +1,4 @@
-"""``dyncrp demo``: cluster a stream, or a building, whose truth is known."""
+"""``dyncrp demo``: cluster a stream, or a walk through a building, with known clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dyncrp.metrics import agreement
 
 
 def demo_stream(n: int, seed: int, figure: Path) -> None:
-    """Cluster a stream of n observations, print the scores, and draw it."""
+    """Cluster a stream of n observations, print the scores, and draw the result."""
     console = Console()
     stream = job.sample_stream(n, seed)
     console.print(f"{n} observations from {len(stream.parameters)} clusters that come, go and come back")
@@ -50,7 +50,7 @@ def demo_stream(n: int, seed: int, figure: Path) -> None:
 
 
 def demo_rooms(n: int, seed: int, figure: Path) -> None:
-    """Cluster n steps through a building into places, print the scores, and draw it."""
+    """Cluster n steps through a building into places, print the scores, and draw the result."""
     console = Console()
     house = job.sample_rooms(n, seed)
     console.print(

@@ -1,4 +1,4 @@
-"""What is shown on standard error while a run is under way: a bar on a terminal, a line now and then elsewhere."""
+"""The progress of a run on standard error: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no term
 
 
 class Display:
-    """Shows how a run is going; ``on_start`` and ``report`` are what ``Run.execute`` calls."""
+    """Show the progress of a run. ``Run.execute`` calls ``on_start`` and ``report``."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -39,14 +39,14 @@ class Display:
             self.bar.stop()
 
     def on_start(self, n_to_learn_from: int) -> None:
-        """Say that hyperparameters are learned before the first chunk, if they are."""
+        """Say that hyperparameters are learned first, if they are."""
         if n_to_learn_from:
             self._line(f"learning the hyperparameters from the first {count(n_to_learn_from, 'row')}")
 
     def report(self, job: Run) -> None:
-        """Show how far a run is."""
+        """Show the progress of a run."""
         now, share = monotonic(), job.progress
-        if self.first is None:  # what came before, and the start, say nothing about the rate
+        if self.first is None:  # the rate is measured from here on
             self.first, self.begin = (job.n_rows, share or 0.0), now
         seconds = now - self.begin
         rate = (job.n_rows - self.first[0]) / seconds if seconds else 0.0
@@ -67,7 +67,7 @@ class Display:
 
 
 def show_features(reader: Reader, quiet: bool) -> None:
-    """Say what was found in the first rows, and what is clustered if it was not selected: an id may be among it."""
+    """Print what was found in the first rows, and the features if they were not selected: one may be an id."""
     for note in reader.notes:
         say(note, quiet=quiet)
     if reader.selection.columns is None:

@@ -1,4 +1,4 @@
-"""``dyncrp merge`` and ``dyncrp rename``: tell a saved model, or the model of a checkpoint, what you know."""
+"""``dyncrp merge`` and ``dyncrp rename``: edit the tables of a saved model or a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dyncrp.jobs.model_text import count
 
 
 def merge_tables(file: Path, tables: Sequence[str], output: Path | None) -> None:
-    """Let tables be one, and say which."""
+    """Merge tables, and print the result."""
     if len(tables) < 2:
         refuse(f"merge needs at least two tables, got {count(len(tables), 'table')}")
     kept: list[int] = []
@@ -37,11 +37,11 @@ def merge_tables(file: Path, tables: Sequence[str], output: Path | None) -> None
     rows = int(model.engine_.state.sizes[model.table_ids_.tolist().index(kept[0])])
     print_result(f"tables {listed} are table {kept[0]}{called} from now on, with {count(rows, 'row')}")
     if any(far_apart):
-        say("they lie too far apart for one table: rows like theirs will open others; run --groups joins such tables")
+        say("they are too far apart for one table: new rows will open other tables; run --groups joins such tables")
 
 
 def rename_table(file: Path, table: str, name: str, output: Path | None) -> None:
-    """Give a table a name, and say so."""
+    """Give a table a name, and print it."""
     told: list[tuple[int, str | None]] = []
 
     def rename(model: DynamicalMixture) -> None:
@@ -60,7 +60,7 @@ def _edit(file: Path, change: Callable[[DynamicalMixture], None], output: Path |
     if output is not None:
         check_writable(output, "--output")
         if is_pipe(output):
-            refuse(f"--output needs a regular file, and {output} is none")
+            refuse(f"--output needs a regular file, and {output} is not one")
     with report_errors():
         try:
             return edit(str(file), change, None if output is None else str(output))

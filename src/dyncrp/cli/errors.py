@@ -1,4 +1,4 @@
-"""What the program says beside its results, and how it ends: a line on standard error and an exit code."""
+"""Messages and errors: a line on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STDOUT = "standard output"
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Turn what may go wrong into a line on standard error and an exit code."""
+    """Turn expected errors into a line on standard error and an exit code."""
     try:
         yield
-    except BrokenPipeError:  # whoever reads our output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         _discard_output()
     except Stopped as stopped:
         _fail("stopped", 128 + stopped.args[0])
@@ -44,13 +44,13 @@ def refuse(message: str) -> NoReturn:
 
 
 def say(message: str, *, quiet: bool = False) -> None:
-    """Print a line on standard error, unless it should be quiet."""
-    if not quiet and sys.stderr is not None:  # closed; None would mean standard output to print
+    """Print a line on standard error, unless ``quiet``."""
+    if not quiet and sys.stderr is not None:  # None if it is closed, which print would take for standard output
         print(f"dyncrp: {message}", file=sys.stderr, flush=True)
 
 
 def print_result(text: str) -> None:
-    """Print a result on standard output, and make sure that it arrives."""
+    """Print a result on standard output, and flush it."""
     if sys.stdout is None:
         raise FileError(f"{STDOUT} is closed")
     try:
@@ -67,5 +67,5 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _discard_output() -> None:
-    """Let what is left for standard output go nowhere, or Python would try again when it ends."""
+    """Discard what is left for standard output; otherwise Python would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

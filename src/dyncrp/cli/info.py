@@ -1,4 +1,4 @@
-"""``dyncrp info``: what a saved model or a checkpoint holds."""
+"""``dyncrp info``: the contents of a saved model or a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dyncrp.jobs.model_text import as_options, brief, brief_dynamics, changed_se
 from dyncrp.jobs.run import join_names
 
 MOST_TABLES_SHOWN = 10  # and groups
-MOST_TABLES_JOINED = 1000  # into groups: less than a second
-LONGEST_SHOWN = 1000  # characters of options to paste
+MOST_TABLES_JOINED = 1000  # into groups, which takes less than a second
+LONGEST_SHOWN = 1000  # characters of options
 
 
 def show(file: Path, as_json: bool) -> None:
-    """Print what a file holds, as lines or as JSON."""
+    """Print the contents of a file, as lines or as JSON."""
     with report_errors():
         checkpoint, model = read_model(file)
         facts = _describe(checkpoint, model)
@@ -32,7 +32,7 @@ def show(file: Path, as_json: bool) -> None:
 
 
 def read_model(file: Path) -> tuple[Checkpoint | None, DynamicalMixture | None]:
-    """Return the checkpoint in a file, None if it is a saved model; and the model, None if it had not begun."""
+    """Return the checkpoint in a file, or None for a saved model, and the model, or None before the first row."""
     try:
         checkpoint = Checkpoint.read(str(file))
         return checkpoint, DynamicalMixture.load(file) if checkpoint is None else checkpoint.model
@@ -48,7 +48,7 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
             "family": repr(model.family_),
             "dynamics": repr(model.dynamics_),
             "alpha": model.alpha_,
-            **({"memory": model.memory_} if model.memory_ < math.inf else {}),  # JSON has no infinite number
+            **({"memory": model.memory_} if model.memory_ < math.inf else {}),  # JSON has no infinity
             "features": model.n_features_in_,
             "observations": model.n_observations_,
             "times": model.clock_,
@@ -73,13 +73,13 @@ def _describe(checkpoint: Checkpoint | None, model: DynamicalMixture | None) -> 
         ]
         facts |= _describe_groups(model) | _describe_told(model)
         learned = model.family_, model.dynamics_, model.alpha_, model.memory_
-        if not isinstance(model.family_, Columns):  # for which there are no options
+        if not isinstance(model.family_, Columns):  # it cannot be given by options
             facts["options_to_paste"] = as_options(*learned, **changed_settings(model))
     return facts
 
 
 def _describe_told(model: DynamicalMixture) -> dict[str, Any]:
-    """Return the names of tables by their ids, and the ids that stand for others; nothing if there are none."""
+    """Return the names of tables by their ids, and the merged ids; an empty dict if there are none."""
     ids = np.arange(model.n_opened_)
     found = model.resolve(ids)
     merged = {str(old): int(found[old]) for old in ids[found != ids].tolist()}
@@ -88,12 +88,12 @@ def _describe_told(model: DynamicalMixture) -> dict[str, Any]:
 
 
 def _describe_groups(model: DynamicalMixture) -> dict[str, Any]:
-    """Return how many groups the tables are in, and the largest; nothing of so many tables that it takes seconds."""
+    """Return the number of groups and the largest; an empty dict for so many tables that it would take seconds."""
     if model.n_tables_ > MOST_TABLES_JOINED:
         return {}
     try:
         groups = model.groups()
-    except ValueError:  # a family that does not say how wide tables are
+    except ValueError:  # a family whose tables have no known width
         return {}
     order = np.argsort(-groups.sizes, kind="stable")[:MOST_TABLES_SHOWN]
     largest = [{"group": int(groups.ids[i]), "rows": float(groups.sizes[i])} for i in order]
@@ -101,7 +101,7 @@ def _describe_groups(model: DynamicalMixture) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any], model: DynamicalMixture | None) -> list[str]:
-    """Return the facts as the lines of the text view: numbers shortened, spaces in names."""
+    """Return the facts as lines of text, with shortened numbers and spaces in names."""
     if model is not None:
         largest = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in facts["largest_tables"])
         facts = facts | {"family": brief(model.family_), "dynamics": brief_dynamics(model.dynamics_)}

@@ -1,6 +1,6 @@
-"""The options of the command line, in groups: a dataclass each, whose fields are options.
+"""The options of the command line. Each group of options is a dataclass whose fields are the options.
 
-What takes long to import is imported where it is used: help must be there at once.
+Modules that are slow to import are imported where they are used, so that help is fast.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
 TEXT_HELP = "The column of texts, if the rows are texts: they are clustered by their words."
-LOG_HELP = "Numbers to be learned as log(1 + x), or none."
+LOG_HELP = "Columns of numbers to transform to log(1 + x), or none."
 BY_ROWS = "by the first rows"
-TIME_HELP = "How dates are written, as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
-LABEL_HELP = "What is known of the table of each row: an id or a name, or nothing."
-APART_HELP = "Marks: rows that follow each other with the same one cannot share a table."
-EVENTS_HELP = "Write what happens to tables, as it happens: a line of JSON each."
-ALARM_HELP = "The share of rows that raise an alarm where nothing happens, such as 0.001."
+TIME_HELP = "Format of dates, such as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
+LABEL_HELP = "The known table of each row: an id or a name; empty if unknown."
+APART_HELP = "A column of marks: consecutive rows with the same mark cannot share a table."
+EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per event."
+ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
 OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
 FAMILY_HELP = (
     "A family such as gaussian, normal_gamma, bernoulli, poisson, categorical, von_mises_fisher or multinomial."
 )
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
-GROUPS_HELP = "Join the tables into groups at the end: a number of them, or auto for as many as stand out."
+GROUPS_HELP = "Join the tables into groups at the end: how many, or auto for as many as stand out."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
-MOST_DIGITS = 18  # of a number of groups
+MOST_DIGITS = 18  # in a number of groups
 _input = partial(typer.Option, rich_help_panel="Input")
 _output = partial(typer.Option, rich_help_panel="Output")
 _model = partial(typer.Option, rich_help_panel="Model")
@@ -48,7 +48,7 @@ _checkpoint = partial(typer.Option, rich_help_panel="Checkpoint")
 
 
 def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Let typer see the fields of each parameter that is a dataclass as options of their own."""
+    """Make typer treat the fields of each dataclass parameter as separate options."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
@@ -79,22 +79,20 @@ class InputOptions:
     input: Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
     format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
     columns: Annotated[str | None, _input(help=COLUMNS_HELP, show_default="all but the times")] = None
-    exclude: Annotated[str | None, _input(help="Columns not to cluster, in the same way.")] = None
+    exclude: Annotated[str | None, _input(help="Columns not to cluster, in the same notation.")] = None
     categorical: Annotated[str | None, _input(help="Columns that hold categories.", show_default=BY_ROWS)] = None
     numeric: Annotated[str | None, _input(help="Columns that hold numbers.", show_default=BY_ROWS)] = None
     log: Annotated[str | None, _input(help=LOG_HELP, show_default=BY_ROWS)] = None
     text: Annotated[str | None, _input(help=TEXT_HELP, show_default="no texts")] = None
-    stop_words: Annotated[bool, _input("--stop-words", help="Leave the commonest words of English out of texts.")] = (
-        False
-    )
-    time_column: Annotated[str | None, _input(help="Numbers or dates.", show_default="the row index")] = None
+    stop_words: Annotated[bool, _input("--stop-words", help="Ignore the most common English words in texts.")] = False
+    time_column: Annotated[str | None, _input(help="Times: numbers or dates.", show_default="the row index")] = None
     label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
     cannot_link_column: Annotated[str | None, _input(help=APART_HELP, show_default="no marks")] = None
     time_format: Annotated[str | None, _input(help=TIME_HELP, show_default=BY_ROWS)] = None
-    delimiter: Annotated[str | None, _input(help="Between CSV cells.", show_default=BY_ROWS)] = None
+    delimiter: Annotated[str | None, _input(help="Separator of CSV cells.", show_default=BY_ROWS)] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
-    encoding: Annotated[str | None, _input(help="Of text, such as latin-1.", show_default="UTF-8, or by mark")] = None
-    header: Annotated[bool, _input(help="Whether CSV starts with column names; otherwise 0, 1, 2, …")] = True
+    encoding: Annotated[str | None, _input(help="Encoding, such as latin-1.", show_default="UTF-8, or by mark")] = None
+    header: Annotated[bool, _input(help="Whether CSV starts with column names; if not, they are 0, 1, 2, …")] = True
     missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
     skip_bad: Annotated[bool, _input("--skip-bad", help="Skip rows with bad cells instead of stopping.")] = False
 
@@ -114,7 +112,7 @@ class InputOptions:
         return found
 
     def select(self, keep: str | None) -> Selection:
-        """Return which columns to read, and how. keep: names of those to copy, or "all"."""
+        """Return which columns to read, and how. keep: names of columns to copy, or "all"."""
         from dyncrp.io.readers import Selection, find_suffix, is_pattern
 
         delimiter = "\t" if self.delimiter is None and find_suffix(self.input) == ".tsv" else self.delimiter
@@ -128,7 +126,7 @@ class InputOptions:
             wanted = (
                 "needs --time-column"
                 if self.time_column is None
-                else "must be as of strptime, or s, ms, us, ns or number"
+                else "must be a strptime format, or s, ms, us, ns or number"
             )
             refuse(f"--time-format {wanted}, got {self.time_format!r}")
         if self.encoding is not None and not _is_encoding(self.encoding):
@@ -169,7 +167,7 @@ class InputOptions:
         )
 
     def _check_text(self) -> None:
-        """Refuse what does not go with --text, and --stop-words without it."""
+        """Raise for options that do not go with --text, and for --stop-words without it."""
         if self.text is None:
             if self.stop_words:
                 refuse("--stop-words needs --text")
@@ -178,12 +176,12 @@ class InputOptions:
         choices |= {"--numeric": self.numeric, "--log": self.log}
         given = next((name for name, value in choices.items() if value is not None), None)
         if given is not None:
-            refuse(f"--text names the one column to cluster: leave out {given}")
+            refuse(f"--text names the only column to cluster: leave out {given}")
         if self.text in (self.time_column, self.label_column, self.cannot_link_column):
             refuse(f"--text must not be the column of times, labels or marks, got {self.text}")
 
     def as_arguments(self) -> list[str]:
-        """Return the arguments of a command that reads the same."""
+        """Return the arguments of a command that reads the same input."""
         named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
         named |= {"--categorical": self.categorical, "--numeric": self.numeric, "--log": self.log}
         named |= {"--time-column": self.time_column, "--time-format": self.time_format, "--missing": self.missing}
@@ -205,7 +203,7 @@ class OutputOptions:
     output: Annotated[str, _output("--output", "-o", help=OUTPUT_HELP)] = "-"
     output_format: Annotated[str | None, _output(help="csv, jsonl or parquet.", show_default="by the suffix")] = None
     keep: Annotated[str | None, _output(help="Columns to copy to the output, by name, or all.")] = None
-    names: Annotated[bool, _output("--names", help="Write the name of the table of each row, too.")] = False
+    names: Annotated[bool, _output("--names", help="Also write the name of the table of each row.")] = False
     events: Annotated[str | None, _output(metavar="FILE.jsonl", help=EVENTS_HELP)] = None
     groups: Annotated[str | None, _output(help=GROUPS_HELP, show_default="no groups")] = None
     force: Annotated[bool, _output("--force", help="Replace an existing output, file of events or checkpoint.")] = False
@@ -225,7 +223,7 @@ class OutputOptions:
         return found
 
     def resolve_groups(self) -> int | Literal["auto"] | None:
-        """Return into how many groups to join the tables; None for no groups."""
+        """Return into how many groups to join the tables, or None for no groups."""
         if self.groups is None:
             return None
         if self.groups.lower() == "auto":
@@ -237,7 +235,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What is known of the model; the rest is learned from the first rows."""
+    """The model. What is not given is learned from the first rows."""
 
     family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="gaussian or normal_gamma")] = None
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
@@ -248,7 +246,7 @@ class ModelOptions:
 
     @property
     def given(self) -> bool:
-        """Whether any of them is given that a saved model has for good: all but the rate of alarms."""
+        """Whether any option is given that cannot change for a saved model: all but the alarm rate."""
         return bool(self.family or self.dynamics or self.alpha is not None or self.memory or self.settings)
 
     def for_texts(self) -> ModelOptions:
@@ -258,7 +256,7 @@ class ModelOptions:
         return replace(self, family="multinomial")
 
     def parse(self, *, units: bool) -> DynamicalMixture:
-        """Return the model, not fitted. units: whether durations may have a unit."""
+        """Return the unfitted model. units: whether durations may have a unit."""
         from dyncrp.jobs.model_text import parse_model
 
         settings = [*(self.settings or []), *([] if self.alarm_rate is None else [f"alarm_rate={self.alarm_rate!r}"])]
@@ -279,7 +277,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on
 
 
 def _split_names(text: str) -> tuple[str, ...]:
-    """Return names between commas; one with a comma in it stands in double quotes."""
+    """Return the names between commas. A name that contains a comma must be in double quotes."""
     try:
         return tuple(name.strip() for name in next(csv.reader([text]), []))
     except csv.Error:
@@ -287,7 +285,7 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 
 def _is_encoding(name: str) -> bool:
-    """Tell whether Python knows an encoding of text by this name; it also has codecs that are none, such as hex."""
+    """Return whether Python has a text encoding of this name. Some codecs, such as hex, are not text encodings."""
     try:
         return "".encode(name) is not None
     except (LookupError, ValueError):

@@ -1,4 +1,4 @@
-"""What the files on a command line may be, checked before any work is done."""
+"""Checks of the files on a command line, before any work is done."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FIGURES = (".png", ".svg", ".pdf")
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Tell whether an output is standard output, or a device such as /dev/null."""
+    """Return whether an output is standard output or a device such as /dev/null."""
     return str(path) == "-" or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def check_writable(path: Path, option: str, *, figure: bool = False) -> None:
-    """Refuse a path that cannot be written, or that names no figure."""
+    """Raise if a path cannot be written, or should be a figure and has another suffix."""
     if not path.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {path.parent}", param_hint=option)
     if figure and path.suffix.lower() not in FIGURES:
@@ -28,7 +28,7 @@ def check_writable(path: Path, option: str, *, figure: bool = False) -> None:
 
 
 def check_distinct(read: dict[str, str | Path | None], written: dict[str, str | Path | None]) -> None:
-    """Refuse two options that name one file, and files that cannot be written. A saved model may replace its source."""
+    """Raise if two options name the same file, or if a file cannot be written. A saved model may replace its source."""
     paths: dict[str, str] = {}
     for option, path in (read | written).items():
         if path is None or str(path) == "-":
@@ -40,4 +40,4 @@ def check_distinct(read: dict[str, str | Path | None], written: dict[str, str | 
         if option in written:
             check_writable(Path(path), option, figure=option == "--plot")
         if option in ("--checkpoint", "--save") and is_pipe(path):  # a new file would take its place
-            refuse(f"{option} needs a regular file, and {path} is none")
+            refuse(f"{option} needs a regular file, and {path} is not one")

@@ -44,7 +44,7 @@ def run_file(
     plot: Path | None,
     quiet: bool,
 ) -> None:
-    """Check the options, label the rows, then save the model and draw the timeline if asked to."""
+    """Check the options, label the rows, then save the model and draw the timeline if requested."""
     format, output_format, selection = source.resolve_format(), target.resolve_format(), source.select(target.keep)
     writer = WRITERS[output_format]
     files = writer.files(target.output)
@@ -87,7 +87,7 @@ def run_file(
         before = _find_checkpoint(own, groups_file, checkpointing, target.force, quiet)
         replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
         if join is None and replaces and not is_pipe(target.output):
-            groups_file = writer.groups_file(target.output)  # of the output that is replaced: it goes, too
+            groups_file = writer.groups_file(target.output)  # of the output that is replaced; it is removed too
         if before is not None and before.n_rows:
             selection = replace(selection, findings=before.place.get("findings"))
         stop.waiting = source.input == "-"
@@ -118,7 +118,7 @@ def run_file(
             line, dated = job.timeline, job.model.clock_ == Clock.DATES
             tables = job.model.resolve(line.tables)  # some may have been merged since they were written
             name = source.time_column or "row"
-            from dyncrp import plots  # which takes a while, and is rarely asked for
+            from dyncrp import plots  # slow to import, and rarely needed
 
             figure = plots.timeline(
                 line.times, tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups
@@ -130,7 +130,7 @@ def run_file(
 
 
 def _load(path: Path, alarm_rate: float | None) -> DynamicalMixture:
-    """Return a saved model. alarm_rate: in place of its own, unless it is None; what it knows of the past stays."""
+    """Return a saved model. alarm_rate: replaces its own, unless it is None; past novelties are kept."""
     model = DynamicalMixture.load(path)
     if alarm_rate is not None:
         model.stream_.set_alarm_rate(alarm_rate)
@@ -147,12 +147,12 @@ def _options_to_compare(
     settings = [setting for setting in model_options.settings or [] if not setting.startswith("alarm_rate=")]
     values |= {"memory": model_options.memory, "set": sorted(settings)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    derived = "findings", "takes", "learned"  # from the others, and from the model
+    derived = "findings", "takes", "learned"  # derived from the others and from the model
     return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name not in derived}
 
 
 def _kinds_taken(model: DynamicalMixture) -> tuple[str, ...]:
-    """Return the kinds of columns that a model takes: all if the columns may decide its family."""
+    """Return the kinds of columns that a model takes: all of them if the columns determine its family."""
     fitted = hasattr(model, "n_tables_")
     if model.family is None and (not fitted or model.encoding_ is not None):
         return KINDS
@@ -165,7 +165,7 @@ def _find_checkpoint(
 ) -> Checkpoint | None:
     """Return the checkpoint to resume from, or None to start from the first row.
 
-    Existing files that the run would replace are refused without --force.
+    Without --force, it is an error if files exist that the run would replace.
     """
     checkpoint = checkpointing.checkpoint
     if checkpointing.resume and checkpoint is not None and checkpoint.exists():
@@ -173,7 +173,7 @@ def _find_checkpoint(
         if found is None:
             refuse(f"{checkpoint} is a saved model, not a checkpoint")
         if groups_file and found.options.get(JOIN) is None and Path(groups_file).exists() and not force:
-            refuse(f"{groups_file} exists: use --force to replace it")  # it is not of the run that is resumed
+            refuse(f"{groups_file} exists: use --force to replace it")  # it does not belong to the run that is resumed
         row = f"after row {found.place['row']:,}"
         if not found.n_rows:
             say(f"{checkpoint} has no rows yet: starting from the first row", quiet=quiet)
@@ -200,7 +200,7 @@ def _find_checkpoint(
 
 
 def _execute(job: Run, stop: Stop, quiet: bool) -> None:
-    """Run the job to the end and print the summary; on SIGINT or SIGTERM, say how to resume and exit."""
+    """Run the job to the end and print a summary. On SIGINT or SIGTERM, print how to resume, and exit."""
     begin, before = monotonic(), job.n_rows
     try:
         with Display(quiet) as display:
@@ -219,7 +219,7 @@ def _execute(job: Run, stop: Stop, quiet: bool) -> None:
 
 
 def _brief_events(job: Run) -> str:
-    """Return how many events there were, as one line to look at."""
+    """Return the numbers of events as one readable line."""
     told = [f"{count(job.counts['opened'], 'table')} opened"]
     told += [f"{job.counts[kind]:,} {kind}" for kind in ("returned", "closed") if job.counts[kind]]
     if job.model.alarm_rate is not None:
@@ -229,7 +229,7 @@ def _brief_events(job: Run) -> str:
 
 
 def _print_groups(job: Run, groups: Groups, quiet: bool) -> None:
-    """Print how many rows are in the groups, and where it says which group a table or a row is in."""
+    """Print the sizes of the groups, and which file has the group of each table or row."""
     say(brief_groups(groups, told=job.join != "auto"), quiet=quiet)
     if job.groups_file is not None:
         say(f"the group of each table is in {job.groups_file}", quiet=quiet)

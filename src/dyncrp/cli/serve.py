@@ -1,4 +1,4 @@
-"""``dyncrp serve``: streams behind HTTP."""
+"""``dyncrp serve``: streams over HTTP."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dyncrp.serve.limits import Limits
 from dyncrp.serve.server import Server, check_address, listen
 
 TOKEN = "DYNCRP_TOKEN"
-# One thread talks to clients and one learns; they hand over to each other several times a request, and with Python's
-# own 5 ms each of them waits for the other most of the time.
+# One thread talks to clients and one learns. They switch several times per request, and with Python's default interval
+# of 5 ms, each would mostly wait for the other.
 SECONDS_PER_TURN = 0.0005
 
 
@@ -34,7 +34,7 @@ def serve_folder(
         sys.setswitchinterval(SECONDS_PER_TURN)
         if folder is None:
             if not demo:
-                refuse("serve needs a DATA_FOLDER, in which streams are kept; --demo does without")
+                refuse("serve needs a DATA_FOLDER for its streams; --demo needs none")
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dyncrp-serve-")))
         with listen(host, port) as bound:
             try:

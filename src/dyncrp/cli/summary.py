@@ -20,20 +20,20 @@ from dyncrp.views.describe import COLUMNS, describe_tables, what_tells_apart
 from dyncrp.views.groups import Groups
 
 MOST_NAMED = 6  # features in the line about what tells tables apart
-LEAST_SHOWN = 1e-6  # of the largest number of a column; less is 0
+LEAST_SHOWN = 1e-6  # relative to the largest number of a column; less is shown as 0
 LONGEST_NAME = 24  # characters of a feature's name
 HOUR = np.timedelta64(1, "h")
 GAP = "  "
-WIDEST = 10_000  # columns of a page where there is no terminal, such as a file
+WIDEST = 10_000  # characters per line if there is no terminal
 
 
 def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
-    """Print a line for each of the n_tables largest tables, or of all; with n_groups, the group of each, too."""
+    """Print a line for each of the n_tables largest tables, or for all. With n_groups, add the group of each table."""
     with report_errors():
         checkpoint, model = read_model(file)
         if model is None:
             raise FileError(f"{file} is a checkpoint from before the first row: there are no tables yet")
-        asked = None if checkpoint is None else checkpoint.options.get(JOIN)  # what the run was asked for
+        asked = None if checkpoint is None else checkpoint.options.get(JOIN)  # as requested for the run
         wanted = asked if n_groups is None else n_groups
         groups = None if wanted is None else model.groups(None if wanted == "auto" else wanted)
         width = shutil.get_terminal_size(fallback=(WIDEST, 24)).columns
@@ -41,7 +41,7 @@ def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
 
 
 def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:
-    """Return what is printed: how many tables there are, those shown in columns that fit, and what is left out."""
+    """Return the lines to print: the number of tables, a line per table in columns that fit, and what is left out."""
     names = model.vocabulary_.words if model.vocabulary_ is not None else getattr(model, "feature_names_in_", None)
     told = describe_tables(model.engine_, names, model.clock_, groups, model.encoding_, model.names_)
     order = np.argsort(-told["rows"], kind="stable")[:n_tables]
@@ -58,7 +58,7 @@ def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None,
     if model.family_.sparse:  # as many words as fit
         room = max(LONGEST_NAME, width - _total_width(columns[:-1]) - len(GAP))
         columns[-1] = _column("words", [_first_words(told["words"][i], room) for i in order])
-    if _total_width(columns) > width:  # then those that tell most
+    if _total_width(columns) > width:  # then those that tell the most
         columns = [columns[0], *(cells[name] for name in (*own, *(parts or features)))]
     n_shown = len(columns)
     while n_shown > 1 + len(own) and _total_width(columns[:n_shown]) > width:
@@ -76,7 +76,7 @@ def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None,
 
 
 def _column_of(name: str, values: Sequence[Any], clock: str) -> list[str]:
-    """Return the cells of what is told of each table under a name, its title first."""
+    """Return the cells of the named column, its title first."""
     zone = " (UTC)" if clock == Clock.DATES and name in ("first_seen", "last_seen") else ""
     title = name.replace("_", " ") + zone if name in COLUMNS else _short(name)
     if name == "called":
@@ -85,7 +85,7 @@ def _column_of(name: str, values: Sequence[Any], clock: str) -> list[str]:
 
 
 def _clear(values: Sequence[Any]) -> Sequence[Any]:
-    """Return numbers with 0 for those that are nothing next to the largest: a prior leaves its trace in a centre."""
+    """Return numbers with 0 for those that are negligible beside the largest, such as traces of a prior in a centre."""
     if any(isinstance(value, (str, np.datetime64)) for value in values):
         return values
     least = LEAST_SHOWN * max(map(abs, values), default=0.0)
@@ -97,7 +97,7 @@ def _total_width(columns: Sequence[list[str]]) -> int:
 
 
 def _column(title: str, values: Sequence[Any], *, right: bool = True) -> list[str]:
-    """Return a title and the values below it as texts of one length: numbers to the right, and texts if asked."""
+    """Return a title and values as texts of equal length. Numbers are right-aligned, and texts too if ``right``."""
     right = right or not any(isinstance(value, str) for value in values)
     cells = [title, *map(_cell, values)]
     length = max(map(len, cells))
@@ -105,7 +105,7 @@ def _column(title: str, values: Sequence[Any], *, right: bool = True) -> list[st
 
 
 def _cell(value: Any) -> str:
-    """Return a text as it is, an integer in full, and another number with four digits.
+    """Return a text as it is, an integer in full, and any other number with four digits.
 
     >>> [_cell(value) for value in (12345, 12345.6, 0.123456, -0.0, 1.5e-7, 4.1e22, "3 93 %")]
     ['12,345', '12,346', '0.1235', '0', '1.5e-07', '4.1e+22', '3 93 %']
@@ -118,7 +118,7 @@ def _cell(value: Any) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share as a percentage; a small one is not nothing.
+    """Return a share as a percentage; a small one is shown as <1 %.
 
     >>> _percent(0.5), _percent(0.001), _percent(0.0)
     ('50 %', '<1 %', '0 %')
@@ -127,7 +127,7 @@ def _percent(share: float) -> str:
 
 
 def _times(told: dict[str, Any], clock: str) -> dict[str, list[str]]:
-    """Return when tables were seen as texts: numbers with the digits in which they differ, dates without the rest."""
+    """Return first and last times as texts: numbers with the digits in which they differ, shortened dates."""
     seen = {name: told[name] for name in ("first_seen", "last_seen")}
     if clock == Clock.DATES:
         unit = "M8[m]" if np.max(seen["last_seen"]) - np.min(seen["first_seen"]) >= HOUR else "M8[s]"
@@ -137,7 +137,7 @@ def _times(told: dict[str, Any], clock: str) -> dict[str, list[str]]:
 
 
 def _first_words(text: str, room: int) -> str:
-    """Return as much of a list of words as has room, at least the first of them.
+    """Return as much of a list of words as fits, and at least the first word.
 
     >>> _first_words("storm (lift 3.1), coast (3), the (1)", 30)
     'storm (lift 3.1), coast (3), …'
@@ -151,6 +151,6 @@ def _first_words(text: str, room: int) -> str:
 
 
 def _short(name: str) -> str:
-    """Return the name of a feature on one line, and not too long."""
+    """Return the name of a feature, shortened to one line."""
     plain = "".join(letter if letter.isprintable() else " " for letter in name)
     return plain if len(plain) <= LONGEST_NAME else plain[: LONGEST_NAME - 1] + "…"

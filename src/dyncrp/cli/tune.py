@@ -22,11 +22,11 @@ from dyncrp.jobs.model_text import as_options, as_python, changed_settings, coun
 from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
 from dyncrp.search.spec import ModelSpec
 
-LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one
+LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one argument
 
 
 def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | None, quiet: bool) -> None:
-    """Learn from the first rows, print the result and draw what was tried."""
+    """Learn from the first rows, print the result and draw the candidates."""
     if source.text is not None:
         model_options = model_options.for_texts()
     format, selection = source.resolve_format(), replace(source.select(keep="all"), takes=(NUMBER,))
@@ -45,7 +45,7 @@ def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | No
                     break
         rows = np.concatenate(X)[: spec.warmup] if X else np.empty((0, 1))
         if len(rows) < 2:
-            raise FileError(f"{reader.name} has {count(len(rows), 'row')}, and at least 2 are needed to learn from")
+            raise FileError(f"{reader.name} has {count(len(rows), 'row')}, but at least 2 are needed to learn from")
         with Display(quiet) as display:
             display.on_start(len(rows))
             try:
