@@ -128,7 +128,7 @@ def test_a_bad_row_stops_the_query_and_is_named(spark, readings, tmp_path):
         "humidity", F.when(F.col("row") == 77, float("inf")).otherwise(F.col("humidity"))
     )
     labels = cluster(rows, MODEL, key="sensor", features=FEATURES, time="time", row="row")
-    with pytest.raises(Exception, match=r"row 77, .* cannot be learned: .*filter such rows out before"):
+    with pytest.raises(Exception, match=r"row 77, .* cannot be learned: .*filter out such rows first"):
         run(spark, labels, tmp_path)
 
 
@@ -136,12 +136,12 @@ def test_a_bad_row_stops_the_query_and_is_named(spark, readings, tmp_path):
     ("told", "message"),
     [
         ({"key": "senor"}, "key must be one of the columns"),
-        ({"features": []}, "features must name one column"),
-        ({"features": ["sensor"]}, "the feature 'sensor' is string, and must be numeric, boolean"),
+        ({"features": []}, "features must name at least one column"),
+        ({"features": ["sensor"]}, "the feature 'sensor' is string, but must be numeric, boolean"),
         ({"time": "sensor"}, "the time 'sensor' is string"),
         ({"time": None, "row": None}, "pass time=, row= or both"),
         ({"row": "time"}, "must be different columns"),
-        ({"features": None}, "features must name one column or more, got None"),
+        ({"features": None}, "features must name at least one column, got None"),
         ({"late": "drop"}, "late must be one of"),
         ({"ttl": -1}, "ttl must be a number of seconds"),
         ({"buckets": 0}, "buckets must be"),

@@ -1,7 +1,7 @@
 """A model for every key of a stream in Apache Spark: ``pip install 'dyncrp[spark]'``. See docs/scaling.md.
 
 ``cluster`` adds a stateful step to a Structured Streaming DataFrame; ``session`` starts a local Spark. Workers
-import ``worker``, which learns with ``bucket``, which knows no Spark.
+import ``worker``, which learns with ``bucket``. ``bucket`` does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["cluster", "session"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for only now: a worker needs neither."""
+    """Import ``cluster`` and ``session`` on demand, since workers need neither."""
     modules = {"cluster": "stream", "session": "local"}
     if name not in modules:
         raise AttributeError(f"module 'dyncrp.spark' has no attribute {name!r}")

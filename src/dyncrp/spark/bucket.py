@@ -1,7 +1,7 @@
 """The models of a bucket of keys: rows of many keys in, labels out, and all states as one value of bytes.
 
-A stream processor pays for each value of state that it gets and puts, so keys share one. This file knows Arrow tables
-and bytes, and no Spark.
+In a stream processor, each value of state that is read or written has a cost, so keys share one. This file uses Arrow
+tables and bytes, and does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dyncrp.spark.packing import to_bytes
 from dyncrp.stream.learner import Learner
 
 LATE = ("mark", "now", "raise")
-VERSION = b"1"  # of the bytes of a bucket
+VERSION = b"1"  # version of the bytes of a bucket
 
 
 class Kept(NamedTuple):
-    """What is kept for a key: the state of its model, the last row if rows are its order, when it was last seen."""
+    """The state of a key: that of its model, its last row if rows are ordered by row, and when it was last seen."""
 
     state: bytes
     last: Any
@@ -35,10 +35,10 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Bucket:
-    """What every bucket is told.
+    """The settings that all buckets share.
 
-    late: what becomes of a row that is earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after
-    which a key that had no rows is forgotten, None: never.
+    late: what to do with a row that is earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after
+    which a key without rows is forgotten, or None for never.
     """
 
     spec: ModelSpec
@@ -48,18 +48,18 @@ class Bucket:
     ttl: int | None
 
     def learn(self, kept: bytes | None, rows: pa.Table, now: int) -> tuple[bytes, pa.Table]:
-        """Learn rows of some keys; return what to keep, and the labels.
+        """Learn rows of some keys. Return the new state and the labels.
 
-        rows: columns ``key``, ``features`` (lists of as many numbers) and ``row`` or ``time`` or both. kept: what the
-        last call returned, None at first. now: milliseconds. The labels have the columns ``key``, ``row``, ``time`` as
-        given, and ``table``, ``probability``, ``novelty``.
+        rows: columns ``key``, ``features`` (lists of equal length) and ``row`` or ``time`` or both. kept: the state
+        from the last call, None at first. now: milliseconds. The labels have the columns ``key``, ``row`` and ``time``
+        as given, and ``table``, ``probability`` and ``novelty``.
         """
         models = self._read(kept, now)
         X = _matrix(rows)
         order, begins = _order(X, rows)
         rows, X = rows.drop_columns("features").take(order), X[order]
         X, times, sequence = self._check(X, rows)
-        learner = Learner(self.spec, self.known, self.clock, X.shape[1])  # one for all keys that are known
+        learner = Learner(self.spec, self.known, self.clock, X.shape[1])  # one for all known keys
         n = len(rows)
         table, probability, novelty = np.full(n, -1), np.full(n, np.nan), np.full(n, np.nan)
         keys = rows["key"].take(begins).to_pylist()
@@ -72,7 +72,7 @@ class Bucket:
                 working, latest = learner, before.last if times is None else learner.engine.time
             first = begin
             if latest is not None:
-                own = sequence[begin:end]  # a time may come again, a row may not
+                own = sequence[begin:end]  # times may repeat, rows may not
                 first += int(np.count_nonzero(own <= latest if times is None else own < latest))
                 if first > begin and self.late == "raise":
                     raise ValueError(_too_late(rows, begin))
@@ -92,7 +92,7 @@ class Bucket:
         return self._write(models, rows), rows
 
     def _check(self, X: Float, rows: pa.Table) -> tuple[Float, Float | None, NDArray[Any]]:
-        """Return the rows as the family wants them, their times if they have any, and what says which are late."""
+        """Return the rows in the form that the family needs, their times if any, and the values that show late rows."""
         try:
             X = check_rows(self.known.family, as_observations(X, "features", missing=True))
             if "time" not in rows.column_names:
@@ -109,7 +109,7 @@ class Bucket:
         told = table.schema.metadata
         if told[b"version"] != VERSION:
             raise ValueError(
-                f"the checkpoint has states of version {told[b'version'].decode()}, this reads {VERSION!r}"
+                f"the checkpoint has states of version {told[b'version'].decode()}, but this reads {VERSION!r}"
             )
         columns = (table[name].to_pylist() for name in ("state", "last", "seen"))
         models = dict(zip(table["key"].to_pylist(), map(Kept, *columns), strict=True))
@@ -147,8 +147,8 @@ def _matrix(rows: pa.Table) -> Float:
 def _order(X: Float, rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the order of learning, and where each key begins in it.
 
-    It is by key, time and row; what is alike in all of them goes by its features, which are mixed to one number, so
-    that the order does not depend on how a shuffle delivered the rows.
+    Rows are ordered by key, time and row. Ties are ordered by a hash of their features, so that the order does not
+    depend on how a shuffle delivered the rows.
     """
     mixed = (np.ascontiguousarray(X).view(np.uint64) * (2 * np.arange(X.shape[1], dtype=np.uint64) + 1)).sum(axis=1)
     ranks = [mixed]
@@ -164,7 +164,7 @@ def _order(X: Float, rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _readings(times: pa.ChunkedArray) -> NDArray[Any]:
-    """Return times as numbers or as UTC dates of NumPy."""
+    """Return times as numbers or as NumPy dates in UTC."""
     if pa.types.is_timestamp(times.type):
         return np.asarray(times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())).view("M8[us]")
     if pa.types.is_date(times.type):
@@ -173,18 +173,18 @@ def _readings(times: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def _values(rows: pa.ChunkedArray) -> NDArray[Any]:
-    """Return row numbers or names so that they compare as in Python."""
+    """Return row numbers or names as values that compare as in Python."""
     return np.array(rows.to_pylist(), dtype=None if pa.types.is_integer(rows.type) else object)
 
 
 def _describe(rows: pa.Table, at: int) -> str:
-    """Say which row it is by what is known of it beside its features."""
+    """Describe a row by its columns other than features."""
     names = [name for name in ("key", "row", "time") if name in rows.column_names]
     return ", ".join(f"{name} {rows[name][at].as_py()!r}" for name in names)
 
 
 def _refuse(rows: pa.Table, at: int, reason: str) -> ValueError:
-    return ValueError(f"the row with {_describe(rows, at)} cannot be learned: {reason}; filter such rows out before")
+    return ValueError(f"the row with {_describe(rows, at)} cannot be learned: {reason}; filter out such rows first")
 
 
 def _too_late(rows: pa.Table, at: int) -> str:

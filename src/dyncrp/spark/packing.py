@@ -1,7 +1,7 @@
 """Rows as bytes, one value for each bucket of keys.
 
-Spark hands rows to a stateful step in Python one by one, and pays for each value of state that it gets and puts. So
-rows are packed by bucket before Spark sorts them by bucket. Some workers import this file only: it needs little.
+Spark passes rows to a stateful step in Python one by one, and each value of state that is read or written has a cost.
+So rows are packed by bucket before Spark sorts them by bucket. Some workers import only this file, which needs little.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-GUARD = -1  # a bucket that has a part in every batch, and in it no rows; see ``worker.Processor``
+GUARD = -1  # a bucket that is in every batch and has no rows; see ``worker.Processor``
 
 
 def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -38,5 +38,5 @@ def to_bytes(table: pa.Table | pa.RecordBatch) -> bytes:
 
 
 def from_bytes(contents: Iterable[bytes]) -> pa.Table:
-    """Return as one what ``to_bytes`` made of some tables."""
+    """Return as one table what ``to_bytes`` made of several."""
     return pa.concat_tables([pa.ipc.open_stream(content).read_all() for content in contents])

@@ -1,6 +1,7 @@
 """``cluster``: a model for each key of a Spark DataFrame, as a step of a Structured Streaming query.
 
-Here is what the driver does: it checks, and plans the two steps of workers, ``packing.pack`` and ``worker.Processor``.
+This is the part of the driver. It checks the input and plans the two steps of the workers, ``packing.pack`` and
+``worker.Processor``.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ def cluster(
     ttl: float | timedelta | None = None,
     buckets: int | None = None,
 ) -> DataFrame:
-    """Return rows with the table that each joins, by a model of its own for each key.
+    """Return rows with the table that each joins, using a separate model for each key.
 
-    With no late rows and no ``ttl``, the result is to the bit that of one process that learns the rows of a key in
-    order of time, exactly once, also when Spark stops in the middle of a batch and goes on from its checkpoint. Rows of
-    one time are learned in order of batch and row. No row waits in a buffer: one that comes in a later batch than a
-    later row of its key is late.
+    Without late rows and ``ttl``, the result is bit for bit that of one process that learns the rows of a key once, in
+    order of time, even if Spark stops in the middle of a batch and resumes from its checkpoint. Rows of the same time
+    are learned in order of batch and row. Rows are not buffered: a row is late if an earlier batch had a later row of
+    its key.
 
     Args:
-        rows: a DataFrame, streaming or not, in a session with the RocksDB state store, as ``session`` gives.
+        rows: a DataFrame, streaming or not, in a session with the RocksDB state store, such as that of ``session``.
         model: a ``DynamicalMixture``, whose parameters are used; all hyperparameters must be given.
-        key: the column that says whose row it is: text, integers or dates.
+        key: the column of keys: text, integers or dates.
         features: the columns of numbers to cluster by, or one column of arrays of numbers.
-        time: a column of times, numbers or dates; None counts the rows of each key.
-        row: a column of integers, text or dates that tells rows apart. It orders rows of the same time and batch,
-            or all rows if there is no time, and comes out again so that labels can be joined to the rows.
-        late: what becomes of a row that is earlier than the latest of its key in an earlier batch. "mark" gives it
+        time: a column of times, numbers or dates; with None, times count the rows of each key.
+        row: a column of integers, text or dates that identifies rows. It orders rows of the same time and batch, or all
+            rows if there is no time. It is returned, so that labels can be joined to the rows.
+        late: what to do with a row that is earlier than the latest of its key in an earlier batch. "mark" gives it
             table −1 and does not learn it, "now" learns it as if it had the time of the latest, "raise" stops.
-        ttl: seconds, or a ``timedelta``, of wall-clock time after which a key without rows is forgotten; None: never.
-            In a session of your own, set spark.sql.streaming.noDataMicroBatches.enabled to false, or Spark runs
-            batches without rows for ever.
-        buckets: how many values of state the keys share, by default 32. It cannot change from one start to the next.
+        ttl: seconds, or a ``timedelta``, of wall-clock time after which a key without rows is forgotten; None for
+            never. In a session of your own, set spark.sql.streaming.noDataMicroBatches.enabled to false, or Spark runs
+            batches without rows forever.
+        buckets: how many values of state the keys share, by default 32. It must be the same when a query is restarted.
 
     Returns:
         A DataFrame with the columns ``key``, ``row`` and ``time`` as they were, and ``table``, ``probability`` (of that
@@ -80,7 +81,7 @@ def cluster(
     if rows.isStreaming and rows.sparkSession.conf.get(PROVIDER) != ROCKS_DB:
         raise ValueError(
             f"a model for each key needs Spark's RocksDB state store: set {PROVIDER} to {ROCKS_DB}, or use the session "
-            "that dyncrp.spark.session() gives"
+            "that dyncrp.spark.session() returns"
         )
     names = {name: column for name, column in (("key", key), ("row", row), ("time", time)) if column is not None}
     if len({*map(str.lower, names.values()), *FOUND}) < len(names) + len(FOUND):
@@ -102,21 +103,21 @@ def cluster(
 
 
 def _parameters(model: DynamicalMixture, clock: Clock) -> tuple[ModelSpec, Any]:
-    """Return the parameters of a model with nothing unknown."""
+    """Return the parameters of a model without unknown hyperparameters."""
     if not isinstance(model, DynamicalMixture):
         raise ValueError(f"model must be a DynamicalMixture, got {model!r}")
     spec = ModelSpec.resolve(**model.get_params(deep=False))
     if spec.given is None:
         raise ValueError(
-            "all hyperparameters must be given, since what a key would learn depends on how batches fall: learn them "
-            "once from a sample with dyncrp.tune, and give DynamicalMixture the family, dynamics and alpha it finds"
+            "all hyperparameters must be given, since what a key would learn depends on the batches: learn them once "
+            "from a sample with dyncrp.tune, and give DynamicalMixture the family, dynamics and alpha that it finds"
         )
     spec.check_clock(clock)
     return spec, spec.given
 
 
 def _columns(rows: DataFrame, key: str, features: str | Sequence[str], time: str | None, row: str | None) -> list[Any]:
-    """Return the columns that a bucket needs, if they are of a kind that it takes."""
+    """Return the columns that a bucket needs; raise if they are of the wrong type."""
     schema = rows.schema
 
     def kind(name: str, role: str) -> T.DataType:
@@ -127,7 +128,7 @@ def _columns(rows: DataFrame, key: str, features: str | Sequence[str], time: str
     def check(name: str, role: str, kinds: tuple[type[T.DataType], ...]) -> Any:
         if not isinstance(kind(name, role), kinds):
             allowed = ", ".join(one.__name__.removesuffix("Type").lower() for one in kinds)
-            raise ValueError(f"the {role} {name!r} is {schema[name].dataType.simpleString()}, and must be {allowed}")
+            raise ValueError(f"the {role} {name!r} is {schema[name].dataType.simpleString()}, but must be {allowed}")
         return F.col(_quoted(name))
 
     chosen = [check(key, "key", KEYS).alias("key")]
@@ -144,14 +145,14 @@ def _columns(rows: DataFrame, key: str, features: str | Sequence[str], time: str
         return chosen
     names = [features] if isinstance(features, str) else list(features or ())
     if not names:
-        raise ValueError(f"features must name one column or more, got {features!r}")
+        raise ValueError(f"features must name at least one column, got {features!r}")
     numbers = [check(name, "feature", NUMBERS).cast("double") for name in names]
     chosen.append(F.array(*numbers).alias("features"))
     return chosen
 
 
 def _quoted(name: str) -> str:
-    """Return a name in which Spark reads no dots or spaces."""
+    """Return a name quoted for Spark, which would otherwise interpret dots and spaces."""
     return "`" + name.replace("`", "``") + "`"
 
 

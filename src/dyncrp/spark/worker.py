@@ -17,17 +17,17 @@ from dyncrp.spark.packing import GUARD, from_bytes
 
 
 class Processor(StatefulProcessor):  # type: ignore[misc]
-    """A bucket at work: Spark keeps what it keeps, in one value.
+    """A bucket in Spark, which keeps its state in one value.
 
-    told: what must be the same at every start from one checkpoint, by name. The bucket ``GUARD`` keeps it, and stops
-    the first batch in which it is not.
+    told: named values that must be the same whenever a checkpoint is continued. The bucket ``GUARD`` keeps them, and
+    raises in the first batch in which one differs.
     """
 
     def __init__(self, bucket: Bucket, told: dict[str, str]) -> None:
         self.bucket, self.told = bucket, told
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Ask for the values."""
+        """Get the values of state."""
         self.models = handle.getValueState("models", "models binary", self.bucket.ttl)
         self.start = handle.getValueState("start", "told string")
 
@@ -55,8 +55,8 @@ class Processor(StatefulProcessor):  # type: ignore[misc]
             if then.get(name) != self.told.get(name):
                 raise ValueError(
                     f"the checkpoint was begun with another {name}: {then.get(name)} then, {self.told.get(name)} now. "
-                    "Go on with what it was, or start anew with another checkpoint"
+                    "Continue with the same, or start again with another checkpoint"
                 )
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as nothing is open."""
