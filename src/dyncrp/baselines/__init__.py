@@ -1,4 +1,4 @@
-"""Baselines: what the paper compares the Dynamical CRP with, one algorithm a file; to add one, add a line here.
+"""Baselines that the paper compares the Dynamical CRP with. One algorithm per file; to add one, add a line here.
 
 >>> from dyncrp import Exponential, Gaussian, baselines
 >>> model = baselines.make("DP-means, online", family=Gaussian(1.0, 100.0), dynamics=Exponential(20.0), alpha=1.0)
@@ -18,8 +18,8 @@ try:
     from dyncrp.baselines import sweeps  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "the baselines need dyncrp's C++ extension, which was not built: install a wheel, or a C++20 compiler such as "
-        "g++ and then dyncrp once more"
+        "the baselines need dyncrp's C++ extension, which was not built: install a wheel, or install a C++20 compiler "
+        "such as g++ and then dyncrp again"
     ) from error
 
 from dyncrp.baselines.base import Baseline, StreamingBaseline
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class Truth(NamedTuple):
-    """All that a system might be told of a stream."""
+    """Everything that a system might be told about a stream."""
 
     family: Family
     dynamics: Dynamics
@@ -67,19 +67,19 @@ class Truth(NamedTuple):
 
     @property
     def known_n_clusters(self) -> int:
-        """The number of clusters, for those who need it."""
+        """The number of clusters, for systems that need it."""
         if self.n_clusters is None:
-            raise ValueError("k-means is told the number of clusters: give n_clusters")
+            raise ValueError("k-means needs the number of clusters: give n_clusters")
         return self.n_clusters
 
     @property
     def truncation(self) -> int | None:
-        """Half as many clusters again as there are, if that is known: room for those who need to be given some."""
+        """One and a half times the number of clusters, if it is known, for systems that need an upper bound."""
         return None if self.n_clusters is None else math.ceil(1.5 * self.n_clusters)
 
 
 class System(NamedTuple):
-    """A system: how to make it, whether it sees each row once and in order, what it is told, and on what it works."""
+    """A system: how to make it, whether it sees each row once and in order, what it is told, and its families."""
 
     make: Callable[[Truth], Baseline | StreamingMixture]
     streaming: bool
@@ -157,15 +157,15 @@ def make(
     n_clusters: int | None = None,
     seed: int = 0,
 ) -> Baseline | StreamingMixture:
-    """Return a system by its name in ``SYSTEMS``, told of the truth what it is to be told, and no more.
+    """Return a system by its name in ``SYSTEMS``. It is told only those parts of the truth that it may use.
 
     Args:
         name: one of ``SYSTEMS``.
         family: how observations are distributed about a cluster.
-        dynamics: how tables are forgotten; None is ``Stationary()``.
+        dynamics: how tables are forgotten; ``Stationary()`` by default.
         alpha: how readily new tables open.
-        n_clusters: the true number of clusters, which only k-means needs, and the variational mixture makes use of.
-        seed: an integer, for those that draw random numbers.
+        n_clusters: the true number of clusters. Only k-means needs it; the variational mixture uses it if given.
+        seed: an integer, for systems that draw random numbers.
     """
     if name not in SYSTEMS:
         raise ValueError(f"name must be one of {', '.join(map(repr, SYSTEMS))}, got {name!r}")

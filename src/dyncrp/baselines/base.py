@@ -1,4 +1,4 @@
-"""What every baseline has in common: it checks what it is given, and answers with labels."""
+"""What all baselines have in common: they check their input, and return labels."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Float = NDArray[np.float64]
 Labels = NDArray[np.int64]
 F = TypeVar("F", bound=Family)
 
-LARGEST_SEED = 2**32 - 1  # what scikit-learn takes
+LARGEST_SEED = 2**32 - 1  # the largest that scikit-learn takes
 
 
 class Baseline(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A clusterer that is called as ``DynamicalMixture`` is.
+    """A clusterer with the interface of ``DynamicalMixture``.
 
     Attributes:
         labels_: (n,) cluster of each row of the last batch.
@@ -34,7 +34,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def n_clusters_(self) -> int:
-        """How many clusters the rows were put into."""
+        """How many clusters the rows were assigned to."""
         check_is_fitted(self)
         return len(np.unique(self.labels_))
 
@@ -52,10 +52,10 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
 
 class StreamingBaseline(Baseline):
-    """A baseline that sees each row once, in order, and can go on; it takes times, and has no use for them."""
+    """A baseline that sees each row once, in order, and can continue. It takes times, but ignores them."""
 
     def partial_fit(self, X: ArrayLike, y: object = None, *, times: ArrayLike | None = None) -> Self:
-        """Go on with X (n, D); y is ignored."""
+        """Continue with X (n, D); y is ignored."""
         if not hasattr(self, "labels_"):
             return self.fit(X, times=times)
         rows = as_observations(X)
@@ -74,7 +74,7 @@ class StreamingBaseline(Baseline):
 
 
 def known_family(name: str, family: Any, kinds: tuple[type[F], ...]) -> F:
-    """Return a family whose hyperparameters have values, if it is one that the algorithm ``name`` can do.
+    """Return the family, if it has no unknown hyperparameters and the algorithm ``name`` supports it.
 
     >>> from dyncrp import Bernoulli, Gaussian
     >>> known_family("DP-means", Bernoulli(1.0, 1.0), (Gaussian,))

@@ -1,4 +1,4 @@
-"""Our own engine as the paper's streaming systems: the same algorithm, told other things."""
+"""The paper's streaming systems, run by our own engine with different settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dyncrp.families import Family
 
 
 class StreamingMixture(DynamicalMixture):
-    """``DynamicalMixture`` that also says how many clusters there are by the name that baselines use."""
+    """``DynamicalMixture`` with the attribute ``n_clusters_`` of baselines."""
 
     @property
     def n_clusters_(self) -> int:
@@ -30,7 +30,7 @@ def paper_crp(family: Family, dynamics: Dynamics, alpha: float) -> StreamingMixt
 
 
 def recursive_crp(family: Family, alpha: float) -> StreamingMixture:
-    """Return the Recursive CRP (Schaeffer et al. 2021): nobody is ever forgotten."""
+    """Return the Recursive CRP (Schaeffer et al. 2021), which forgets nothing."""
     return StreamingMixture(family, Stationary(), alpha)
 
 
@@ -47,7 +47,7 @@ def time_sensitive_crp(family: Family, dynamics: Dynamics, alpha: float) -> Stre
 
 
 def nearest_exponential(dynamics: Dynamics) -> Dynamics:
-    """Return the exponential dynamics that falls to 1/e when these first do; the stationary one if they never do.
+    """Return the exponential dynamics that falls to 1/e when these first do, or ``Stationary()`` if they never do.
 
     >>> nearest_exponential(Exponential(20.0)), nearest_exponential(Stationary())
     (Exponential(timescale=20.0), Stationary())

@@ -1,12 +1,12 @@
 """The distance-dependent CRP (Blei and Frazier 2011), sequential: samplers of the prior, and of links given data.
 
-Each customer links to an earlier one or to itself; who is linked, directly or through others, shares a table:
+Each customer links to an earlier one or to itself. Customers linked directly or through others share a table:
 
     P(link_n = n') ∝ kernel(t_n − t_n') for n' < n,    P(link_n = n) ∝ α.
 
-Summed over the customers of a table, that is its occupancy. So for a kernel that is never negative, the tables are
-distributed as those of the Dynamical CRP, and the Gibbs sampler draws from the very posterior that ``DynamicalMixture``
-approximates in one pass: the difference is what streaming gives up. A sweep takes N² steps, and N² numbers of memory.
+Summed over the customers of a table, the kernel is its occupancy. So if the kernel is never negative, the tables have
+the distribution of the Dynamical CRP, and the Gibbs sampler draws from the same posterior that ``DynamicalMixture``
+approximates in one pass. The difference is the cost of streaming. A sweep takes N² steps and memory for N² numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DistanceDependentCRP:
 
     Args:
         alpha: α, positive.
-        dynamics: whose kernel is the decay with distance in time; it must not be negative.
+        dynamics: its kernel is the decay with distance in time, and must not be negative.
 
     >>> process = DistanceDependentCRP(alpha=1.0)
     >>> links = process.sample_links([0, 1, 2, 3], seed=1)
@@ -51,7 +51,7 @@ class DistanceDependentCRP:
             raise ValueError(f"dynamics must be a Dynamics such as Exponential(20.0), got {self.dynamics!r}")
 
     def weights(self, times: ArrayLike) -> Float:
-        """Return kernel(t_n − t_n') for n' < n, α for n' = n, and 0 else: (N, N), for ``times`` (N,) in order."""
+        """Return kernel(t_n − t_n') for n' < n, α for n' = n, and 0 otherwise: (N, N), for ordered ``times`` (N,)."""
         t = as_times(times)
         weights = np.diag(np.full(len(t), self.alpha))
         for n in range(1, len(t)):
@@ -65,7 +65,7 @@ class DistanceDependentCRP:
         return weights
 
     def sample_links(self, times: ArrayLike, n_samples: int = 1, seed: Seed = None) -> Labels:
-        """Draw whom each customer links to: (n_samples, N)."""
+        """Draw the customer that each customer links to: (n_samples, N)."""
         rng = np.random.default_rng(seed)
         n_samples = integer("n_samples", n_samples, 1)
         cumulative = np.cumsum(self.weights(times), axis=1)
@@ -74,7 +74,7 @@ class DistanceDependentCRP:
 
 
 def tables(links: Labels) -> Labels:
-    """Return the table of each customer (n_samples, N), in order of opening, given whom each links to, likewise."""
+    """Return the table of each customer (n_samples, N), in order of opening, given the links (n_samples, N)."""
     roots = links.copy()
     rows = np.arange(len(links))
     for n in range(links.shape[1]):
@@ -86,16 +86,16 @@ def tables(links: Labels) -> Labels:
 class DistanceDependentMixture(Baseline):
     """Sample links from the posterior of the distance-dependent CRP mixture, and keep the most probable partition.
 
-    Each customer in turn drops its link, and with it the customers that hang on it leave the table. It links again with
-    probability proportional to the prior of the link, times the ratio by which the rows of the two tables that it joins
-    are more probable as one. At first, everyone links to itself. ``labels_`` is the partition with the highest
-    joint log probability log p(X, labels), summed over links, of all that were visited.
+    Each customer in turn drops its link, and leaves its table together with the customers that link to it. It links
+    again with a probability proportional to the prior of the link, times the factor by which the rows of the two tables
+    it joins are more probable as one table. At first, every customer links to itself. ``labels_`` is the visited
+    partition with the highest joint log probability log p(X, labels), summed over links.
 
     Args:
         family: a Gaussian, Bernoulli or VonMisesFisher.
-        dynamics: whose kernel is the decay with distance in time.
+        dynamics: its kernel is the decay with distance in time.
         alpha: α.
-        n_sweeps: how often every customer links anew.
+        n_sweeps: how often every customer links again.
         seed: an integer.
 
     Attributes:
@@ -139,7 +139,7 @@ class DistanceDependentMixture(Baseline):
 def samples(
     family: Family, process: DistanceDependentCRP, X: Float, t: Float, n_sweeps: int, seed: Seed = None
 ) -> Iterator[Sample]:
-    """Yield the state of the chain after each sweep over X (N, D) at t (N,); a table is known by its first row."""
+    """Yield the state of the chain after each sweep over X (N, D) at t (N,). A table is identified by its first row."""
     rows, partition, log_base = prepare("Gibbs sampling", family, X)
     weights = process.weights(t)
     constant = log_base - float(np.sum(np.log(np.sum(weights, axis=1))))

@@ -1,7 +1,7 @@
 """DP-means: k-means that opens clusters at a price, offline (Kulis and Jordan 2012) or online (Broderick et al. 2013).
 
-The price. A row at distance d from a table whose mean is known, and whose count is taken to be 1 (in the limit of small
-variance, counts do not matter), weighs as much there as at a new table of the DP mixture when
+The price is as follows. Consider a row at distance d from a table with known mean and a count of 1 (in the limit of
+small variance, counts do not matter). It has the same weight there as at a new table of the DP mixture if
 
     exp(−d²/2σ²)/(2πσ²)^(D/2) = α exp(−|x − m₀|²/2(σ² + ρ²))/(2π(σ² + ρ²))^(D/2).
 
@@ -9,13 +9,13 @@ variance, counts do not matter), weighs as much there as at a new table of the D
 
     λ = σ² (D log(1 + ρ²/σ²) + D − 2 log α),
 
-which is Kulis and Jordan's α = (1 + ρ²/σ²)^(D/2) exp(−λ/2σ²) solved for λ, but for the term D: they drop |x − m₀|²,
-which vanishes with σ². Without it, no price would be left for small D and large α. For directions a new table has the
-uniform density C(0), so that, with |x − μ|² = 2 − 2 μ·x, nothing is averaged:
+which is Kulis and Jordan's α = (1 + ρ²/σ²)^(D/2) exp(−λ/2σ²) solved for λ, except for the term D: they drop |x − m₀|²,
+which vanishes with σ². Without it, there would be no price for small D and large α. For unit vectors, a new table has
+the uniform density C(0). With |x − μ|² = 2 − 2 μ·x, no average is needed:
 
     C(κ) exp(κ μ·x) = α C(0),    λ = 2 + (2/κ) (log C(κ) − log C(0) − log α).
 
-If λ comes out negative it is 0, and every row that is not on a centre is a cluster.
+If this is negative, λ is 0, and every row that is not on a centre is a cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAMILIES: tuple[type[Gaussian | VonMisesFisher], ...] = (Gaussian, VonMisesFishe
 
 
 class ScaledRows(NamedTuple):
-    """Rows (n, Q) in units of σ, or of 1/√κ; λ in those units; and the radius of the sphere they are on, 0 if none."""
+    """Rows (n, Q) in units of σ or 1/√κ; λ in these units; and the radius of their sphere, or 0 if there is none."""
 
     rows: Float
     penalty: float
@@ -61,15 +61,16 @@ def scale_rows(family: Family, alpha: float, X: Float) -> ScaledRows:
 
 
 class DPMeans(Baseline):
-    """DP-means on all rows at once: least Σ |x − its centre|² + λ K, as far as steps downhill lead.
+    """DP-means on all rows at once: a local minimum of Σ |x − its centre|² + λ K.
 
-    It begins with one cluster; a pass gives each row to the nearest centre, or opens a cluster there if even that is
-    further than λ; then centres move to the means, of unit length for unit vectors; until nothing changes.
+    It begins with one cluster. A pass assigns each row to the nearest centre, or opens a cluster if its squared
+    distance exceeds λ. Then centres move to the means, scaled to unit length for unit vectors. It ends when nothing
+    changes.
 
     Args:
         family: a Gaussian or VonMisesFisher, from which λ follows.
         alpha: α, likewise.
-        max_iter: at most how many passes.
+        max_iter: the largest number of passes.
 
     Attributes:
         penalty_: λ in units of σ², or of 1/κ.
@@ -109,7 +110,7 @@ class DPMeans(Baseline):
 class OnlineDPMeans(StreamingBaseline):
     """DP-means in one pass: each row joins the nearest centre, which moves to its new mean, or opens a cluster.
 
-    The result does not depend on how the stream is cut into calls.
+    The result does not depend on how the stream is divided into calls.
 
     Args:
         family: a Gaussian or VonMisesFisher, from which λ follows.
@@ -167,5 +168,5 @@ def _centers(rows: Float, labels: Labels, radius: float) -> Float:
     if radius == 0:
         return sums / counts[:, None]
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    first = rows[np.unique(labels, return_index=True)[1]]  # rows that cancel have no direction of their own
+    first = rows[np.unique(labels, return_index=True)[1]]  # rows that cancel have no mean direction
     return np.where(lengths > 0, radius * sums / np.where(lengths > 0, lengths, 1.0), first)

@@ -16,7 +16,7 @@ from dyncrp.families import Family
 
 
 class Sample(NamedTuple):
-    """A state of the chain: table of each row (N,), counted in order of appearance, and log p(X, labels)."""
+    """A state of the chain: the table of each row (N,), numbered in order of appearance, and log p(X, labels)."""
 
     labels: Labels
     log_joint: float
@@ -25,18 +25,18 @@ class Sample(NamedTuple):
 class GibbsMixture(Baseline):
     """Sample partitions from the posterior of the CRP mixture, and keep the most probable one.
 
-    Each row in turn leaves its table and sits down again, by
+    Each row in turn leaves its table and is seated again, with
 
         P(c_i = c | the others) ∝ n_c p(x_i | the rows of c)    for a table of n_c others
         P(c_i = new | the others) ∝ α p(x_i).
 
-    The first sweep seats the rows one after the other. ``labels_`` is the state with the highest joint log probability
-    log p(X, labels) of all that were visited, not the last.
+    The first sweep seats the rows one after the other. ``labels_`` is the visited state with the highest joint log
+    probability log p(X, labels), not the last one.
 
     Args:
         family: a Gaussian, Bernoulli or VonMisesFisher.
         alpha: α.
-        n_sweeps: how often every row is seated, the first time included.
+        n_sweeps: how often every row is seated, including the first time.
         seed: an integer.
 
     Attributes:

@@ -1,7 +1,7 @@
-"""K-means, told how many clusters there are: offline (Lloyd 1982) and online (Sculley 2010), scikit-learn's.
+"""K-means with a given number of clusters: offline (Lloyd 1982) and online (Sculley 2010), by scikit-learn.
 
-For directions, spherical k-means (Dhillon and Modha 2001): rows and centres are unit vectors, and a row belongs to the
-centre with which it has the largest cosine.
+For unit vectors, spherical k-means (Dhillon and Modha 2001): centres are unit vectors too, and a row belongs to the
+centre with the largest cosine.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class OfflineKMeans(Baseline):
     """K-means on all rows at once: the best of ``n_init`` starts.
 
     Args:
-        n_clusters: K, which it is told.
+        n_clusters: K, the number of clusters.
         spherical: whether rows are unit vectors.
-        n_init: how many k-means++ starts.
-        max_iter: at most how many steps from each.
+        n_init: the number of k-means++ starts.
+        max_iter: the largest number of steps from each start.
         seed: an integer.
 
     Attributes:
@@ -52,7 +52,7 @@ class OfflineKMeans(Baseline):
         n_init, max_iter = integer("n_init", self.n_init, 1), integer("max_iter", self.max_iter, 1)
         seed = integer("seed", self.seed, 0, LARGEST_SEED)
         if self.spherical:
-            rng = np.random.RandomState(seed)  # what scikit-learn takes
+            rng = np.random.RandomState(seed)  # scikit-learn needs this kind
             rows = to_unit_length(X)
             runs = [_spherical(rows, K, max_iter, rng) for _ in range(n_init)]
             self.inertia_, labels, self.centers_ = min(runs, key=lambda run: run[0])
@@ -66,15 +66,15 @@ class OfflineKMeans(Baseline):
 
 
 class OnlineKMeans(StreamingBaseline):
-    """Mini-batch k-means in one pass: centres move to the running means of what they were given.
+    """Mini-batch k-means in one pass: centres move to the running means of their rows.
 
-    ``fit`` goes through the rows in mini-batches, and a row's label is that given when its batch was learned; nothing
-    is relabelled later. Each call of ``partial_fit`` is one mini-batch, as in scikit-learn. The first, which chooses
-    the centres, must have at least K rows; ``fit`` sees to it.
+    ``fit`` goes through the rows in mini-batches. A row is labelled when its batch is learned, and never relabelled.
+    Each call of ``partial_fit`` is one mini-batch, as in scikit-learn. The first batch, which chooses the centres, must
+    have at least K rows; ``fit`` ensures this.
 
     Args:
-        n_clusters: K, which it is told.
-        spherical: whether rows are unit vectors; then centres are brought back to unit length after each batch.
+        n_clusters: K, the number of clusters.
+        spherical: whether rows are unit vectors; if so, centres are scaled to unit length after each batch.
         batch_size: rows in a mini-batch of ``fit``.
         seed: an integer.
 
@@ -134,13 +134,13 @@ def to_unit_length(X: Float) -> Float:
 
 
 def _unit(sums: Float, otherwise: Float) -> Float:
-    """Return sums (K, D) scaled to unit length, or the other (K, D) where they are 0."""
+    """Return sums (K, D) scaled to unit length, or rows of ``otherwise`` (K, D) where they are 0."""
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return np.where(lengths > 0, sums / np.where(lengths > 0, lengths, 1.0), otherwise)
 
 
 def _spherical(rows: Float, K: int, max_iter: int, rng: np.random.RandomState) -> tuple[float, Labels, Float]:
-    """Return Σ |x − its centre|², the labels and the centres, from one start, on unit rows."""
+    """Return Σ |x − its centre|², the labels and the centres, from one start, for unit vectors."""
     centers, _ = kmeans_plusplus(rows, K, random_state=rng)
     labels = np.full(len(rows), -1)
     for _ in range(max_iter):

@@ -1,14 +1,15 @@
-"""The families' log_partition for compiled code: how well a table's observations go together, and with others.
+"""The log_partition of families for compiled code.
 
-For a table of n whole observations that add up to s, log_partition(n, s) = log ∫ exp⟨η(φ), (n, s)⟩ p(φ) dφ is
+For a table of n whole observations with the sum s, log_partition(n, s) = log ∫ exp⟨η(φ), (n, s)⟩ p(φ) dφ is
 
     Gaussian         offset[n] + Σ_d first[n, d] s_d²
     Bernoulli        offset[n] + Σ_d first[s_d, d] + second[n − s_d, d]
     von Mises–Fisher log F(κ|s|), F the scaled Bessel function of ``families/bessel.py``,
 
-where what depends on integers only is looked up. It is zero for an empty table, and the log predictive of a row,
-but for its base measure, is the difference that it makes. ``sweeps.cpp`` computes it; its ``most_gained(s, joined)``
-bounds log_partition at ``joined`` less that at s without a Bessel function, and is inf where that is not needed.
+where everything that depends only on integers is looked up. It is zero for an empty table. The log predictive of a
+row, without its base measure, is the difference that the row makes. ``sweeps.cpp`` computes it. Its
+``most_gained(s, joined)`` bounds log_partition at ``joined`` minus that at s without a Bessel function, and is inf
+where no bound is needed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FAMILIES: tuple[type[Gaussian | Bernoulli | VonMisesFisher], ...] = (Gaussian, B
 
 
 class Prepared(NamedTuple):
-    """Rows (N, Q) whose sums are a table's s, the lookup, and Σ log h(x) over all rows."""
+    """Rows (N, Q) whose sum over a table is s, the lookup tables, and Σ log h(x) over all rows."""
 
     rows: Float
     partition: Partition
@@ -35,7 +36,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(name: str, family: Family, X: Float) -> Prepared:
-    """Check X (N, D), and tabulate what a table of up to N of its rows may need; ``name`` is whom it is for."""
+    """Check X (N, D), and tabulate what tables of up to N of its rows may need. Errors call the algorithm ``name``."""
     known = known_family(name, family, FAMILIES)
     X = known.check(X)
     counts = np.arange(len(X) + 1.0)[:, None]

@@ -1,4 +1,4 @@
-"""Variational inference for the DP mixture of Gaussians (Blei and Jordan 2006): scikit-learn's, offline."""
+"""Variational inference for the DP mixture of Gaussians (Blei and Jordan 2006), offline, by scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from dyncrp.arrays.checks import integer, positive
 from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order, known_family
 from dyncrp.families import Family, Gaussian
 
-# The degrees of freedom of the prior of the precision: so many that no data move it.
+# The degrees of freedom of the prior of the precision, so many that data do not change it.
 CERTAINTY = 1e6
 LEAST_COMPONENTS = 10
 
 
 class VariationalMixture(Baseline):
-    """``sklearn.mixture.BayesianGaussianMixture``, told the model as far as it can be told.
+    """``sklearn.mixture.BayesianGaussianMixture`` with the hyperparameters of the model, as far as possible.
 
-    It works on (x − m₀)/σ, where σ² = 1. It is told α, as the weight concentration of a Dirichlet process; m₀; ρ², as
-    a mean precision of σ²/ρ² (the mean of ρ² over the features: it takes one number); and σ², by a Wishart prior of a
-    million degrees of freedom on spherical precisions, which is as good as knowing it. It is truncated at
-    ``n_components`` clusters, and begins with k-means of that many.
+    It works on (x − m₀)/σ, where σ² = 1. α is its weight concentration of a Dirichlet process. ρ² becomes a mean
+    precision of σ²/ρ²; since it takes one number, this is the mean of ρ² over the features. σ² becomes a Wishart prior
+    with a million degrees of freedom on spherical precisions, which practically fixes it. The mixture is truncated at
+    ``n_components`` clusters, and starts from k-means with that many.
 
     Args:
         family: a Gaussian.
         alpha: α.
-        n_components: the truncation; None is twice the number of tables that the CRP expects of as many rows,
-            Σ_n α/(α + n), at least 10. With fewer rows than that, it is their number.
-        max_iter: at most how many steps.
+        n_components: the truncation; by default twice the expected number of tables of the CRP for as many rows,
+            Σ_n α/(α + n), but at least 10. It is at most the number of rows.
+        max_iter: the largest number of steps.
         seed: an integer.
 
     Attributes:
@@ -81,7 +81,7 @@ class VariationalMixture(Baseline):
             random_state=integer("seed", self.seed, 0, LARGEST_SEED),
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # mixture_.converged_ tells
+            warnings.simplefilter("ignore", ConvergenceWarning)  # see mixture_.converged_
             components = mixture.fit_predict(rows)
         self.mixture_ = mixture
         return in_order(components)
