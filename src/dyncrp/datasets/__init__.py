@@ -1,4 +1,4 @@
-"""Datasets: samplers of streams whose truth is known."""
+"""Datasets: samplers of streams with known clusters."""
 
 from dyncrp.datasets.mixtures import Mixture, sample_mixture
 from dyncrp.datasets.sightings import Rooms, rooms

@@ -1,4 +1,4 @@
-"""Floor plans: a site tiled by hallways and rooms, with doors between them and walls that have gaps there."""
+"""Floor plans: a site tiled by hallways and rooms, with doors between them, where the walls have gaps."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Rectangle = tuple[float, float, float, float]  # left, lower, right, upper; metr
 # Lengths are in metres.
 HALLWAY_WIDTH = 1.8
 DOOR_WIDTH = 0.9
-LEAST_WALL_BY_DOOR = 0.25  # on either side of it
+LEAST_WALL_BY_DOOR = 0.25  # on either side of a door
 LEAST_ROOM_SIDE = 2.2
 EXTRA_DOOR_PROBABILITY = 0.2  # of a door between rooms that can be reached without it
-SAME_PLACE = 1e-6  # a smaller distance is taken for rounding
+SAME_PLACE = 1e-6  # smaller distances are attributed to rounding
 MOST_TRIES = 10_000
 
 
 class Portal(NamedTuple):
-    """A door, or where two hallways meet: the two spaces it joins, its centre, the way through it, its width."""
+    """A door, or the opening between two hallways: the two spaces it joins, its centre, its direction and its width."""
 
     spaces: tuple[int, int]
     center: Float
@@ -38,7 +38,7 @@ class Portal(NamedTuple):
 
 
 class FloorPlan(NamedTuple):
-    """Rectangles that tile the site, the first ``n_hallways`` of which are hallways; portals; walls (W, 2 ends, 2)."""
+    """Rectangles that tile the site, the hallways first; how many hallways there are; portals; walls (W, 2 ends, 2)."""
 
     spaces: list[Rectangle]
     n_hallways: int
@@ -53,7 +53,7 @@ class FloorPlan(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What two spaces have in common: a segment of wall along an axis, at a constant other coordinate."""
+    """The wall that two spaces share: a line segment along an axis, at a constant other coordinate."""
 
     axis: int  # 0: along x, 1: along y
     sign: float  # 1 if the second space lies further along the other axis, −1 if the first does
@@ -62,7 +62,7 @@ class Shared(NamedTuple):
     end: float
 
     def piece(self, begin: float, end: float) -> Float:
-        """Return the two ends (2, 2) of a part of it."""
+        """Return the two ends (2, 2) of a part of the wall."""
         along, across = np.array([begin, end]), np.full(2, self.at)
         return np.stack([along, across] if self.axis == 0 else [across, along], axis=1)
 
@@ -70,9 +70,9 @@ class Shared(NamedTuple):
 def draw_floor_plan(n_rooms: int, room_size: float, rng: np.random.Generator) -> FloorPlan:
     """Return a building of ``n_rooms`` rooms, ``room_size`` metres wide on average, in which every room can be reached.
 
-    A hallway runs along the site; with three rooms or more on one side of it, another may branch off. What is left is
-    cut in two, again and again, by walls across the longer side, until every part is a room. A room has a
-    door to a hallway that it touches, or else to a neighbour; here and there neighbours have one more.
+    A hallway runs along the site. With three rooms or more on one side of it, another may branch off. The rest is
+    repeatedly divided in two by walls across the longer side, until every part is a room. A room has a door to a
+    hallway that it touches, or else to a neighbour. Some neighbours have an additional door.
     """
     for _ in range(MOST_TRIES):
         hallways, rooms = _divide_site(n_rooms, room_size, rng)
@@ -86,7 +86,7 @@ def draw_floor_plan(n_rooms: int, room_size: float, rng: np.random.Generator) ->
 
 
 def between(low: float, high: float, rng: np.random.Generator) -> float:
-    """Draw a number from an interval; by ``random`` alone, because NumPy may change its other distributions."""
+    """Draw a number from an interval. Only ``random`` is used, since NumPy may change its other distributions."""
     return low + (high - low) * rng.random()
 
 
@@ -144,7 +144,7 @@ def _wall(spaces: list[Rectangle], i: int, j: int) -> Shared | None:
 def _join(
     n_spaces: int, n_hallways: int, shared: dict[tuple[int, int], Shared], rng: np.random.Generator
 ) -> list[Portal] | None:
-    """Return doors and openings by which every space can be reached; None if there is no way."""
+    """Return doors and openings through which every space can be reached, or None if that is impossible."""
     portals = [
         _portal((i, j), wall, (wall.begin + wall.end) / 2, wall.end - wall.begin)
         for (i, j), wall in shared.items()
@@ -181,7 +181,7 @@ def _portal(pair: tuple[int, int], wall: Shared, center: float, width: float) ->
 
 
 def _walls(spaces: list[Rectangle], shared: dict[tuple[int, int], Shared], portals: list[Portal]) -> Float:
-    """Return what the spaces share, without the gaps of the portals, and the outer walls: (W, 2, 2)."""
+    """Return the walls between spaces, without the gaps of the portals, and the outer walls: (W, 2, 2)."""
     corners = np.array(spaces)
     (left, lower), (right, upper) = corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)
     around = np.array([[left, lower], [right, lower], [right, upper], [left, upper], [left, lower]])

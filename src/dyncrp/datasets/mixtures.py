@@ -13,7 +13,7 @@ from dyncrp.process import DynamicalCRP
 
 
 class Mixture(NamedTuple):
-    """A stream and its truth: observations (N, D), labels (N,), the tables' parameters (K, P), often P = D."""
+    """A stream and its truth: observations (N, D), labels (N,), and parameters of the tables (K, P); often, P = D."""
 
     observations: NDArray[np.float64]
     labels: NDArray[np.int64]
@@ -28,11 +28,11 @@ def sample_mixture(
     *,
     n_features: int | None = None,
 ) -> Mixture:
-    """Draw seats from the process, a parameter for each table from the prior, and observations from those.
+    """Draw tables from the process, parameters for each table from the prior, and observations from the parameters.
 
     Args:
-        process: who sits where.
-        family: what a table's parameters and observations are.
+        process: the distribution of the tables.
+        family: the distribution of the parameters and observations of a table.
         times: (N,) non-decreasing.
         seed: an integer or a ``numpy.random.Generator``.
         n_features: D; by default as many as the family has hyperparameters for, or 2 if those are all scalars.

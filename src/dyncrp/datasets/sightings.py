@@ -1,4 +1,4 @@
-"""What a robot sees on its way through a building: which landmarks are in sight at every step."""
+"""What a robot sees on a walk through a building: the landmarks in sight at every step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dyncrp.datasets.trajectories import walk
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-DOOR_OPENS_WITHIN = 0.5  # a door opens for a robot that is so close, in metres, and falls shut behind it
-LANDMARK_TO_WALL = 0.2  # what landmarks keep from walls
+DOOR_OPENS_WITHIN = 0.5  # metres; a door opens when the robot is this close, and closes behind it
+LANDMARK_TO_WALL = 0.2  # the distance of landmarks from walls
 LONGEST_STEP = 1.0
 LARGEST_ROOM = 1000.0
-PLACES_PER_LANDMARK = 5  # that are tried for each landmark
+PLACES_PER_LANDMARK = 5  # places that are tried for each landmark
 
 
 class Rooms(NamedTuple):
@@ -54,23 +54,23 @@ def rooms(
 ) -> Rooms:
     """Draw a building, a walk through it, and what is seen on the way.
 
-    Rooms of different sizes lie along hallways; doors lead from one to the other, and fall shut behind whoever goes
-    through. Landmarks are in rooms alone, so all hallways look alike. The robot walks from room to room, wanders about
-    in each, and comes back to some. It looks ahead, and sees a landmark if it is near enough, in the field of view, and
-    not behind a wall or a closed door.
+    Rooms of different sizes lie along hallways. Doors lead from one to the other, and close behind the robot. Landmarks
+    are only in rooms, so all hallways look alike. The robot walks from room to room, wanders about in each, and comes
+    back to some. It looks ahead, and sees a landmark that is near enough, in the field of view, and not behind a wall
+    or a closed door.
 
     Args:
         n: N, how many steps.
         n_rooms: how many rooms.
-        room_size: the square root of the average area of a room, about; metres.
+        room_size: approximately the square root of the average area of a room; metres.
         n_landmarks: how many landmarks a room of that size has on average.
         sight: how far the robot can see; metres.
-        field_of_view: the angle it overlooks; degrees, up to 360.
+        field_of_view: the angle in which it can see; degrees, up to 360.
         missed: the probability that a landmark in sight is not seen.
-        false: the probability that one out of sight is.
+        false: the probability that a landmark out of sight is seen.
         step: the average length of a step along the path; metres, up to 1.
-        seed: an integer or a ``numpy.random.Generator``, of which children are spawned. The same seed gives the same
-            building and walk, whatever is seen of it, and however long the walk.
+        seed: an integer or a ``numpy.random.Generator``, which spawns others. The same seed gives the same building and
+            walk, for any length and whatever is seen on the way.
 
     >>> house = rooms(500, n_rooms=4, seed=1)
     >>> house.visibility.shape, house.landmarks.shape, np.unique(house.rooms)
@@ -92,7 +92,7 @@ def rooms(
     for_plan, for_landmarks, for_walk, for_noise = np.random.default_rng(seed).spawn(4)
     plan = draw_floor_plan(n_rooms, room_size, for_plan)
     landmarks = _scatter(plan, n_landmarks / room_size**2, for_landmarks)
-    path = walk(plan, n + 1, step, for_walk)  # the step beyond the last one is where the last one looks
+    path = walk(plan, n + 1, step, for_walk)  # the last step looks towards one more
     positions = path[:-1]
     seen = is_near(positions, landmarks, sight) & is_ahead(path, landmarks, field_of_view)
     for wall in plan.walls:
@@ -115,9 +115,9 @@ def _probability(name: str, value: float) -> float:
 
 
 def _scatter(plan: FloorPlan, density: float, rng: np.random.Generator) -> Float:
-    """Return landmarks (L, 2) in the rooms: so many for each square metre, give or take a half.
+    """Return landmarks (L, 2) in the rooms: ``density`` per square metre, give or take a half.
 
-    Of a few places, each takes the one furthest from those that its room already has: furniture does not pile up.
+    Each takes the place, out of a few, that is furthest from the landmarks already in its room, so that they spread.
     """
     found = []
     for room in plan.spaces[plan.n_hallways :]:
@@ -141,13 +141,13 @@ def is_near(positions: Float, landmarks: Float, sight: float) -> Bool:
 
 
 def is_ahead(path: Float, landmarks: Float, field_of_view: float) -> Bool:
-    """Return which landmarks (L, 2) are within the field of view of one who walks a path (N + 1, 2): (N, L)."""
+    """Return which landmarks (L, 2) are within the field of view along a path (N + 1, 2): (N, L)."""
     heading = np.diff(path, axis=0)
     away = landmarks - path[:-1, None]
     along = np.einsum("nld,nd->nl", away, heading)
     lengths = np.hypot(away[..., 0], away[..., 1]) * np.hypot(*heading.T)[:, None]
     least = np.cos(np.radians(field_of_view / 2))
-    return along >= least * lengths - 1e-12 * lengths  # rounding hides nothing from one who sees all around
+    return along >= least * lengths - 1e-12 * lengths  # rounding must not hide a landmark at 360 degrees
 
 
 def is_blocked(positions: Float, landmarks: Float, wall: Float) -> Bool:

@@ -15,19 +15,19 @@ from dyncrp.datasets.floor_plans import FloorPlan, between
 Float = NDArray[np.float64]
 
 CLEARANCE = 0.4  # metres kept from walls, and walked straight before and after a door
-NEW_ROOM_PROBABILITY = 0.5  # how often the next room is one that has not been seen, as long as there are any
-TURNS_PER_SQUARE_METRE = 0.15  # turns of a visit for each square metre of the room
+NEW_ROOM_PROBABILITY = 0.5  # that the next room is one not visited before, if there are any
+TURNS_PER_SQUARE_METRE = 0.15  # turns of a visit per square metre of the room
 POINTS_PER_CONTROL = 8  # points on the curve for each control point
 
 
 def walk(plan: FloorPlan, n: int, step: float, rng: np.random.Generator) -> Float:
-    """Return n positions (n, 2), about ``step`` metres apart; the first of a longer walk are those of a shorter one.
+    """Return n positions (n, 2), about ``step`` metres apart. A longer walk begins like a shorter one.
 
-    The path is a quadratic B-spline, which lies in the triangles of three successive control points each. Every such
-    triangle lies in one space, which is convex, or on the straight line through a door: the path crosses no wall.
+    The path is a quadratic B-spline, which lies in the triangles of successive control points. Every such triangle lies
+    in one space, which is convex, or on the straight line through a door, so the path crosses no wall.
     """
     for_path, for_paces = rng.spawn(2)
-    paces = np.convolve(0.5 + for_paces.random(n + 9), np.full(10, 0.1), "valid")  # nobody keeps a constant speed
+    paces = np.convolve(0.5 + for_paces.random(n + 9), np.full(10, 0.1), "valid")  # the speed varies
     at = step * np.concatenate([[0.0], np.cumsum(paces[1:])])
     path = _control_points(plan, for_path)
     start = next(path)
@@ -42,7 +42,7 @@ def walk(plan: FloorPlan, n: int, step: float, rng: np.random.Generator) -> Floa
 
 
 def _control_points(plan: FloorPlan, rng: np.random.Generator) -> Iterator[Float]:
-    """Yield points without end: from a hallway to a room, about in it, on to another."""
+    """Yield an endless sequence of points: from a hallway to a room, around in it, and on to another."""
     rooms = range(plan.n_hallways, len(plan.spaces))
     destinations = rooms if len(rooms) > 1 else range(len(plan.spaces))
     unseen = set(rooms)
@@ -74,8 +74,8 @@ def _route(plan: FloorPlan, space: int, here: Float, goal: int, there: Float) ->
     touched = [{space}, *(set(portal.spaces) for portal in plan.portals), {goal}]
     lengths = np.zeros((len(stops), len(stops)))
     for i, j in combinations(range(len(stops)), 2):
-        if touched[i] & touched[j]:  # spaces are convex, so one can walk straight
-            # A little more for each stop: none that lies on a straight line through one space is the shortest way.
+        if touched[i] & touched[j]:  # spaces are convex, so a straight line stays inside
+            # A small cost for each stop, so that the shortest way has no stops on a straight line within a space.
             lengths[i, j] = np.hypot(*(stops[i] - stops[j])) + 1e-3
     _, before = dijkstra(lengths, directed=False, indices=0, return_predecessors=True)
     way = [len(stops) - 1]
