@@ -1,4 +1,4 @@
-// How well two labellings of the same rows agree, beyond what chance would do.
+// The agreement of two labellings of the same rows, adjusted for chance.
 #pragma once
 
 #include <utility>
@@ -8,11 +8,11 @@
 namespace dyncrp {
 
 /// Adjusted mutual information, (I − E[I]) / (½ (H + H') − E[I]), of labellings of up to n rows: 1 if both are the same
-/// partition, about 0 if they have nothing to do with each other.
+/// partition, about 0 if they are independent.
 ///
 /// E[I] is the mean over all pairs of labellings with clusters of these sizes. Then a cluster of a rows and one of b
 /// share k with hypergeometric probability P(k), and E[I] is the sum of k/n log(nk/ab) P(k) over all pairs and k. Pairs
-/// of the same sizes are taken together; P follows from its neighbours, outwards from the likeliest k.
+/// of the same sizes are taken together. P is computed outwards from the most probable k, each from its neighbour.
 class Agreement {
   public:
     explicit Agreement(Index n) : logs_(static_cast<std::size_t>(n + 1)), log_factorials_(logs_) {
@@ -37,10 +37,10 @@ class Agreement {
 
   private:
     struct Size {
-        Index size, times;  // so many clusters have it
+        Index size, times;  // how many clusters have this size
     };
 
-    /// Fill `numbers` with labels that count from 0, and return the size of each cluster.
+    /// Fill `numbers` with labels numbered from 0, and return the size of each cluster.
     static std::vector<Index> number(std::span<const std::int64_t> labels, std::vector<Index>& numbers) {
         const auto [least, most] = std::minmax_element(labels.begin(), labels.end());
         std::vector<Index> place(static_cast<std::size_t>(*most - *least + 1), -1), sizes;
@@ -56,7 +56,7 @@ class Agreement {
         return sizes;
     }
 
-    /// The sizes of the clusters that two labellings make together.
+    /// The sizes of the intersections of clusters of two labellings.
     static std::vector<Index> cross(std::span<const Index> rows, std::span<const Index> of_rows,
                                     std::span<const Index> columns, std::size_t n_columns) {
         std::vector<Index> ends(of_rows.size()), members(rows.size()), seen(n_columns, -1), cells;
@@ -80,7 +80,7 @@ class Agreement {
         return cells;
     }
 
-    /// The sizes that there are, and how many clusters have each.
+    /// The distinct sizes, and how many clusters have each.
     static std::vector<Size> count(std::span<const Index> sizes, Index n) {
         std::vector<Index> times(static_cast<std::size_t>(n + 1));
         for (const Index size : sizes) ++times[static_cast<std::size_t>(size)];
@@ -136,7 +136,7 @@ class Agreement {
         return total;
     }
 
-    std::vector<double> logs_, log_factorials_;  // of 0, where it is not used, 0; up to n
+    std::vector<double> logs_, log_factorials_;  // for 0 to n; the unused log 0 is 0
 };
 
 }  // namespace dyncrp

@@ -2,9 +2,9 @@
 //
 // A table with n = Σ r, s = Σ r x and misses n − s = Σ r (1 − x) has Beta(a + s_d, b + n − s_d) in dimension d, and its
 // score is Σ_d log (a + s_d) or log (b + n − s_d), as x_d is 1 or 0, less log (a + b + n); for variational, digammas in
-// place of logarithms. It is linear in x: a constant plus Σ_d x_d (one − zero)_d. The misses are a sum of their own, so
-// that an observation changes one of the two logarithms in each dimension. A table that the block has touched is
-// screened by itself for the rest of it.
+// place of logarithms. It is linear in x: a constant plus Σ_d x_d (one − zero)_d. The misses are a separate sum, so
+// that an observation changes only one of the two logarithms in each dimension. A table that the block has touched is
+// screened separately for the rest of the block.
 #pragma once
 
 #include "family.hpp"
@@ -44,7 +44,7 @@ class Bernoulli {
 
     void absorb(Index c, const Row& row, double r, double keep) {
         double *stats = stats_.row(c), *misses = misses_.row(c), *one = one_.row(c), *zero = zero_.row(c);
-        if (keep < 1.0) {  // then both logarithms change in each dimension
+        if (keep < 1.0) {  // both logarithms change in each dimension
             stats_.scale(c, keep);
             misses_.scale(c, keep);
             stats[0] += r;

@@ -1,11 +1,11 @@
-// The matrix product of SciPy's own BLAS: nothing to link, and its threads are those that threadpoolctl counts.
+// The matrix product of SciPy's BLAS, so that there is nothing to link and threadpoolctl controls its threads.
 #pragma once
 
 #include "numbers.hpp"
 
 namespace dyncrp {
 
-/// sgemm as Fortran has it: everything by pointer, integers of 32 bits, matrices by columns.
+/// sgemm with the Fortran interface: arguments by pointer, 32-bit integers, matrices by columns.
 using Sgemm = void (*)(char*, char*, int*, int*, int*, float*, float*, int*, float*, int*, float*, float*, int*);
 
 inline Sgemm sgemm = nullptr;  // set when the module is loaded
@@ -18,7 +18,7 @@ inline void multiply(const float* left, Index n, const float* right, Index m, In
     int rows = static_cast<int>(m), columns = static_cast<int>(n), inner = static_cast<int>(width);
     int step = static_cast<int>(stride), out_step = static_cast<int>(out_stride);
     float one = 1.0F, zero = 0.0F;
-    // By columns, out is its own transpose: outᵀ = right · leftᵀ.
+    // Read by columns, out is its transpose: outᵀ = right · leftᵀ.
     sgemm(&transposed, &plain, &rows, &columns, &inner, &one, const_cast<float*>(right), &step,
           const_cast<float*>(left), &step, &zero, out, &out_step);
 }

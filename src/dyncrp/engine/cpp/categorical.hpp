@@ -1,10 +1,10 @@
 // Categories: in every dimension a distribution over codes, of which those from C on share one count.
 //
-// A table with n = Σ r and counts s_kd = Σ r [cell of x_d is k], the cell being x_d or C if that is less, scores
-// Σ_d log (prior_kd + s_kd) at the cells of the row, less Σ_d log (κ_d + n); for variational, digammas in place of
-// logarithms. A cell C also says which of the codes from C on it was: H(x)/Σ_{k ≥ C} H(k) = (C + 1)/((x + 1)(x + 2)).
+// A table with n = Σ r and counts s_kd = Σ r [cell of x_d is k], where the cell is min(x_d, C), scores
+// Σ_d log (prior_kd + s_kd) at the cells of the row, minus Σ_d log (κ_d + n); for variational, digammas in place of
+// logarithms. Cell C has a factor for the code within it: H(x)/Σ_{k ≥ C} H(k) = (C + 1)/((x + 1)(x + 2)).
 //
-// An exact score takes one number for each dimension, so that screening is to score.
+// An exact score takes one number for each dimension, so screening computes the score itself.
 #pragma once
 
 #include "family.hpp"
@@ -12,7 +12,7 @@
 
 namespace dyncrp {
 
-/// Return the log share of code x among those of its cell, if the codes from C on have one together.
+/// Return the log share of code x in its cell, where all codes from C on share one cell.
 inline double log_share_of_code(double x, Index C) {
     if (x < static_cast<double>(C)) return 0.0;
     return std::log(static_cast<double>(C) + 1.0) - std::log1p(x) - std::log(x + 2.0);

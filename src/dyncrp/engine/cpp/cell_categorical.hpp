@@ -1,5 +1,5 @@
 // A column of a Categorical: log (prior_k + s_k) − log (κ + n) at the cell k of the code, which the codes from C on
-// share; for variational, digammas in place of logarithms. Which of these it was, is left to the row.
+// share; for variational, digammas in place of logarithms. The share of the code within its cell is left to the row.
 #pragma once
 
 #include "categorical.hpp"
@@ -41,7 +41,7 @@ class CategoricalCell {
     }
     void weigh_all(Index, const double*, bool) {}
 
-    /// Both, if only this value has been counted.
+    /// Derive both, if only this value has been counted.
     void derive_at(Index d, Index c, const double* sums, double value, bool variational, double* out) {
         for (const Index j : {Index{0}, static_cast<Index>(value)}) {
             out[j] = log_or_digamma(prior(d, j) + sums[j], variational);

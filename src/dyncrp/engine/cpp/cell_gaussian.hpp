@@ -95,7 +95,7 @@ class GaussianCell {
     static constexpr auto MOST = static_cast<float>(-LEAST_BOUND);
 
     std::vector<double> p_, shift_, inverse_scale_, log_normalizer_;
-    ByNumber<double> mean_;  // in double precision, so that no difference loses digits
+    ByNumber<double> mean_;  // in double precision, so that differences are accurate
     ByNumber<float> half_, constant_;
 };
 

@@ -4,7 +4,7 @@
 //     predictive:   e(a) − ½ log B/2a (1 + 1/q) − (a + ½) log(1 + q/(q+1) (y − μ)²/B)
 //     variational:  ½ (ψ(a) − log a) − ½ log B/2a − ½/q − a/B (y − μ)²
 //
-// Screening takes one logarithm for up to eight columns, from below: with the least power P = a + ½ of a table's
+// Screening takes one logarithm for up to eight columns, as a lower bound: with the least power P = a + ½ of a table's
 // columns, (1 + z)^p ≥ (1 + z p/P)^P for any other power p.
 #pragma once
 
@@ -85,7 +85,7 @@ class NormalGammaCell {
         constant_.of(d)[c] = static_cast<float>(of[2]);
     }
 
-    /// The gains go by the least power, which may have changed.
+    /// The gains depend on the least power, which may have changed.
     void weigh_all(Index c, const double* of, bool variational) {
         double least = LARGEST_POWER, total = 0.0, size = 0.0;
         for (Index d = 0; d < D_; ++d) {
@@ -144,8 +144,8 @@ class NormalGammaCell {
     }
 
   private:
-    static constexpr Index GROUP = 8;            // columns to a logarithm
-    static constexpr float LARGEST_TERM = 1e4F;  // of a product, which must fit single precision
+    static constexpr Index GROUP = 8;            // columns per logarithm
+    static constexpr float LARGEST_TERM = 1e4F;  // in a product, which must fit into single precision
     static constexpr auto MOST = static_cast<float>(-LEAST_BOUND);
     static constexpr double LARGEST_POWER = 1e30;
     static constexpr double ROUNDING = 4e-6;
@@ -154,10 +154,10 @@ class NormalGammaCell {
     std::vector<double> p_;
     double nu_;
     std::vector<double> shift_, inverse_variance_, inverse_scale_, log_normalizer_;
-    ByNumber<double> mean_;  // in double precision, so that no difference loses digits
+    ByNumber<double> mean_;  // in double precision, so that differences are accurate
     ByNumber<float> gain_, constant_;
-    ByNumber<float> total_;  // of the constants, and what rounding may take from it
-    ByNumber<float> power_;  // the least of the table, less rounding
+    ByNumber<float> total_;  // of the constants, plus what rounding may take from it
+    ByNumber<float> power_;  // the least of the table, minus rounding
 };
 
 }  // namespace dyncrp

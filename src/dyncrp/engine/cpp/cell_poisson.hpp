@@ -55,7 +55,7 @@ class PoissonCell {
         return rescore_of<2, 6>(*this, d, sums, x, r, keep);
     }
 
-    /// Beyond single precision there is no bound but 0.
+    /// Beyond single precision, the only bound is 0.
     void weigh(Index d, Index c, const double* of, bool) {
         const bool fits = of[2] > LEAST_BOUND;
         const double weights[4] = {fits ? of[2] : 0.0, fits ? of[3] : -LEAST_BOUND, of[4], of[5]};

@@ -1,13 +1,12 @@
 // Columns of one kind that are independent given their table, each with a count of its own, in which cells may be
 // missing.
 //
-// A kind (cell_*.hpp) has the formulas of one column: what a table keeps of it, its sums, of which the first is the
-// count; what is derived from these; and the score of a cell. A cell that is missing is NaN: it leaves the sums alone
-// and scores 0.
+// A kind (cell_*.hpp) has the formulas of one column: the sums that a table keeps, the first of which is the count;
+// what is derived from them; and the score of a cell. A missing cell is NaN: it does not change the sums, and scores 0.
 //
-// Screening goes by weights in single precision that lie table by table, one array a number, so that a row is screened
-// by loops over the tables for the cells that are present. All weights are up to date: no table that the block has
-// touched needs other care.
+// Screening uses weights in single precision, one array over all tables for each number, so that a row is screened by
+// loops over the tables for the cells that are present. All weights are up to date, so tables that the block has
+// touched need no special treatment.
 #pragma once
 
 #include "family.hpp"
@@ -16,7 +15,7 @@
 
 namespace dyncrp {
 
-/// `width` numbers for each table, each number of all tables side by side.
+/// `width` numbers for each table, stored number by number for all tables.
 template <class T>
 class ByNumber {
   public:
@@ -34,23 +33,23 @@ class ByNumber {
         stride_ = stride;
     }
 
-    /// Take out the tables at `places`, which count up; those of the first n that come after them move up.
+    /// Remove the tables at ascending `places`; later ones of the first n move up.
     void remove(std::span<const Index> places, Index n) {
         for (Index j = 0; j < width_; ++j) remove_places(of(j), Index{1}, places, n);
     }
 
   private:
     static constexpr Index PAD =
-        16;  // a power of two between the numbers of a table would leave most of a cache unused
+        16;  // a power of two as the distance between the numbers of a table would leave most of a cache unused
 
     Index width_;
     Index stride_ = 0;
     std::vector<T> data_;
 };
 
-inline constexpr double LEAST_BOUND = -1e30;  // of a cell: many of them still fit single precision
+inline constexpr double LEAST_BOUND = -1e30;  // of a cell, so that sums of many fit into single precision
 
-/// A sum of scores. Of log(1 + t) that have the same factor one logarithm is taken.
+/// A sum of scores. Terms log(1 + t) with the same factor take one logarithm together.
 class ScoreSum {
   public:
     void add(double score) { total_ += score; }
@@ -79,7 +78,7 @@ class ScoreSum {
     }
 
     double total_ = 0.0, factor_ = 0.0;
-    double product_ = 0.0;  // of the 1 + t, less 1
+    double product_ = 0.0;  // of the 1 + t, minus 1
 };
 
 template <class Kind>
@@ -123,7 +122,7 @@ class CellsOf {
             double *sums = sums_.row(c) + d * kind_.n_sums(), *derived = derived_.row(c) + d * kind_.n_derived();
             kind_.absorb(d, sums, value, r, keep);
             if constexpr (requires { kind_.derive_at(d, c, sums, value, true, derived); }) {
-                // A code changes two of many numbers, unless all of them fade.
+                // A code changes only two of many numbers, unless all of them fade.
                 if (keep == 1.0) return kind_.derive_at(d, c, sums, value, variational_, derived);
             }
             kind_.derive(d, sums, variational_, derived);
@@ -214,10 +213,10 @@ class CellsOf {
     Index D_, first_;
     bool variational_;
     PerTable<double> sums_, derived_;
-    std::vector<double> empty_;  // what is derived of an empty table, predictive
+    std::vector<double> empty_;  // what is derived for an empty table, predictive
 };
 
-/// The score of a value once a table has taken in r of it, for kinds with few sums: as learning it would make them.
+/// The score of a value after a table has learned it with responsibility r, for kinds with few sums.
 template <Index N_SUMS, Index N_DERIVED, class Kind>
 double rescore_of(const Kind& kind, Index d, const double* sums, double value, double r, double keep) {
     double after[N_SUMS], derived[N_DERIVED];

@@ -1,7 +1,7 @@
 // Rows of parts: a product of families, each over some of the columns, in which cells may be missing.
 //
-// A part whose columns are independent is one of cells (cells.hpp). Any other is a family of its own, which is present
-// or missing as a whole. Scores, and bounds of them, are sums over what is present. A table also counts its rows.
+// A part whose columns are independent consists of cells (cells.hpp). Any other part has a family that is present or
+// missing as a whole. Scores and their bounds are sums over what is present. A table also counts its rows.
 #pragma once
 
 #include <stdexcept>
@@ -16,11 +16,11 @@
 
 namespace dyncrp {
 
-/// A family as a part that is present or missing as a whole, screened in a block of its own.
+/// A family as a part that is present or missing as a whole, screened in its own block.
 template <Family F>
 class Whole {
   public:
-    /// `place`: which of the wholes it is, and so of the blocks and of the rows within a row.
+    /// `place`: its index among the wholes, which is also that of its block and of its row within a row.
     Whole(const typename F::Settings& settings, const Coordinates::Settings& coordinates, std::vector<Index> at,
           Index place, bool variational)
         : family_(settings, variational), coordinates_(coordinates), at_(std::move(at)), place_(place),
@@ -92,7 +92,7 @@ class Whole {
         return slack;
     }
 
-    /// A new table is also touched: if the part is missing from its first row, nothing follows.
+    /// A new table is also touched, since nothing follows if the part is missing from its first row.
     void follow_opening(Block& outer, Index m, Index c) {
         Block& block = outer.wholes[static_cast<std::size_t>(place_)];
         family_.follow_opening(block, m, c);
@@ -166,8 +166,8 @@ class Columns {
         for_each_part([&](auto& part) { part.for_each(each); });
     }
 
-    /// Take n rows x (n, D) into the block: the values of all cells, NaN for those that are missing, and of the wholes
-    /// rows of their own.
+    /// Take n rows x (n, D) into the block: the values of all cells, NaN if they are missing, and separate rows for the
+    /// wholes.
     void take(const double* x, Index n, Index capacity, Block& block) const {
         for (Index i = 0; i < n * D_; ++i) {
             if (std::isinf(x[i])) {

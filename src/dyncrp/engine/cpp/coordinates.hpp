@@ -1,4 +1,4 @@
-// From rows x (D,) as they are given to the coordinates in which tables are learned and scored.
+// The coordinates of rows x (D,) in which tables are learned and scored.
 #pragma once
 
 #include "vectors.hpp"
@@ -9,15 +9,15 @@ namespace dyncrp {
 struct Row {
     const double* z = nullptr;
     const double* y = nullptr;
-    double offset = 0.0;          // the log density of whatever z leaves out of x; the same for all tables
+    double offset = 0.0;          // the log density of what z leaves out of x; the same for all tables
     double square = 0.0;          // |y|², of a Gaussian
-    const Row* wholes = nullptr;  // of columns: the rows of the parts that are present or missing as a whole
+    const Row* wholes = nullptr;  // for columns: the rows of the parts that are present or missing as a whole
 };
 
 /// z = x − shift, or W (x − shift) with directions W (Q, D); y = z / scale.
 ///
-/// The projection goes row by row, and is no product of matrices by BLAS, whose rounding depends on how many rows it
-/// is given: the same row must get the same coordinates, to the bit, however the stream is cut.
+/// The projection goes row by row. A matrix product by BLAS would round differently for different numbers of rows, but
+/// a row must get the same coordinates, to the bit, however the stream is divided.
 class Coordinates {
   public:
     struct Settings {
@@ -42,7 +42,7 @@ class Coordinates {
         std::vector<double> z, y, offset, rest;
     };
 
-    /// Turn n rows of x into coordinates, which `row` then gives out; `scratch` and x must stay.
+    /// Turn n rows of x into coordinates, which `row` then returns; `scratch` and x must stay valid.
     void take(const double* x, Index n, Scratch& scratch) const {
         const auto room = static_cast<std::size_t>(n * width_);
         if (!at_.directions.empty()) {
@@ -70,7 +70,7 @@ class Coordinates {
         }
     }
 
-    /// Row i of those that were taken.
+    /// Row i of the rows that were taken.
     Row row(const double* x, Index i, const Scratch& scratch) const {
         const double* z = as_z(x, scratch) + i * width_;
         return {z, inverse_scale_.empty() ? z : scratch.y.data() + i * width_,

@@ -1,4 +1,4 @@
-// One function a family, each in a translation unit of its own, so that they compile side by side.
+// One function per family, each in its own translation unit, so that they compile in parallel.
 #pragma once
 
 #include "bernoulli.hpp"

@@ -10,7 +10,7 @@
 
 namespace dyncrp {
 
-/// What an exact score found out; `aux` is whatever the family would otherwise compute again to rescore.
+/// An exact score; `aux` is what the family would otherwise compute again to rescore.
 struct Scored {
     double log_likelihood = 0.0;
     double aux = 0.0;
@@ -18,27 +18,27 @@ struct Scored {
 
 /// A segment of rows that is screened together, and scratch space for it; nothing in it outlives the block.
 ///
-/// The loop sets the first four; `prepare` screens all rows against the tables there are when the block begins, and
-/// `screen` gives the result for one row, with what the block has learned since.
+/// The loop sets the first four fields. `prepare` screens all rows against the tables at the start of the block, and
+/// `screen` returns the result for one row, including what the block has learned since.
 struct Block {
     Index size = 0;                  // b, rows
-    Index n_tables = 0;              // K₀, tables when the block began
+    Index n_tables = 0;              // K₀, tables at the start of the block
     const float* weights = nullptr;  // bounds of the tables' log weights, which are part of the result; see Seats
     std::vector<Row> rows;
     bool by_groups = false;  // how a NormalGamma screens it
 
     std::vector<float> coordinates;   // (b, width) the rows as they are screened
-    std::vector<float> products;      // (b, stride) of the rows with the tables, and with those that open
-    std::vector<float> part;          // scratch of a family
+    std::vector<float> products;      // (b, stride) of the rows with the tables, including new ones
+    std::vector<float> part;          // scratch space of a family
     std::vector<double> norm;         // (b,) the rows' squared distances from the reference point; sizes of counts
-    std::vector<double> prior;        // (b,) of counts: log x!
-    std::vector<float> screened;      // (capacity,) of one row: a bound of log weight + log likelihood for each table,
+    std::vector<double> prior;        // (b,) for counts: log x!
+    std::vector<float> screened;      // (capacity,) for one row: a bound of log weight + log likelihood for each table,
     std::vector<float> best;          // the best of each SPAN of them,
     float top = 0.0F;                 // and of all
     std::vector<std::int32_t> found;  // (capacity,) tables that can matter
-    std::vector<float> no_weights;    // (capacity,) in place of weights, where they are not known
-    std::vector<Index> moved;         // tables that a Gaussian screens where they were when the block began
-    TableIndex::Search search;        // of one row, where tables have an index
+    std::vector<float> no_weights;    // (capacity,) in place of unknown weights
+    std::vector<Index> moved;         // tables that a Gaussian screens at their place at the start of the block
+    TableIndex::Search search;        // of one row, if tables have an index
     std::vector<Index> touched;       // tables that the block has touched, in order
     std::vector<char> is_touched;     // (capacity,)
 
@@ -62,11 +62,11 @@ struct Block {
         grow(is_touched, k);
     }
 
-    /// Of products: how far one row of the block is from the next.
+    /// The distance between rows of `products`.
     Index stride() const { return whole_vectors(n_tables + size); }
     float* row_products(Index m) { return products.data() + m * stride(); }
 
-    /// Let no table be preferred for its weight.
+    /// Give all tables the same weight.
     void weigh_all_alike(Index K) {
         std::fill_n(no_weights.begin(), K, 0.0F);
         std::fill_n(no_weights.begin() + K, LANES, -INF32);
@@ -127,7 +127,7 @@ concept Family = std::copy_constructible<F> && requires(F family, const F predic
     { predict.screen_width() } -> std::convertible_to<Index>;
     predict.prepare(block);
     { predict.screen(block, c, c) } -> std::convertible_to<double>;
-    /// Correct the screening of the rows after m: table c was opened; it has absorbed r of row m.
+    /// Correct the screening of the rows after m: table c was opened; or it absorbed r of row m.
     family.follow_opening(block, c, c);
     family.follow(block, c, c, r, r);
     /// Screen about this row from now on, the first of K tables' own centre if there is no row;
@@ -156,12 +156,12 @@ concept Finishes = requires(F family, Block& block, Index n) { family.finish(blo
 template <class F>
 concept Searches = requires(F family, const F predict, Index n, const float* bounds, float bound, Block& block) {
     { predict.is_indexed() } -> std::same_as<bool>;
-    /// Index K tables; do without an index.
+    /// Build an index of K tables; or drop it.
     family.build_index(n, bounds);
     family.drop_index(n);
-    /// What the searches of late have cost, where a scan of all tables is 1.
+    /// The recent cost of searches, in scans of all tables.
     { predict.index_cost(block) } -> std::same_as<double>;
-    /// Table c has moved, or opened; closed; is at another place.
+    /// Table c has moved or opened; has closed; is at another place.
     family.index(n, bound);
     family.close_in_index(n);
     family.rename_in_index(n, n);

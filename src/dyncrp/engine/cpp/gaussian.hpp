@@ -6,12 +6,12 @@
 //     predictive:   −½ D log 2π(1 + 1/q) − ½ q/(q+1) |y − μ|²      (and −Σ log σ, both)
 //     variational:  −½ D log 2π − ½ |y − μ|² − ½ D/q
 //
-// Screening expands |y − μ|² about a reference point near the data, where single precision loses little, and in many
-// dimensions it looks at a few coordinates only, those in which the tables differ most. Of the others the lengths are
-// enough, since an inner product is at most the product of the lengths: the length of the rest is one more coordinate.
+// Screening expands |y − μ|² about a reference point near the data, where single precision loses little. In many
+// dimensions, it uses only the few coordinates in which the tables differ most. For the others, lengths are enough,
+// since an inner product is at most the product of the lengths: the length of the rest is one more coordinate.
 //
-// A table that takes in a row moves. As long as it is near, it is screened where it was when the block began, since
-// |y − μ|² ≥ (1 − ε) |y − μ'|² − (1/ε − 1) |μ − μ'|² for 0 < ε < 1. Once it has gone far it is screened by itself.
+// A table that learns a row moves. As long as it is near, it is screened at its place at the start of the block, since
+// |y − μ|² ≥ (1 − ε) |y − μ'|² − (1/ε − 1) |μ − μ'|² for 0 < ε < 1. If it has moved far, it is screened separately.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@
 
 namespace dyncrp {
 
-inline constexpr double HUGE_SQUARE = 1e30;  // squares beyond this do not fit single precision
+inline constexpr double HUGE_SQUARE = 1e30;  // squares beyond this do not fit into single precision
 
 class Gaussian {
   public:
@@ -150,7 +150,7 @@ class Gaussian {
         }
         block.moved.push_back(c);
         if (!(norm < HUGE_SQUARE)) return;
-        // About `far` away lies the mean of most rows of a table; there this ε loses the least, moved · far nats. It is
+        // Most rows of a table are about `far` from its mean. This ε loses the least there, moved · far nats. It is
         // below 1, so that an inner product that is too large does no harm.
         const Derived& at = derived_[c];
         const double share = std::max(moved / far_, 1e-9), half = at.half * (1.0 - share);
@@ -194,7 +194,7 @@ class Gaussian {
 
     bool is_indexed() const { return index_.has_value(); }
 
-    /// Let tables be found by an index, unless one of them is too far away for single precision.
+    /// Build an index of the tables, unless one of them is too far away for single precision.
     void build_index(Index K, const float* log_weights) {
         focus(K, D_);
         const auto n = static_cast<std::size_t>(K);
@@ -216,7 +216,7 @@ class Gaussian {
 
     double index_cost(Block& block) const { return index_->cost(block.search); }
 
-    /// Find the tables that matter for row m; false if that is not worth it.
+    /// Find the tables that matter for row m; return false if a search is not worth its cost.
     template <class Score>
     bool search(Block& block, Index m, double fresh, Score score) const {
         const double norm = block.norm[static_cast<std::size_t>(m)];
@@ -261,12 +261,12 @@ class Gaussian {
     }
 
   private:
-    // Nats that screening may lose by a table that moves within a block.
+    // Nats that screening may lose when a table moves within a block.
     static constexpr double LEAST_LOSS = 2.0, MOST_LOSS = 4096.0;
-    static constexpr Index FIRST_HEAD = 15;  // coordinates to begin with; with the length of the rest, a whole vector
-    static constexpr Index PATIENCE = 1024;  // rows before more are taken
+    static constexpr Index FIRST_HEAD = 15;  // coordinates at first; with the length of the rest, a whole vector
+    static constexpr Index PATIENCE = 1024;  // rows before more coordinates are taken
 
-    /// What is derived from the count of a table: the score is constant − half |y − μ|², and μ = scale · s/σ.
+    /// Derived from the count of a table: the score is constant − half |y − μ|², and μ = scale · s/σ.
     struct Derived {
         double constant, half, scale;
     };
@@ -281,7 +281,7 @@ class Gaussian {
 
     double rounding() const { return static_cast<double>(D_ + 16) * UNIT; }
 
-    /// The most that a table can score, where its mean is.
+    /// The highest score of a table, which is at its mean.
     float height(Index c, float log_weight) const {
         constexpr float LEAST = -1e30F;
         return std::max(static_cast<float>(derived_[c].constant + static_cast<double>(log_weight)), LEAST);
@@ -342,7 +342,7 @@ class Gaussian {
         out[n_head_] = static_cast<float>(std::sqrt(std::max(norm - head, 0.0)));
     }
 
-    /// Let table c be screened where it is.
+    /// Screen table c at its present place.
     void settle(Index c) {
         const Sums sums = table(c);
         const double* reference = reference_.data();
@@ -372,16 +372,16 @@ class Gaussian {
 
     // Of screening.
     std::vector<double> reference_;
-    Index scan_head_ = FIRST_HEAD;        // coordinates that are looked at where there is no index
-    Index n_head_ = 0;                    // coordinates that are looked at; D if all are
+    Index scan_head_ = FIRST_HEAD;        // coordinates that are used without an index
+    Index n_head_ = 0;                    // coordinates that are used; D if all are
     std::vector<Index> order_;            // (D,) those in which tables differ most come first, unless all are
     PerTable<float> center_;              // μ − reference in these coordinates, as it was when the table settled,
     std::vector<PerTable<float>> along_;  // or each coordinate by itself, if they are few
     PerTable<double> center_square_;      // |μ − reference|² then,
-    PerTable<float> moved_;               // and how far μ has gone since, at most
+    PerTable<float> moved_;               // and at most how far μ has moved since
     PerTable<float> screen_constant_, screen_half_;
     std::optional<TableIndex> index_;
-    double far_ = 0.0;    // how far from its mean a row of a table is, about
+    double far_ = 0.0;    // the typical distance of a row from the mean of its table
     double loss_ = 32.0;  // see LEAST_LOSS
     Index focused_at_ = 0, rows_ = 0, in_vain_ = 0;
 };

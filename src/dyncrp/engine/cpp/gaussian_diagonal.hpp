@@ -6,8 +6,8 @@
 //     predictive:   −½ Σ_d log 2π(1 + 1/q_d) + q_d/(q_d+1) (y_d − μ_d)²      (and −Σ log σ, both)
 //     variational:  −½ Σ_d log 2π + (y_d − μ_d)² + 1/q_d
 //
-// Screening is one product of (y, y²) with the tables' (a μ, −½ a), a = q/(q+1), seen from the reference point. A table
-// that the block has touched is screened by itself for the rest of it.
+// Screening is one product of (y, y²) with the tables' (a μ, −½ a), a = q/(q+1), relative to the reference point. A
+// table that the block has touched is screened separately for the rest of the block.
 #pragma once
 
 #include "gaussian.hpp"

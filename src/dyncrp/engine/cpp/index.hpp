@@ -1,14 +1,15 @@
 // An exact index of very many tables whose scores fall with the square of a distance.
 //
-// Table c scores at most a_c − h_c |y − μ_c|² for a row y. Wanted are all tables within MARGIN of the best one, which
-// are one or two where centres are apart; the index finds them without looking at the others. Tables that are near each
-// other share a leaf of LANES, and up to LANES leaves or cells share a cell above them, which keeps of each a box
-// around the first coordinates of its centres, the largest a and the smallest h. No table in a box scores more than
+// Table c scores at most a_c − h_c |y − μ_c|² for a row y. We want all tables within MARGIN of the best one, which are
+// one or two if centres are well separated. The index finds them without looking at the others. Tables that are near
+// each other share a leaf of LANES, and up to LANES leaves or cells share a cell above them. For each of these, a cell
+// has a box around the first coordinates of its centres, the largest a and the smallest h. No table in a box scores
+// more than
 //
 //     a − h Σ_d max(lo_d − y_d, y_d − hi_d, 0)²
 //
 // and the most promising box is opened first, until no bound reaches the bar that the best table sets. If there are
-// more coordinates than a box has, space is turned so that the centres spread most in those.
+// more coordinates than a box has, space is rotated so that the centres spread most in the first ones.
 //
 // Rounding. Space is turned in double precision, which loses nothing beside what follows. Let |ŷ − y| ≤ η|y| and
 // |μ̂ − μ| ≤ η|μ| for what is kept in single precision, and ŝ the sum of squares as it is computed, within a factor
@@ -20,12 +21,12 @@
 //
 //     slack = 6η T + 8η |y| √(H T) + 8η² H |y|²,   H = largest h, η < .01
 //
-// and the bar lowered by slack lets it through. Nothing more is lost on the way to it: rounding is monotone, so that
-// the bound of a box, summed in the same order over fewer and smaller terms, is never below that of a table in it.
+// and the bar lowered by slack lets it through. Boxes lose nothing more: rounding is monotone, so the bound of a box,
+// summed in the same order over fewer and smaller terms, is never below that of a table in it.
 //
-// A table that moves widens its boxes, and one that opens goes to the nearest leaf. A cell is built anew when a quarter
-// as many of its tables have changed as it has, so that in the long run a change costs what O(log² K) comparisons do.
-// What is found depends on none of this.
+// A table that moves widens its boxes, and a new one goes to the nearest leaf. A cell is rebuilt after as many changes
+// as a quarter of its tables, so that in the long run a change costs O(log² K) comparisons. Results depend on none of
+// this.
 #pragma once
 
 #include "lanes.hpp"
@@ -80,8 +81,7 @@ class TableIndex {
         : D_(width), m_(std::min(width, BOXED)), boxes_(2 + 2 * m_), points_(2 + D_),
           turned_(static_cast<std::size_t>(D_)), row_(static_cast<std::size_t>(D_)) {}
 
-    /// Scratch space of searches, what they found, and what they cost. Threads that search at the same time have one
-    /// each.
+    /// Scratch space of searches, their results and their cost. Each thread that searches has its own.
     struct Search {
         std::vector<Index> found;  // places, counting up
 
@@ -129,8 +129,8 @@ class TableIndex {
 
     /// Fill at.found with the places of tables, counting up: all that score at least best − MARGIN, where best is the
     /// largest score(c), and perhaps a few more; none if that is below fresh − MARGIN. The row is seen from the
-    /// reference point, and `square` is |y|². Returns whether it was worth it: if not, the search was given up after
-    /// much work, and nothing is known.
+    /// reference point, and `square` is |y|². Returns false if the search was given up after much
+    /// work, and nothing is known.
     template <class Score>
     bool search(const float* row, double square, double fresh, Score&& score, Search& at) const {
         at.found.clear();
@@ -203,7 +203,7 @@ class TableIndex {
         return true;
     }
 
-    /// Table c has moved or weighs more or less.
+    /// Table c has moved, or its weight has changed.
     void update(Index c, const float* center, float a, float h) {
         const Slot slot = slots_[static_cast<std::size_t>(c)];
         Leaf& leaf = leaf_[static_cast<std::size_t>(slot.leaf)];
@@ -213,7 +213,7 @@ class TableIndex {
         if (widen(leaf.parent, leaf.lane, row_.data(), a, h, SPARE)) changed(leaf.parent);
     }
 
-    /// Table c opens: the last, or one that was closed.
+    /// Table c opens; it is the last one, or one that was closed.
     void open(Index c, const float* center, float a, float h) {
         if (c >= static_cast<Index>(slots_.size())) slots_.resize(static_cast<std::size_t>(c + 1));
         place(center, turned_.data(), row_.data());
@@ -272,7 +272,7 @@ class TableIndex {
         changed(leaf.parent);
     }
 
-    /// The table at one place is at another from now on.
+    /// The table at place `from` moves to place `to`.
     void rename(Index from, Index to) {
         const Slot slot = slots_[static_cast<std::size_t>(from)];
         slots_[static_cast<std::size_t>(from)] = {};
@@ -294,7 +294,7 @@ class TableIndex {
     static constexpr Index FILL = 12;   // tables in a new leaf, and lanes of a new cell: room for some that open
     static constexpr Index MOST_SAMPLED = 512;  // centres from which directions are found,
     static constexpr int POWERS = 4;            // and powers of their covariance
-    static constexpr float SPARE = 0.5F;  // how much further than it must a side moves, in deviations within a cluster
+    static constexpr float SPARE = 0.5F;        // how much further than needed a side moves, in deviations of a cluster
 
     struct Cell {
         std::int32_t child[LANES];  // a cell, or ~ a leaf
@@ -302,7 +302,7 @@ class TableIndex {
         std::int32_t n_tables, n_changes;
     };
     struct Leaf {
-        std::int32_t place[LANES];  // −1: nobody
+        std::int32_t place[LANES];  // −1: none
         std::int32_t parent, lane;
     };
     struct Slot {
@@ -408,7 +408,7 @@ class TableIndex {
         return best;
     }
 
-    /// Let lane j of cell i and all above hold y, a and h too; whether a side had to move.
+    /// Let lane j of cell i and all above include y, a and h; return whether a side had to move.
     bool widen(std::int32_t i, std::int32_t j, const float* y, float a, float h, float spare) {
         float low[BOXED], high[BOXED];  // what is to be held: above, the whole box of the lane below
         std::copy_n(y, m_, low), std::copy_n(y, m_, high);
@@ -429,7 +429,7 @@ class TableIndex {
         return moved;
     }
 
-    /// Count a change in cell i and all above, and build the highest of those that have had too many anew.
+    /// Count a change in cell i and all above, and rebuild the highest one that has had too many.
     void changed(std::int32_t i) {
         std::int32_t worst = -1;
         for (; i >= 0; i = cell_[static_cast<std::size_t>(i)].parent) {
@@ -447,7 +447,7 @@ class TableIndex {
         fill_cell(worst);
     }
 
-    /// Take the tables below out, and give back what held them.
+    /// Take out the tables below, and free their cells and leaves.
     void gather(std::int32_t ref) {
         if (ref >= 0) {
             for (std::int32_t j = 0; j < LANES; ++j) {
@@ -483,7 +483,7 @@ class TableIndex {
         }
         order_items();
         fill(i, 0, static_cast<Index>(order_.size()));
-        if (i == 0) items_ = {}, scratch_ = {}, order_ = {};  // as large as the index
+        if (i == 0) items_ = {}, scratch_ = {}, order_ = {};  // these are as large as the index
     }
 
     void order_items() {
@@ -518,7 +518,7 @@ class TableIndex {
         settle(i, lane++, begin, end, below);
     }
 
-    /// Let lane j of cell i hold these.
+    /// Let lane j of cell i hold these items.
     void settle(std::int32_t i, std::int32_t j, Index begin, Index end, Index below) {
         std::int32_t ref;
         if (below == 1) {
@@ -619,7 +619,7 @@ class TableIndex {
     std::vector<double> reflections_;  // (m, D), none if space is not turned
     std::vector<double> turned_;
     std::vector<float> row_;
-    std::vector<Item> items_;  // tables to be divided, their points (n, D), and the order of it
+    std::vector<Item> items_;  // tables to be divided, their points (n, D), and their order
     std::vector<float> scratch_;
     std::vector<std::int32_t> order_;
 };

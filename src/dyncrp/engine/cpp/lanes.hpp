@@ -1,6 +1,6 @@
-// Short vectors of numbers, which the compiler turns into the widest instructions of the processor at hand.
+// Short vectors of numbers, which the compiler turns into the widest instructions of the processor.
 //
-// A function with DYNCRP_CLONES is compiled for several processors, and the one that fits is chosen when the module is
+// A function with DYNCRP_CLONES is compiled for several processors, and the right one is chosen when the module is
 // loaded. Nothing is fused and every sum has a fixed order, so all of them give the same bits.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace dyncrp {
 
-inline constexpr Index LANES = 16;  // floats of a vector; half as many doubles
+inline constexpr Index LANES = 16;  // floats in a vector; half as many doubles
 
 #if defined(__GNUC__)
 
@@ -96,7 +96,7 @@ DYNCRP_INLINE double sum_of_lanes(const Doubles& lane) {
 /// The largest of all lanes.
 DYNCRP_INLINE float largest_lane(const Floats& lane) {
 #if defined(__GNUC__)
-    // By halves: the compiler would take the lanes out one by one.
+    // By halves; otherwise the compiler would extract the lanes one by one.
     const HalfFloats* half = reinterpret_cast<const HalfFloats*>(&lane);
     const HalfFloats eight = half[0] > half[1] ? half[0] : half[1];
     const QuarterFloats* quarter = reinterpret_cast<const QuarterFloats*>(&eight);

@@ -1,11 +1,11 @@
 // The loop over a stream: one observation at a time, in the five steps of the reference.
 //
-// It computes what ``reference.step`` computes, and differs in how much of it: a block of rows is *screened* against
-// all tables at once, by matrix products in single precision that give each table's log likelihood within a known
-// slack. Only the tables that can still hold a responsibility of note are then *scored*, exactly and in double
-// precision. A table is dropped if even the total weight of all tables would leave its responsibility below
-// exp(−MARGIN). Who is kept depends on exact scores alone, so that no result depends on the screening, on the block or
-// on the cuts.
+// It computes the same as ``reference.step`` with less work. A block of rows is *screened* against all tables at once,
+// by matrix products in single precision that give each table's log likelihood within a known slack. Only the tables
+// that may still have a noticeable responsibility are then *scored*, exactly and in double precision. A table is
+// dropped if even the total weight of all tables would leave its responsibility below exp(−MARGIN). Which tables are
+// kept depends only on exact scores, so that no result depends on the screening, on blocks or on how a stream is
+// divided.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace dyncrp {
 /// A table that may hold some of the observation.
 struct Candidate {
     double weight;
-    double about;  // log weight, from above to LOG_EXCESS: enough to decide who matters
+    double about;  // log weight, or up to LOG_EXCESS more: enough to decide which tables matter
     Scored scored;
     double responsibility;
 
@@ -30,9 +30,9 @@ struct Candidate {
 struct Outcome {
     Index place = 0;  // of its table; the number of tables if it would open a new one
     double log_evidence = 0.0;
-    double absence = 0.0;  // how long its table had no row; 0 if it never had one
+    double absence = 0.0;  // how long its table had been without a row; 0 if it never had one
     bool opened = false;
-    bool ends_block = false;  // the rows after it must be screened anew
+    bool ends_block = false;  // the rows after it must be screened again
 };
 
 /// Scratch space of a pass; nothing in it outlives the call.
@@ -58,13 +58,13 @@ class Pass {
     Pass(Changed<F>& family, Changed<Seats>& seats, const Rules& rules, Workspace& work)
         : family_(family), seats_(seats), rules_(rules), work_(work), log_alpha_(std::log(rules.alpha)) {}
 
-    /// How many rows in a row were screened with too much slack.
+    /// How many consecutive rows were screened with too much slack.
     Index blunt = 0;
-    /// How many tables were scored for nothing in this block.
+    /// How many tables were scored in vain in this block.
     Index in_vain = 0;
     /// Before this time no table can fall below prune_below, unless one opens.
     double quiet_until = -INF;
-    /// The place of the table that the next row is told to be at; that of a new one, or −1 if nobody knows.
+    /// The known place of the next row's table, which may be a new one; −1 if it is unknown.
     Index told = -1;
     /// Whether the next row cannot join the tables at work.barred.
     bool bars = false;
@@ -111,7 +111,7 @@ class Pass {
         seats_.look(t, work_.frame);
     }
 
-    /// 2. Prior weights: the total of all; those of the tables are left until they are needed, unless clipped.
+    /// 2. Prior weights: their total. Those of single tables are computed when needed, unless they may be clipped.
     void weigh(const Row& row) {
         double total = 0.0;
         if (rules_.clip || bars) {
@@ -161,7 +161,7 @@ class Pass {
         if constexpr (Searches<F>) {
             if (is_indexed() && search(row, m)) return;
         }
-        // Bounds of the weights hold from one moment on, whenever that was; log_decay takes them to the present.
+        // Bounds of the weights hold from an earlier moment on; log_decay takes them to the present.
         const bool weighed = !rules_.posterior;
         if (weighed) {
             work_.block.weights = seats_.log_bounds();
@@ -175,7 +175,7 @@ class Pass {
         const double lift = (weighed ? work_.frame.log_decay : log_total_) + slack_, reach = lift + MARGIN;
         if (fresh_ > static_cast<double>(top) + reach) return;
 
-        // The table with the best bound sets the bar. By how much its bound misleads is guessed from the row before.
+        // The table with the best bound sets the bar. The error of its bound is estimated from the row before.
         std::int32_t* found = work_.block.found.data();
         const bool sharp = slack_ < INF && top < INF32;
         const float bar = sharp ? rounded_down(static_cast<double>(top) - MARGIN - 2.0 * slack_ - loose_) : -INF32;
@@ -215,7 +215,7 @@ class Pass {
         }
     }
 
-    /// Score the tables that an index finds; false if it finds that not worth while.
+    /// Score the tables that an index finds; return false if the search is not worth its cost.
     bool search(const Row& row, Index m)
         requires Searches<F>
     {
@@ -248,7 +248,7 @@ class Pass {
     /// 4. Responsibilities, r = softmax(scores); whether a new table opens; the label.
     void assign(const Row& row, Outcome& outcome) {
         const Index K = seats_.n_tables;
-        // Of a new table's share, this little changes no bit of a sum that is at least 1.
+        // A new table with a smaller share than this changes no bit of a sum that is at least 1.
         constexpr double NOTHING = -40.1, NO_ROOM = 1e18;
         const bool alone = work_.candidates.size() == 1 && !rules_.variational;
         if (alone && fresh_ - work_.candidates[0].score() < NOTHING) {
@@ -258,7 +258,7 @@ class Pass {
             work_.responsibilities.be_only(1.0);
             return;
         }
-        // Beyond this a log likelihood plus a log weight is the log likelihood, in the reference too.
+        // Beyond this, a log likelihood plus a log weight rounds to the log likelihood, in the reference too.
         if (std::abs(fresh_likelihood_) > NO_ROOM) {
             fresh_weight_ = 1.0;
             for (Candidate& candidate : work_.candidates) candidate.weight = candidate.weight > 0.0 ? 1.0 : 0.0;
@@ -310,7 +310,7 @@ class Pass {
         return a > 1e-200 && b < 1e100 ? std::log(a / b) : std::log(a) - std::log(b);
     }
 
-    /// Divide by the norm, find the label, and leave out responsibilities that are nothing.
+    /// Divide by the norm, find the label, and drop negligible responsibilities.
     void divide_and_drop(double norm, bool passes, Outcome& outcome) {
         const Index K = seats_.n_tables;
         double most = 0.0;
@@ -330,12 +330,12 @@ class Pass {
             work_.responsibilities.push_back(r);
         }
         work_.places.shorten(kept);
-        // Of numbers that are not finite no share is the largest, and nothing has been changed yet.
+        // If numbers are not finite, no share is the largest. Nothing has been changed yet.
         if (outcome.place < 0)
             throw std::invalid_argument("a row must hold finite numbers, as family.check returns it");
     }
 
-    /// 5. Let the tables take in what they hold of the observation.
+    /// 5. Add the observation to the tables, by its responsibilities.
     void update(const Row& row, Index m, Outcome& outcome)
         requires Learns
     {
@@ -370,7 +370,7 @@ class Pass {
         outcome.ends_block = blind || indexed != is_indexed();
     }
 
-    /// And close tables: those below prune_below, and the least if there are too many.
+    /// Close tables: those below prune_below, and the least occupied if there are too many.
     void close(Outcome& outcome)
         requires Learns
     {
@@ -384,7 +384,7 @@ class Pass {
             quiet_until = quiet;
         } else {
             quiet_until = -INF;  // the table that has just opened may be the next to close
-            // and the caller closes them, once it has written down their ids
+            // The caller closes them after it has recorded their ids.
         }
     }
 
@@ -394,11 +394,11 @@ class Pass {
     Workspace& work_;
     double log_alpha_;
     double total_ = 0.0;      // weight, alpha included
-    double log_total_ = 0.0;  // its log, from above to LOG_EXCESS
+    double log_total_ = 0.0;  // its log, or up to LOG_EXCESS more
     double fresh_ = 0.0;      // score of a new table,
     double fresh_weight_ = 0.0, fresh_likelihood_ = 0.0;
     double slack_ = 0.0;  // of the screening,
-    double loose_ = 1.0;  // and how far beyond it the best bound was from the truth, in the row before
+    double loose_ = 1.0;  // and the additional error of the best bound in the row before
 };
 
 }  // namespace dyncrp

@@ -1,4 +1,4 @@
-// What the tables of a Gaussian have taken in: counts, sums, and the second moments that groups of tables need.
+// The statistics of the tables of a Gaussian: counts, sums, and the second moments that groups of tables need.
 #pragma once
 
 #include "coordinates.hpp"
@@ -6,7 +6,7 @@
 
 namespace dyncrp {
 
-/// Up to so many coordinates all products are kept, beyond it the sum of squares alone; as in families/gaussian.py.
+/// Up to this many coordinates, all products are kept; beyond it, only the sum of squares. See families/gaussian.py.
 inline constexpr Index MOST_PRODUCTS = 8;
 
 /// For each table n = Σ r, s = Σ r z, and its squares: Σ r y_i y_j for i ≥ j, or Σ r |y|².

@@ -1,13 +1,13 @@
 // Counts of words: a multinomial with a Dirichlet prior over a vocabulary that grows; see families/multinomial.py.
 //
-// Beside a factor that all tables have in common, the likelihood of a document of L words under table c is
+// Apart from a factor that all tables have in common, the likelihood of a document of L words under table c is
 //
 //     G(n_c) Π_w (n_cw + β_w)_{x_w}/(β_w)_{x_w},   G(n) = Π_{i<L} (B + i)/(n + B + i),
 //
-// and that of a new table is 1. Words that the table does not have give a factor 1. So an index from words to tables
-// finds all that differs between tables of one length, and the sum of all weights, which the evidence and the
-// responsibilities need, is Σ_n G(n) Σ_{n_c = n} N_c, and more for the tables that share a word. Which tables without a
-// shared word might be the likeliest, or have a share to report, is bounded for a chunk of them at a time.
+// and that of a new table is 1. Words that the table does not have give a factor of 1. So an index from words to tables
+// finds all differences between tables of one length. The sum of all weights, which the evidence and the
+// responsibilities need, is Σ_n G(n) Σ_{n_c = n} N_c, plus more for the tables that share a word. Tables without a
+// shared word that might be the most probable, or have a share to report, are found by bounds for chunks of tables.
 #pragma once
 
 #include "special.hpp"
@@ -16,7 +16,7 @@
 
 namespace dyncrp {
 
-inline constexpr Index CHUNK = 64;  // tables of which the largest weight is kept together
+inline constexpr Index CHUNK = 64;  // tables that share a bound of their weights
 
 class Multinomial final : public Stream {
   public:
@@ -72,19 +72,19 @@ class Multinomial final : public Stream {
         std::vector<double> occupancy;               // by place
         std::vector<Index> barred, places, closing;
         std::vector<double> responsibilities;
-        std::vector<Index> scanned;  // chunks that were looked at
-        bool every = false;          // whether each table is weighed by itself
-        bool in_logs = false;        // whether weights are too far apart for floats, and found by their logarithms
+        std::vector<Index> scanned;  // chunks that were searched
+        bool every = false;          // whether each table is weighed separately
+        bool in_logs = false;        // whether weights are too far apart for floats, so that logarithms are used
         double shift = 0.0;          // then they are divided by exp(shift)
         bool has_powers = false;
-        double best = 0.0;  // weight of the likeliest table so far
+        double best = 0.0;  // the largest weight of a table so far
         double length = 0.0;
         double log_new = 0.0;    // log likelihood under a new table
         double log_total = 0.0;  // log of the total weight before x
     };
 
     static constexpr double STEP = 1e150;
-    static constexpr Index SUM_UP_EVERY = 4096;  // rows, so that rounding errors do not add up
+    static constexpr Index SUM_UP_EVERY = 4096;  // rows, so that rounding errors do not accumulate
     static constexpr Index ROWS_TO_PAUSE = 16;
     static constexpr double SMALL = 16.0;  // counts up to this are scored by a product
     static constexpr double REPORTED = 0.01;
@@ -98,13 +98,13 @@ class Multinomial final : public Stream {
     void take(const Rows& rows, Index i, Work& work) const;
     void find_gains(Work& work) const;
     void find_factors(Work& work, double log_fresh) const;
-    /// The weights of the tables together, of each by itself or by lengths; those worth a look are in work.found.
+    /// The total weight of the tables, summed one by one or by lengths; those that may be reported are in work.found.
     double weigh_each(const Seats& seats, Work& work, double log_fresh) const;
     double weigh_by_lengths(const Seats& seats, Work& work, double log_fresh) const;
     double occupancy_in(Slot slot, const Seats& seats, const Work& work) const;
     double log_gain(Slot slot, const Work& work) const;
     double log_weight(double occupancy, Slot slot, const Work& work) const;
-    /// Look for tables without a shared word that weigh at least as much as is worth a look.
+    /// Find tables without a shared word whose weight is large enough to be reported.
     void find_others(const Seats& seats, Work& work, double tables, double fresh) const;
     void assign(const Seats& seats, Work& work, double tables, double fresh, Outcome& outcome) const;
 
@@ -115,7 +115,7 @@ class Multinomial final : public Stream {
     void move_up();
     void sum_lengths();
     void refresh_peaks(Index chunk);
-    /// All that follows from the states of the tables, slot by slot.
+    /// Compute what follows from the states of the tables, slot by slot.
     void derive();
     void copy_real(Slot slot);
     Index n_chunks() const { return (static_cast<Index>(n_.size()) + CHUNK - 1) / CHUNK; }
@@ -133,7 +133,7 @@ class Multinomial final : public Stream {
     std::vector<std::int32_t> place_;      // and its place, −1 likewise
     std::vector<double> real_;             // the real parts of its mode states, if there are no others
     std::vector<Slot> slot_;               // by place
-    std::vector<double> peak_, shortest_;  // by chunk of slots: at least |mode state| for each mode; at most n
+    std::vector<double> peak_, shortest_;  // by chunk of slots: the most |mode state| for each mode; the least n
     Work work_;
     Outcome outcome_;
     std::int64_t label_ = -1;

@@ -1,4 +1,4 @@
-// The Gaussian whose tables have a variance of their own in each direction.
+// The Gaussian whose tables each have their own variance in each direction.
 //
 // In y = z/σ₀ direction d has prior precision p_d = σ₀²/ρ². A table with n = Σ r, s = Σ r z and its scatter has ν + n
 // degrees of freedom, precision q_d = p_d + n, mean μ_d = s_d/(σ₀ q_d) and B_d = ν + scatter_d/σ₀² there. With
@@ -7,14 +7,14 @@
 //     predictive:   Σ_d log Γ(a+½) − log Γ(a) − ½ log πB_d(1 + 1/q_d) − (a + ½) log(1 + q_d/(q_d+1) (y_d − μ_d)²/B_d)
 //     variational:  −½ Σ_d log π + log B_d − ψ(a) + 2a/B_d (y_d − μ_d)² + 1/q_d              (and −Σ log σ₀, both)
 //
-// The scatter Σ r z² − s²/q is not computed as that difference but as a sum of its own, which loses no digits far from
-// the prior mean: an observation of weight r adds r q/(q + r) (z − s/q)² to it, with q and s as they were before. Of a
-// table that keeps only k of its statistics, with f = p + kn, it becomes k scatter + k (1 − k) p/f s²/q.
+// The scatter Σ r z² − s²/q is not computed as that difference but as a separate sum, which loses no digits far from
+// the prior mean: an observation of weight r adds r q/(q + r) (z − s/q)² to it, with q and s from before. If a table
+// keeps only k of its statistics, with f = p + kn, the scatter becomes k scatter + k (1 − k) p/f s²/q.
 //
 // Screening uses that Π_d (1 + z_d) ≥ Π_g (1 + Σ_{d in g} z_d) for groups g of directions. That leaves one sum of
-// squares a group, a product of (1, y, y²) with the tables' weights as for a known variance, and one logarithm in all,
-// from below. The smaller the groups, the sooner small tables are ruled out; where few tables are small, one group will
-// do. A table that the block has touched is screened by itself for the rest of it.
+// squares per group, which is a product of (1, y, y²) with the tables' weights as for a known variance, and a lower
+// bound of one logarithm in all. Smaller groups rule out small tables sooner; if few tables are small, one group is
+// enough. A table that the block has touched is screened separately for the rest of the block.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@
 
 namespace dyncrp {
 
-/// Return a lower bound of log(1 + t) for t ≥ 0, but for rounding by less than one part in a million.
+/// Return a lower bound of log(1 + t) for t ≥ 0, up to rounding by less than one part in a million.
 ///
 /// From below, a logarithm is log 2 times exponent and mantissa of its argument, which are the chords of log₂, with a
 /// parabola added, log₂(1 + f) ≥ f + 0.27 f(1 − f); and log(1 + t) ≥ t − t²/2, the better one for small t.
@@ -120,7 +120,7 @@ class NormalGamma {
         for (Index d = 0; d < D_; ++d) {
             const auto at = static_cast<std::size_t>(d);
             const double p = p_[at], f = p + keep * n, shrink = f / (f + r);
-            const double left = keep * (p + n) / f;  // of the mean, once the table has faded
+            const double left = keep * (p + n) / f;  // what is left of the mean after the table has faded
             const double faded =
                 keep * scatter[d] * inverse_variance_[at] + (1.0 - keep) * p * left * mean[d] * mean[d];
             const double gap = row.y[d] - left * mean[d];
@@ -256,11 +256,11 @@ class NormalGamma {
   private:
     static constexpr double FAR = 1e20;      // squares beyond this, and
     static constexpr double STEEP = 1e14;    // weights beyond this, are not screened: too much for single precision
-    static constexpr Index GROUP = 16;       // directions that are screened as one, while there are
+    static constexpr Index GROUP = 16;       // directions that are screened as one, if there are
     static constexpr Index MOST_GROUPS = 8;  // at most
     static constexpr double FEW = 0.1;       // share of small tables that is cheaper to score than to screen by groups
-    static constexpr float LARGEST_SUM = 1e4F;  // of a group among several, whose product must fit single precision,
-    static constexpr float LARGEST_LONE_SUM = 1e32F;  // and of one that is alone
+    static constexpr float LARGEST_SUM = 1e4F;        // of one of several groups, whose product must fit a float,
+    static constexpr float LARGEST_LONE_SUM = 1e32F;  // and of a single group
     static constexpr double LARGEST_POWER = 1e30;
 
     /// Call each(first direction, size, first column) for every group; a group has 1 + 2 size columns.
@@ -299,7 +299,7 @@ class NormalGamma {
         return sum_of<double>(D_, [&](Index j) { return std::log1p(square(j)); });
     }
 
-    /// Keep this much of the statistics of table c; the scatter stays a sum of what cannot be negative.
+    /// Keep this share of the statistics of table c; the scatter stays a sum of nonnegative terms.
     void fade(Index c, double keep) {
         const double *stats = stats_.row(c), *p = p_.data(), n = stats[0];
         double* scatter = scatter_.row(c);
@@ -310,7 +310,7 @@ class NormalGamma {
         stats_.scale(c, keep);
     }
 
-    /// What rounding may make of a sum of squares, in proportion.
+    /// The relative rounding error of a sum of squares.
     double rounding() const { return 2.0 * static_cast<double>(2 * D_ + groups_ + 20) * UNIT; }
 
     /// A lower bound of a group's Σ z_d from the product of its weights with the row.
@@ -320,7 +320,7 @@ class NormalGamma {
         return positive < most ? positive : most;
     }
 
-    /// The most that the score of table c can be, from Π_g (1 + Σ z_d) − 1, in single precision.
+    /// An upper bound of the score of table c, from Π_g (1 + Σ z_d) − 1, in single precision.
     float bound(Index c, float product) const {
         return screen_constant_[c] - screen_power_[c] * log1p_from_below(product);
     }

@@ -1,4 +1,4 @@
-// Constants that all of the loop responsibilities, and sums that are fast without being careless.
+// Constants that all parts of the loop share, and fast sums in a fixed order.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ using Index = std::ptrdiff_t;
 inline constexpr double INF = std::numeric_limits<double>::infinity();
 inline constexpr float INF32 = std::numeric_limits<float>::infinity();
 
-// The reference's, see engine/types.py.
+// The constants of the reference, see engine/types.py.
 inline constexpr double TIE = 1e-9;
 inline constexpr double NEGLIGIBLE = 1e-300;
 inline constexpr double DROPPED = 1e-12;
 
-// Of screening.
+// The constants of screening.
 inline constexpr double MARGIN = 32.0;  // nats: exp(-32) is about 1e-14
 inline constexpr double BLUNT = 4.0;    // nats of slack at which screening begins to let too many tables through
 inline constexpr double UNIT = 6.0e-8;  // unit roundoff of single precision
@@ -65,10 +65,10 @@ inline float largest(const float* values, Index n) {
 
 inline constexpr float LOG_EXCESS = 0.07F;  // nats by which the next may be too large
 
-/// A float that is not below log x, and less than LOG_EXCESS above; −inf of 0.
+/// A float that is not below log x, and less than LOG_EXCESS above; −inf for 0.
 ///
-/// Read as an integer, the bits of a number are its exponent and its mantissa: log₂ x, but for straight lines between
-/// powers of 2, which lie at most 0.0861 below it.
+/// Read as an integer, the bits of a number are its exponent and its mantissa. This is log₂ x, except for straight
+/// lines between powers of 2, which lie at most 0.0861 below it.
 inline float log_from_above(double x) {
     if (!(x > 0.0)) return -INF32;
     constexpr double LOG_2 = 0.693147180559945309, STEP = LOG_2 / 4503599627370496.0;
@@ -76,7 +76,7 @@ inline float log_from_above(double x) {
     return static_cast<float>(bits * STEP + (0.0861 - 1023.0) * LOG_2) + 1e-4F;
 }
 
-/// log(1 + x) of x from 0 on, to some units in the last place of 1: where x is small, by the first terms of its series.
+/// log(1 + x) for x ≥ 0, to some units in the last place of 1; for small x, by the first terms of its series.
 inline double log_of_more_than_one(double x) {
     if (x > 0.01) return std::log(1.0 + x);
     const double square = x * x;
@@ -85,7 +85,7 @@ inline double log_of_more_than_one(double x) {
     return x - square * even + x * square * odd;
 }
 
-/// A float that is not above x, and hardly below.
+/// A float that is not above x, and only slightly below.
 inline float rounded_down(double x) { return static_cast<float>(x - 1e-7 * std::abs(x)); }
 
 /// The logarithm of a product of positive numbers, taken before another factor can make it overflow. Four products
@@ -107,7 +107,7 @@ class LogProduct {
     double logs_ = 0.0;
 };
 
-/// Take out the rows of `width` at `places`, which count up; those of the first n that come after them move up.
+/// Remove the rows of `width` at ascending `places`; later ones of the first n move up.
 template <class T>
 inline void remove_places(T* data, Index width, std::span<const Index> places, Index n) {
     Index to = places[0];
@@ -118,7 +118,7 @@ inline void remove_places(T* data, Index width, std::span<const Index> places, I
     }
 }
 
-/// A list that never gives its room back, so that to append costs one comparison.
+/// A list that never frees its memory, so that appending costs one comparison.
 template <class T>
 class List {
   public:
@@ -167,13 +167,13 @@ class PerTable {
         data_.resize(static_cast<std::size_t>(capacity * width_));
     }
 
-    /// Let rows be as wide as this; what they held is lost.
+    /// Change the width of the rows; their contents are lost.
     void reshape(Index width) {
         width_ = width;
         reserve(capacity_);
     }
 
-    /// Take out the rows at `places`, which count up; those of the first n that come after them move up.
+    /// Remove the rows at ascending `places`; later ones of the first n move up.
     void remove(std::span<const Index> places, Index n) { remove_places(data_.data(), width_, places, n); }
 
   private:

@@ -1,17 +1,17 @@
 // Counts: a product of Poisson distributions with a Gamma prior in every dimension.
 //
 // A table with n = Σ r and s = Σ r x has Gamma(A_d, B_d) in dimension d, A_d = shape + s_d and B_d = rate + n. Its
-// score is that of a row of zeros, and more in each dimension with x_d > 0:
+// score is that of a row of zeros, plus a term in each dimension with x_d > 0:
 //
 //     predictive:   −Σ_d A_d log(1 + 1/B_d)  and  log (A_d)_x / x! (B_d + 1)^x,   (A)_x = A (A + 1) ⋯ (A + x − 1)
 //     variational:  −Σ_d A_d/B_d             and  x (ψ(A_d) − log B_d) − log x!
 //
-// A small count is scored by that product of x factors, with one logarithm for all dimensions together; a large one as
-// the reference does.
+// A small count is scored by this product of x factors, with one logarithm for all dimensions together; a large count
+// is scored as in the reference.
 //
 // Screening uses that log (A)_x ≤ log A + (x − 1) log(A + 1) + (x − 1)(x − 2)/2 log(1 + 1/(A + 1)) for x ≥ 1, which is
 // exact for x ≤ 3: log(1 + j/a)/j falls as j grows. So the bound is a product of three numbers for each count with
-// three weights of the table. A table that the block has touched is screened by itself for the rest of it.
+// three weights of the table. A table that the block has touched is screened separately for the rest of the block.
 #pragma once
 
 #include <array>
@@ -171,7 +171,7 @@ class Poisson {
         return total;
     }
 
-    /// Return the predictive score under statistics n, s, of which that of a row of zeros is given.
+    /// Return the predictive score under statistics n, s, given the score of a row of zeros.
     double predictive(const double* stats, double zeros, const Row& row) const {
         LogProduct product;
         bool has_large = false;
@@ -189,7 +189,7 @@ class Poisson {
             }
         }
         if (!has_large) return zeros + product.log();
-        // Of a large count, what a zero would score is as large, and must not be part of the sum.
+        // For a large count, the score of a zero is large too, and must not be part of the sum.
         double total = product.log(), chance = std::log1p(1.0 / B);
         for (Index d = 0; d < D_; ++d) {
             const double x = row.z[d], A = shape_[at(d)] + stats[1 + d];
@@ -245,7 +245,7 @@ class Poisson {
     std::array<double, SMALL> inverse_{};  // 1/(i + 1)
     PerTable<double> stats_;               // n, s
     PerTable<double> first_, second_;      // log A, log(A + 1); variational: ψ(A), twice
-    PerTable<float> weights_;              // first − log(B + 1), second − log(B + 1), log(1 + 1/(A + 1)); see the top
+    PerTable<float> weights_;              // first − log(B + 1), second − log(B + 1), log(1 + 1/(A + 1)); see above
     PerTable<double> constant_;            // the score of a row of zeros
     PerTable<float> screen_constant_;
     PerTable<float> steepest_, bent_;  // the largest of the first two weights, and of the third

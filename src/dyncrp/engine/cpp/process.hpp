@@ -1,12 +1,12 @@
-// Who sits where: the occupancies of the tables, in time. Section 1 of the model, and q(C) of section 3.
+// Seating: the occupancies of the tables over time. Section 1 of the model, and q(C) of section 3.
 #pragma once
 
 #include "numbers.hpp"
 
 namespace dyncrp {
 
-inline constexpr std::int64_t UNKNOWN = -1, NEW = -2;  // in place of a table that someone tells
-inline constexpr double REBASE_AT = 500.0;             // the frame moves when exp of this would be its largest factor
+inline constexpr std::int64_t UNKNOWN = -1, NEW = -2;  // in place of a known table
+inline constexpr double REBASE_AT = 500.0;             // the origin moves when exp of this would be the largest factor
 
 /// kernel(Δ) = Re Σ_m amplitude_m exp(−rate_m Δ).
 struct Mode {
@@ -14,11 +14,11 @@ struct Mode {
     double rate_real, rate_imag;
 };
 
-/// How observations are assigned: ``Rules`` and the rest of ``Model`` in engine/types.py, but for the family.
+/// How observations are assigned: ``Rules`` and the rest of ``Model`` in engine/types.py, except the family.
 struct Rules {
     double alpha = 1.0;
     bool variational = false;  // assignment: E_q[log p(x | φ)] in place of log p(x | stats)
-    bool posterior = false;    // table_count: alpha is spread over q(C), and not all for a new table
+    bool posterior = false;    // table_count: alpha is spread over q(C) instead of given to a new table
     Index n_iter = 3;          // coordinate steps of variational
     double new_table_threshold = 0.5;
     Index max_tables = 0;      // 0: any number
@@ -26,11 +26,11 @@ struct Rules {
     bool clip = true;          // whether an occupancy can be negative before it is clipped
     double memory = INF;       // how many of its members a table remembers
 
-    /// What is left of a table's statistics when it takes in r of an observation.
+    /// The share of a table's statistics that is left when it learns r of an observation.
     double keep(double r) const { return memory == INF ? 1.0 : 1.0 - r / memory; }
 };
 
-/// What the present time makes of mode states: their readout, and what a customer who comes now adds to them.
+/// The factors of the present time: those to read mode states out, and those by which a customer is added to them.
 struct Frame {
     struct Factor {
         double readout_real, readout_imag;  // amplitude exp(−rate Δ)
@@ -38,21 +38,21 @@ struct Frame {
     };
     double time = std::numeric_limits<double>::quiet_NaN();  // of the factors
     double origin = 0.0;
-    double log_decay = 0.0;  // of the slowest mode: no kernel falls less
+    double log_decay = 0.0;  // of the slowest mode: every kernel falls at least as much
     std::vector<Factor> factors;
 };
 
-/// The rows that were given a table's label: how many, and when the first and the last came.
+/// The rows with a table's label: how many there are, and the times of the first and the last.
 struct Seen {
     std::int64_t size;
     double first_time, last_time;
 };
 
-/// The state of the process. Mode states are stored as they would be at `origin`, so that time costs nothing and only
-/// the tables that an observation touches are written.
+/// The state of the process. Mode states are stored as they would be at `origin`, so that time alone changes nothing,
+/// and only the tables that an observation touches are written.
 ///
-/// Tables have places, in order of opening. A table that closes keeps its place, without weight, until `remove_closed`:
-/// so many that close are moved up at once.
+/// Tables have places, in order of opening. A table that closes keeps its place, without weight, until `remove_closed`,
+/// which removes many at once.
 class Seats {
   public:
     explicit Seats(std::vector<Mode> modes)
@@ -68,7 +68,7 @@ class Seats {
     Index n_opened = 0;
     Index n_observations = 0;
     double time = -INF;         // of the latest observation
-    double log_evidence = 0.0;  // added up in order of arrival
+    double log_evidence = 0.0;  // summed in order of arrival
     PerTable<std::int64_t> ids;
     PerTable<Seen> seen;
     std::int64_t mark = UNKNOWN;      // of the latest row,
@@ -76,13 +76,14 @@ class Seats {
 
     Index n_modes() const { return static_cast<Index>(modes_.size()); }
     Index n_open() const { return n_tables - static_cast<Index>(closed_.size()); }
-    std::span<const Index> closed() const { return closed_; }  // their places, counting up
+    std::span<const Index> closed() const { return closed_; }  // their places, ascending
     double origin() const { return origin_; }
     const double* states(Index c) const { return states_.row(c); }  // (2M,): real and imaginary parts in turn
     const std::vector<double>& total() const { return total_; }
-    /// Of each table, at least log_from_above(N_c) − frame.log_decay at any time from now on; −inf beyond the tables.
+    /// For each table, a bound of log_from_above(N_c) − frame.log_decay at any time from now on; −inf beyond the
+    /// tables.
     const float* log_bounds() const { return log_bounds_.row(0); }
-    /// The same for an index, which is not told of a new origin: at least log_from_above(N_c) − log_decay(t) at any
+    /// The same for an index, which does not follow a new origin: a bound of log_from_above(N_c) − log_decay(t) at any
     /// time t from now on.
     float lasting_bound(Index c) const { return log_bounds_[c] - static_cast<float>(log_decay(origin_)); }
     double log_decay(double t) const { return -slowest_ * (t - anchor_); }
@@ -122,7 +123,7 @@ class Seats {
 
     /// Move the origin to t: multiply every mode state by exp(−rate Δ).
     ///
-    /// In two halves: after a silence exp(−rate Δ) may be too small for a float, and its product with a state not.
+    /// In two halves: after a pause, exp(−rate Δ) may be too small for a float, but its product with a state may not.
     void rebase(double t) {
         const double half = 0.5 * (t - origin_);
         origin_ = t;
@@ -146,8 +147,8 @@ class Seats {
     /// Begin at t, with no tables yet.
     void begin(double t) { origin_ = t; }
 
-    /// Compute the factors of time t: always from Δ, never from those of the row before, so that no bit depends on how
-    /// a stream is cut.
+    /// Compute the factors of time t, always from Δ and never from those of the row before, so that no bit depends on
+    /// how a stream is divided.
     void look(double t, Frame& frame) const {
         if (t == frame.time && origin_ == frame.origin) return;
         frame.time = t;
@@ -194,14 +195,14 @@ class Seats {
         ++n_tables;
     }
 
-    /// Seat a customer, r of it at table c; and in all.
+    /// Add r of a customer to table c; and to the total.
     void seat(Index c, double r, const Frame& frame) {
         add(states_.row(c), r, frame);
         bound(c, frame);
     }
     void seat_in_all(double r, const Frame& frame) { add(total_.data(), r, frame); }
 
-    /// Give a row at time t the label of table c; return how long it had none, 0 if it never had one.
+    /// Give a row at time t the label of table c; return how long the table had no row, or 0 if this is its first.
     double see(Index c, double t) {
         Seen& rows = seen[c];
         const double absence = rows.size == 0 ? 0.0 : t - rows.last_time;
@@ -218,7 +219,7 @@ class Seats {
         return found != end && *found == id && is_closed_[found - begin] == 0 ? found - begin : -1;
     }
 
-    /// Fill `barred` with the places of the tables that a row with this mark cannot join, counting up.
+    /// Fill `barred` with the places, ascending, of the tables that a row with this mark cannot join.
     void find_barred(std::int64_t row_mark, std::vector<Index>& barred) const {
         barred.clear();
         if (row_mark == UNKNOWN || row_mark != mark) return;
@@ -281,7 +282,7 @@ class Seats {
                 if (value[c] >= 0.0) lowest = std::min(lowest, value[c]);
             }
             for (Index c = 0; c < n_tables; ++c) {
-                if (value[c] >= 0.0 && value[c] <= lowest * (1.0 + TIE) + slack) {  // of those that tie, the oldest
+                if (value[c] >= 0.0 && value[c] <= lowest * (1.0 + TIE) + slack) {  // in a tie, the oldest
                     value[c] = GONE;
                     closing.push_back(c);
                     break;
@@ -300,10 +301,10 @@ class Seats {
             is_closed_[c] = 1;
             closed_.insert(std::upper_bound(closed_.begin(), closed_.end(), c), c);
         }
-        sum_total();  // anew, so that what the closed ones held leaves no rounding behind
+        sum_total();  // again, so that closed tables leave no rounding errors behind
     }
 
-    /// Let the tables after those that are closed move up.
+    /// Remove closed tables; later ones move up.
     void remove_closed() {
         const auto remove = [&](auto& array) { array.remove(closed_, n_tables); };
         remove(states_), remove(log_bounds_), remove(ids), remove(seen), remove(is_closed_);
@@ -313,8 +314,8 @@ class Seats {
     }
 
   private:
-    /// |Re Σ_m a_m s_m exp(−rate_m Δ)| ≤ exp(−slowest Δ) Σ_m |a_m| |s_m|, Δ being the time since the origin. From a
-    /// later time on, the faster modes have fallen further.
+    /// |Re Σ_m a_m s_m exp(−rate_m Δ)| ≤ exp(−slowest Δ) Σ_m |a_m| |s_m|, where Δ is the time since the origin. At a
+    /// later time, the faster modes have fallen further.
     void bound(Index c, const Frame& frame) {
         const double* state = states_.row(c);
         double value = 0.0;
@@ -350,7 +351,7 @@ class Seats {
         }
     }
 
-    /// A sum of positive modes, none of which waves, falls no faster than its fastest mode.
+    /// A sum of positive modes that do not oscillate falls no faster than its fastest mode.
     double quiet_until(double now, double least, double prune_below) const {
         for (const Mode& mode : modes_) {
             if (mode.amplitude_real < 0.0 || mode.amplitude_imag != 0.0 || mode.rate_imag != 0.0) return now;

@@ -1,15 +1,15 @@
-// The loops over tables by which rows are screened. They decide nothing but whom to look at, and are compiled for the
-// widest vectors of the processor at hand.
+// The loops over tables that screen rows. They only decide which tables to score, and are compiled for the widest
+// vectors of the processor.
 #pragma once
 
 #include "lanes.hpp"
 
 namespace dyncrp {
 
-inline constexpr Index SPAN = 128;  // tables whose best bound is kept, so that most are never looked at again
+inline constexpr Index SPAN = 128;  // tables that share a best bound, so that most are never looked at again
 inline constexpr Index FEW = 8;     // dimensions in which inner products are not left to BLAS
 
-/// K tables, as many as whole vectors hold.
+/// K rounded up to whole vectors.
 inline Index whole_vectors(Index K) { return (K + LANES - 1) / LANES * LANES; }
 
 // Each of the next three fills `screened`, a bound of the log weight plus log likelihood of each of K tables; `best`,
@@ -30,7 +30,7 @@ float screen_along(const float* row, const float* const* along, Index D, const f
 void screen_directions(const float* products, const float* moved, const float* length, float kappa, float low,
                        float constant, float* screened, Index K);
 
-/// Write down which of K bounds are at least `bar`, counting up, and return how many.
+/// Fill `found` with the ascending indices of the K bounds that are at least `bar`, and return how many there are.
 Index find_those_above(const float* screened, const float* best, float bar, std::int32_t* found, Index K);
 
 /// totals += values, for n tables.

@@ -7,7 +7,7 @@ namespace dyncrp {
 
 /// Return ψ(x) for x > 0: up by ψ(x) = ψ(x+1) − 1/x to x ≥ 10, then the asymptotic series; NaN for others.
 inline double digamma(double x) {
-    if (!(x > 0.0)) return std::numeric_limits<double>::quiet_NaN();  // and no endless climb from far below 0
+    if (!(x > 0.0)) return std::numeric_limits<double>::quiet_NaN();  // instead of an endless climb from far below 0
     double shift = 0.0;
     while (x < 10.0) {
         shift -= 1.0 / x;
@@ -71,7 +71,7 @@ inline double log_factorial(double x) {
     return (x + 0.5) * std::log(x) - x + 0.5 * LOG_2PI + stirling_remainder(x);
 }
 
-/// Return log ratio, where ratio = 1 + excess and both are known to all their digits.
+/// Return log ratio, where ratio = 1 + excess and both are accurate.
 inline double log_ratio(double excess, double ratio) { return excess > -0.5 ? std::log1p(excess) : std::log(ratio); }
 
 /// Return log Γ(A + x)/(Γ(A) x!) (B/(B + 1))^A (1/(B + 1))^x for x > 0, as a sum of deviances.

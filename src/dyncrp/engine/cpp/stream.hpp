@@ -1,4 +1,4 @@
-// A stream: the loop with the state that it changes, as the module sees it, whatever the family.
+// A stream: the loop and its state, with the same interface for all families.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 
 namespace dyncrp {
 
-/// Called about twenty times a second between two rows; may throw, and then the rows so far are learned.
+/// Called about twenty times a second between two rows. If it throws, the rows so far are learned.
 using Pause = std::function<void()>;
 
-/// Sparse rows: row i has the counts data[j] > 0 in columns[j], which count up, for j from indptr[i] to indptr[i + 1].
+/// Sparse rows: row i has the counts data[j] > 0 in ascending columns[j], for j from indptr[i] to indptr[i + 1].
 struct Sparse {
     const std::int64_t* indptr = nullptr;
     const std::int64_t* columns = nullptr;
@@ -25,7 +25,7 @@ struct Rows {
     const double* x;
     const double* times;
     Index n;
-    const std::int64_t* tables = nullptr;  // (n,) ids, UNKNOWN or NEW; null if nobody knows any
+    const std::int64_t* tables = nullptr;  // (n,) ids, UNKNOWN or NEW; null if none is known
     const std::int64_t* marks = nullptr;   // (n,) of rows that cannot share a table; null if there are none
     Sparse sparse = {};
 
@@ -33,7 +33,7 @@ struct Rows {
     std::int64_t mark(Index i) const { return marks == nullptr ? UNKNOWN : marks[i]; }
 };
 
-/// What a segment of learned rows did: labels (n,), log evidence (n,), responsibilities as CSR with indptr (n + 1,).
+/// Results of a segment of learned rows: labels (n,), log evidence (n,), responsibilities as CSR with indptr (n + 1,).
 struct Record {
     std::int64_t* labels;
     double* log_evidence;
@@ -49,7 +49,7 @@ struct Record {
         data.reserve(static_cast<std::size_t>(n + n / 8));
     }
 
-    /// Write down what the i-th row of the call did; tables go by their ids.
+    /// Record the result of the i-th row of the call; tables are given by their ids.
     void write(Index i, const Outcome& outcome, std::span<const Index> places, std::span<const double> responsibilities,
                std::span<const Index> closing, const Seats& seats) {
         labels[i] = seats.ids[outcome.place];
@@ -67,14 +67,14 @@ struct Record {
     }
 };
 
-/// Where to write what is predicted; what is null is not asked for. Shares are (n, K + 1).
+/// Where to write predictions; null for those that are not wanted. Shares are (n, K + 1).
 struct Prediction {
     std::int64_t* labels = nullptr;
     double* log_evidence = nullptr;
     double* responsibilities = nullptr;
 };
 
-/// All that the next step needs, as arrays of the reference: the names and units of docs/files.md.
+/// The state that the next step needs, as arrays of the reference, with the names and units of docs/files.md.
 struct Snapshot {
     Index n_tables = 0;
     std::vector<double> stats, extra;             // (K, S), and (K, P) or none
@@ -139,11 +139,11 @@ struct Snapshot {
     }
 };
 
-/// What may be set to see that no result depends on it.
+/// Settings on which no result may depend; tests vary them.
 struct Tuning {
-    Index block = 0;           // rows to a block; 0: as many as the number of tables pays for
-    Index blunt_rows = 256;    // after so many rows of dull screening, a new reference point is worth its price
-    Index index_from = 4096;   // tables from which on an index is tried,
+    Index block = 0;           // rows in a block; 0: chosen by the number of tables
+    Index blunt_rows = 256;    // after this many rows of blunt screening, a new reference point is worth its cost
+    Index index_from = 4096;   // number of tables from which an index is tried,
     bool keeps_index = false;  // whatever it costs
 };
 
@@ -162,7 +162,7 @@ class Stream {
     virtual void set_rules(const Rules& rules) = 0;
     virtual void set_tuning(const Tuning& tuning) = 0;
 
-    /// Learn rows up to one that is told to be at a table that is not open, and return how many.
+    /// Learn rows up to one whose known table is not open, and return how many.
     virtual Index learn(const Rows& rows, Record& record, const Pause& pause) = 0;
     /// One row: its label (its place, if it is only predicted) and its log evidence.
     virtual std::pair<std::int64_t, double> learn_one(const Rows& row) = 0;
@@ -172,7 +172,7 @@ class Stream {
 
     virtual Snapshot snapshot() const = 0;
     virtual void restore(const Snapshot& snapshot) = 0;
-    /// For tests: what every row is screened to and scored under every table, (n, K) both, and the slack, (n,).
+    /// For tests: the screened bound and the score of every row under every table, both (n, K), and the slack, (n,).
     virtual void compare(const Rows& rows, double* screened, double* scores, double* slack) const = 0;
 
     /// Of sparse rows: the columns and counts of the words of an open table, and of all of them together.
@@ -220,7 +220,7 @@ class StreamOf final : public Stream {
         Index i = 0;
         const MovesUp moves_up{*this};  // however this ends
         while (i < rows.n) {
-            // Where a block ends early, what was screened beyond that was screened in vain.
+            // If a block ends early, the rest of it was screened in vain.
             const Index size = std::min({block_size(seats_.n_tables, capacity_), usual_ * 2, rows.n - i});
             const Index learned = learn_block(pass, rows, i, size, &record);
             if (learned == 0) break;
@@ -332,10 +332,10 @@ class StreamOf final : public Stream {
     }
 
   private:
-    /// How many rows to screen at once: more tables pay for more rows.
+    /// How many rows to screen at once: more if there are more tables.
     Index block_size(Index K, Index capacity) const {
         if (tuning_.block > 0) return tuning_.block;
-        if (is_indexed()) return 64;  // each is searched for by itself
+        if (is_indexed()) return 64;  // each row is searched for separately
         const Index wanted = std::min(F::MOST_ROWS, K <= 32 ? Index{64} : K < 512 ? Index{128} : LARGEST_BLOCK);
         return std::min(wanted, std::max<Index>(4, SCRATCH / capacity));
     }
@@ -356,11 +356,11 @@ class StreamOf final : public Stream {
         }
         work.block.size = size;
         if constexpr (requires { family_.take(x, size, capacity, work.block); }) {
-            family_.take(x, size, capacity, work.block);  // its parts have coordinates of their own
+            family_.take(x, size, capacity, work.block);  // its parts have their own coordinates
             return;
         }
-        // Whoever calls has checked the rows; but another thread may change them, and what is not finite would spoil
-        // all.
+        // The caller has checked the rows, but another thread may change them, and a value that is not finite would
+        // spoil all.
         if constexpr (!requires { F::CHECKS_ROWS; }) {
             if (sum_of<double>(size * coordinates_.n_features(), [=](Index d) { return 0.0 * x[d]; }) != 0.0) {
                 throw std::invalid_argument("rows must hold finite numbers, as family.check returns them");
@@ -372,7 +372,7 @@ class StreamOf final : public Stream {
         }
     }
 
-    /// Learn at most `size` rows from i on, and return how many: fewer if the rest must be screened anew.
+    /// Learn at most `size` rows from i on, and return how many: fewer if the rest must be screened again.
     Index learn_block(Pass<F, true>& pass, const Rows& rows, Index i, Index size, Record* record) {
         if constexpr (Searches<F>) keep_index();
         while (seats_.n_tables + size > capacity_) reserve(2 * capacity_);
@@ -428,7 +428,7 @@ class StreamOf final : public Stream {
         seats_.remove_closed();
     }
 
-    /// Let the index know that the tables after closed ones move up.
+    /// Tell the index that the tables after closed ones move up.
     void rename_in_index() {
         const std::span<const Index> closed = seats_.closed();
         std::size_t n = 0;
@@ -441,13 +441,13 @@ class StreamOf final : public Stream {
         }
     }
 
-    /// Have an index where tables are many, as long as it pays. Where it does not, it is tried again later.
+    /// Use an index if there are many tables, as long as it pays. If it does not, try again later.
     void keep_index()
         requires Searches<F>
     {
         constexpr Index TRIAL = 64;          // rows after which an index must have paid
         constexpr double MOST_COST = 0.7;    // of a scan of all tables
-        constexpr double MOST_DECAY = 64.0;  // nats that bounds of weights may fall before they are taken anew
+        constexpr double MOST_DECAY = 64.0;  // nats that bounds of weights may fall before they are computed again
         const Index K = seats_.n_tables;
         if (!family_.is_indexed()) {
             if (K < tuning_.index_from || rules_.posterior || rows_with_index_ < wait_) return;
@@ -479,13 +479,13 @@ class StreamOf final : public Stream {
         ~MovesUp() { stream.remove_closed(); }
     };
 
-    /// Let the family know that the block is over.
+    /// Tell the family that the block is over.
     void finish(Pass<F, true>& pass, Index n_rows) {
         if constexpr (Finishes<F>) family_.finish(work_.block, n_rows, pass.in_vain, seats_.n_tables);
         pass.in_vain = 0;
     }
 
-    /// Tell the pass what is known of row i; false if it is to be at a table that is not open.
+    /// Tell the pass the constraints on row i; return false if its known table is not open.
     bool take_told(Pass<F, true>& pass, const Rows& rows, Index i) {
         const std::int64_t table = rows.table(i);
         pass.told = table == UNKNOWN ? -1 : table == NEW ? seats_.n_tables : seats_.place_of(table);
@@ -515,7 +515,7 @@ class StreamOf final : public Stream {
     std::int64_t label_ = -1;
     Index capacity_ = 0;
     Index blunt_ = 0;
-    Index usual_ = LARGEST_BLOCK;  // how many rows a block has got to, of late
+    Index usual_ = LARGEST_BLOCK;  // how many rows recent blocks reached
     double quiet_until_ = -INF;
     // Of an index: rows since it was built, or since there is none; how many it waits for; tables when it was built.
     Index rows_with_index_ = 0, wait_ = 0, indexed_at_ = 0;

@@ -1,5 +1,5 @@
-// Trials: streams that learn rows to be compared with others, as a search for hyperparameters does. Nothing is kept of
-// them but labels and evidence.
+// Trials: streams that learn rows to be compared with others, as in a search for hyperparameters. Only their labels and
+// evidence are kept.
 #pragma once
 
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace dyncrp {
 
-/// When a stream is given up: if more than `most_tables` are open, at which it looks after every `rows_per_look` rows.
+/// When to give up a stream: if more than `most_tables` are open, checked every `rows_per_look` rows.
 struct Patience {
     Index most_tables, rows_per_look;
 };
@@ -28,8 +28,8 @@ inline Index try_out(Stream& stream, const Rows& rows, Patience patience, std::i
     return learned;
 }
 
-/// How well clusters reproduce: halves of rows come two by two; each is labelled by its own tables and by those of the
-/// other half. Returns the mean agreement. `make` makes a stream that has learned nothing.
+/// The reproducibility of clusters. Halves of rows come in pairs; each half is labelled by its own tables and by those
+/// of the other half. Returns the mean agreement. `make` makes a stream that has learned nothing.
 template <class Make>
 double reproducibility(std::span<const Rows> halves, Make make, const Pause& pause) {
     Index most = 0;

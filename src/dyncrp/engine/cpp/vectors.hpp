@@ -1,17 +1,16 @@
-// Loops over the coordinates of a row or a table, for the widest vectors of the processor at hand. Short rows are done
-// in line.
+// Loops over the coordinates of a row or a table, for the widest vectors of the processor. Short rows are done inline.
 #pragma once
 
 #include "numbers.hpp"
 
 namespace dyncrp {
 
-/// The squares of a row seen from the reference point, and from the origin.
+/// The squares of a row relative to the reference point, and relative to the origin.
 struct Squares {
     double from_reference = 0.0, from_origin = 0.0;
 };
 
-/// Of a table: its sums s (D,), their units (D,) or null if all are 1, and the scale by which they become its mean,
+/// The sums s (D,) of a table, their units (D,) or null if all are 1, and the scale that gives its mean,
 /// scale · unit · s.
 struct Sums {
     const double* s;
@@ -21,12 +20,12 @@ struct Sums {
     double mean(Index d) const { return unit == nullptr ? scale * s[d] : scale * (unit[d] * s[d]); }
 };
 
-/// Of a table with a precision q = p + n of its own in each direction: all (D,). See ``GaussianDiagonal``.
+/// A table with its own precision q = p + n in each direction: all (D,). See ``GaussianDiagonal``.
 struct DiagonalTable {
-    const double *p, *s, *unit, *reference;  // unit: or null if all are 1
+    const double *p, *s, *unit, *reference;  // unit is null if all are 1
     double n;
-    bool moderate;              // whether q² is far from too large or small for a number
-    double *mean, *gain;        // what is computed: unit · s/q and q/(q + 1)
+    bool moderate;              // whether q² is far from overflow and underflow
+    double *mean, *gain;        // results: unit · s/q and q/(q + 1)
     float *linear, *quadratic;  // gain (mean − reference) and −½ gain
 };
 
@@ -35,7 +34,7 @@ struct DiagonalSquares {
     double plain, weighted;
 };
 
-/// What the four functions below do from coordinate d on, one coordinate after the other.
+/// The four functions below from coordinate d on, one coordinate at a time.
 namespace one_by_one {
 
 inline double squared_distance(const double* y, const Sums& table, Index d, Index D, double total) {
@@ -90,7 +89,7 @@ void add_multiple(double* out, double by, const double* values, Index n);
 float dot(const float* left, const float* right, Index n);
 /// Σ gain (y − mean)².
 double weighted_squared_distance(const double* y, const double* mean, const double* gain, Index D);
-/// Compute all that is screened and scored with; a variational one has gains of 1.
+/// Compute everything for screening and scoring; a variational table has gains of 1.
 DiagonalSquares refresh(const DiagonalTable& table, bool variational, Index D);
 
 }  // namespace wide
@@ -119,8 +118,8 @@ inline double square_table(const Sums& table, const double* reference, float* ou
     return D < SHORT ? one_by_one::square_table(table, reference, out, 0, D, 0.0)
                      : wide::square_table(table, reference, out, D);
 }
-/// s = keep s + r z. Returns |scale · unit · s − before · unit · s'|², s' what s was: the square of how far the mean
-/// has moved.
+/// s = keep s + r z. Returns |scale · unit · s − before · unit · s'|², where s' is the old s: the squared distance that
+/// the mean has moved.
 inline double add_row(double* s, const double* z, const double* unit, double r, double keep, double before,
                       double scale, Index D) {
     return D < SHORT ? one_by_one::add_row(s, z, unit, r, keep, before, scale, 0, D, 0.0)

@@ -5,9 +5,9 @@
 //     predictive:   log C(κ) + log F(b) − log F(a) = log C(0) + e(b) − e(a) − e(κ) + (b − a − κ),  e = log F − identity
 //     variational:  log C(κ) + κ A(a) (h·x)/a,     A = F'/F, the Bessel ratio.
 //
-// log F is convex, so that log F(b) − log F(a) ≤ A(b) (b − a) whichever is larger. Screening bounds A(b) from the right
-// side by Amos's (1974) x/(ν + ½ + √(x² + (ν + ½)²)) ≥ A(x) ≥ x/(ν + ½ + √(x² + (ν + 3/2)²)), so it takes square roots
-// only, and needs a Bessel function only for the tables that are left.
+// log F is convex, so log F(b) − log F(a) ≤ A(b) (b − a), whichever is larger. Screening bounds A(b) on the appropriate
+// side by Amos's (1974) x/(ν + ½ + √(x² + (ν + ½)²)) ≥ A(x) ≥ x/(ν + ½ + √(x² + (ν + 3/2)²)). So it takes only square
+// roots, and Bessel functions are needed only for the tables that are left.
 #pragma once
 
 #include "family.hpp"
@@ -109,8 +109,8 @@ class VonMisesFisher {
         block.touch(c);
     }
 
-    /// Table c has moved. Its inner products with the later rows are those of the natural parameter that it had when
-    /// the block began, and at most as much larger as that has moved: rows have length 1.
+    /// Table c has moved. Since rows have length 1, its inner products with later rows exceed those from the start of
+    /// the block by at most the distance that its natural parameter has moved.
     void follow(Block& block, Index, Index c, double r, double keep) {
         if (block.size == 1 || block.is_touched[static_cast<std::size_t>(c)] != 0) return;
         const double length = static_cast<double>(length_[c]);
@@ -181,7 +181,7 @@ class VonMisesFisher {
     PerTable<double> pull_;    // κ A(a)/a
     PerTable<float> natural_;  // h
     PerTable<float> length_;   // a
-    PerTable<float> moved_;    // how far h has gone since the block began, at most
+    PerTable<float> moved_;    // at most how far h has moved since the start of the block
     double loss_ = 8.0;        // nats that screening may lose by that
 };
 

@@ -1,8 +1,8 @@
 // The words of tables: an inverted index from words to the tables that have them, and the tables by their lengths.
 //
-// Tables go by *slots* here, which count up as tables open and stay when others close, so that lists of tables by slot
-// are lists by age. A table that closed leaves its slot empty until more slots are empty than not; then all move up. So
-// the order in which tables are met, and with it every bit, is the same in a stream that was saved and restored.
+// Tables are identified by *slots* here, which are numbered as tables open and stay when others close, so that lists of
+// tables by slot are lists by age. A closed table leaves its slot empty until more slots are empty than not; then all
+// move up. So the order of tables, and with it every bit, is the same in a stream that was saved and restored.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace dyncrp {
 
 using Slot = std::uint32_t;
 
-/// Who has which word how often. Words go by their columns outside, and by numbers that are used again in here.
+/// The counts of words in tables. Words are identified by columns outside, and by numbers that are reused inside.
 class Words {
   public:
     static constexpr std::uint32_t NONE = 0xFFFFFFFF;
@@ -40,7 +40,7 @@ class Words {
         return found == of_column_.end() ? NONE : found->second;
     }
 
-    /// Let the table in this slot have the word in a column x times more often.
+    /// Add x to the count of the word in a column, in the table in this slot.
     void add(Slot slot, std::int64_t column, double x) {
         if (slot >= of_slot_.size()) of_slot_.resize(slot + 1);
         const auto [entry, is_new] = of_column_.try_emplace(column, NONE);
@@ -75,7 +75,7 @@ class Words {
         std::vector<std::uint32_t>().swap(of_slot_[slot]);
     }
 
-    /// Let tables have the slots `now` of their old ones, in the same order; −1 if a table has closed.
+    /// Move tables from their old slots to the slots `now`, in the same order; −1 if a table has closed.
     void renumber(std::span<const std::int32_t> now, Index n_tables) {
         std::vector<std::vector<std::uint32_t>> of_slot(static_cast<std::size_t>(n_tables));
         for (std::size_t slot = 0; slot < of_slot_.size(); ++slot) {
@@ -140,8 +140,8 @@ class Words {
     double total_ = 0.0;                               // all counts
 };
 
-/// The open tables by their lengths n_c, since of a table that responsibilities no word with a document its length is
-/// all that matters: of those of one length, the sum of their mode states.
+/// The open tables by their lengths n_c, with the sum of the mode states for each length. Only the length matters for a
+/// table that shares no word with a document.
 class Lengths {
   public:
     static constexpr std::uint32_t CLOSED = 0;  // the number of the length of tables that have closed
@@ -163,7 +163,7 @@ class Lengths {
     /// The numbers of the lengths that some table has, the shortest first.
     const std::vector<std::uint32_t>& order() const { return order_; }
 
-    /// Let a table with these mode states have this length; return the number of the length.
+    /// Add a table with these mode states to this length; return the number of the length.
     std::uint32_t enter(double length, const double* states) {
         auto at = where(length);
         if (at == order_.end() || lengths_[*at] != length) {
@@ -183,7 +183,7 @@ class Lengths {
         free_.push_back(number);
     }
 
-    /// Sum up anew: `each(add)` calls add(number, states) for all open tables.
+    /// Sum again: `each(add)` calls add(number, states) for all open tables.
     template <class Each>
     void sum_up(Each each) {
         std::fill(sums_.begin(), sums_.end(), 0.0);
