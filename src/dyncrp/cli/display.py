@@ -39,7 +39,7 @@ class Display:
             self.bar.stop()
 
     def on_start(self, n_to_learn_from: int) -> None:
-        """Say that hyperparameters are learned first, if they are."""
+        """Print that hyperparameters are learned first, if they are."""
         if n_to_learn_from:
             self._line(f"learning the hyperparameters from the first {count(n_to_learn_from, 'row')}")
 

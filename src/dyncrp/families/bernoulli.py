@@ -82,7 +82,7 @@ class Bernoulli(Family):
         return np.zeros(n_features, dtype=bool)
 
     def check(self, X: Float) -> Float:
-        """Zeros and ones; NaN is a missing cell."""
+        """Check for zeros and ones. NaN is a missing cell."""
         for name in ("a", "b"):
             check_width(name, getattr(self, name), X.shape[1])
         bad = np.argwhere((X != 0) & (X != 1) & ~np.isnan(X))

@@ -84,7 +84,7 @@ class Categorical(Family):
         return np.zeros(n_features, dtype=bool)
 
     def check(self, X: Float) -> Float:
-        """Integers from 0 to 2⁵³; NaN is a missing cell."""
+        """Check for integers from 0 to 2⁵³. NaN is a missing cell."""
         check_width("concentration", self.concentration, X.shape[1])
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_CODE) & (np.floor(X) == X) | np.isnan(X)))
         if bad.size:

@@ -146,7 +146,7 @@ class Multinomial(Family):
         return np.full(n_features, self._strength / n_features)
 
     def _log_unseen(self, X: Float) -> Float:
-        """Return log β_0 in columns of unknown words that a document has, and 0 in others: (n, D)."""
+        """Return log β_0 (x_w − 1)! in columns of unknown words that a document has, and 0 in others: (n, D)."""
         return np.zeros(X.shape)
 
     def log_base_measure(self, X: Float) -> Float:
