@@ -148,7 +148,8 @@ def test_a_combined_normal_gamma_is_as_accurate_as_a_single_pass(offset):
 @pytest.mark.parametrize("engine", ["fast", "reference"])
 def test_separated_clusters_are_as_in_a_single_pass(name, engine, monkeypatch):
     if engine == "reference":
-        monkeypatch.setattr("dyncrp.stream.learner.make_engine", ReferenceEngine)
+        for module in ("stream.learner", "engine.missing"):
+            monkeypatch.setattr(f"dyncrp.{module}.make_engine", ReferenceEngine)
     case = SEPARATED[name]
     rng = np.random.default_rng(1)
     n = 120

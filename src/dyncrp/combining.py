@@ -26,10 +26,11 @@ from scipy.special import gammaln
 from sklearn.neighbors import NearestNeighbors
 
 from dyncrp.arrays.checks import Clock
+from dyncrp.engine.missing import for_missing, takes_missing
 from dyncrp.engine.reference import closing, occupancy
 from dyncrp.engine.types import Arrays, Engine, Float, Int
 from dyncrp.estimator import DynamicalMixture
-from dyncrp.families import Columns, Family
+from dyncrp.families import Family
 from dyncrp.families.base import Tables
 from dyncrp.stream.stream import Stream
 
@@ -280,9 +281,8 @@ def _rows_seen(parts: list[Arrays], places: Int, K: int) -> Arrays:
 
 def _engines(models: list[DynamicalMixture]) -> list[Engine]:
     """Return the engines of the models; if one takes missing cells, then all do."""
-    if not any(isinstance(model.engine_.model.family, Columns) for model in models):
-        return [model.engine_ for model in models]
-    return [model.stream_.learner.engine_for_missing() for model in models]
+    engines = [model.engine_ for model in models]
+    return [for_missing(engine) for engine in engines] if any(map(takes_missing, engines)) else engines
 
 
 def _close(arrays: Arrays, engine: Engine) -> Arrays:

@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike
 from dyncrp.arrays.checks import LATEST_TIME, Clock, as_times, positive
 from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.dynamics.base import MOST_MODES
-from dyncrp.engine import edit, make_engine
+from dyncrp.engine import edit, make_engine, missing
 from dyncrp.engine.types import (
     ARRAY_TYPES,
     NEW,
-    OF_ENGINES,
     Arrays,
     Engine,
     Float,
@@ -34,7 +33,7 @@ from dyncrp.engine.types import (
     concatenate,
     length,
 )
-from dyncrp.families import Columns, Family
+from dyncrp.families import Family
 from dyncrp.families.base import first_missing
 from dyncrp.input.constraints import Constraints, Names
 from dyncrp.io.packed import pack, unpack
@@ -58,8 +57,7 @@ SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamic
 class Learner:
     """Learns a stream of n_features, whose times are of one kind, with known hyperparameters.
 
-    From the first missing cell on, the engine's family is ``Columns.of`` the family, which counts each column by
-    itself. So complete rows cost nothing more.
+    family: as given or learned; that of the engine is another from the first missing cell on, see ``engine.missing``.
     """
 
     family: Family
@@ -107,7 +105,7 @@ class Learner:
             self.sketch.read()  # once, and not again by each copy
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
-        first = len(X) if whole or self.takes_missing else first_missing(X)
+        first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
         if constraints is not None and constraints.empty:
             constraints = None
         if first == len(X):
@@ -115,7 +113,7 @@ class Learner:
         else:
             before, rest = slice(0, first), slice(first, None)
             traces = [self._run(X[before], times[before], _part(constraints, before))] if first else []
-            self.engine = self.engine_for_missing()
+            self.engine = missing.for_missing(self.engine)
             traces.append(self._run(X[rest], times[rest], _part(constraints, rest)))
             trace = concatenate(traces)
         if self.examples is not None:
@@ -149,26 +147,6 @@ class Learner:
         label, log_evidence = self.engine.run_one(x, t)
         self.sketch.add_one(-log_evidence)
         return label
-
-    @property
-    def takes_missing(self) -> bool:
-        """Whether the engine takes rows with missing cells as it is."""
-        return isinstance(self.engine.model.family, Columns)
-
-    def engine_for_missing(self) -> Engine:
-        """Return an engine that has learned the same and takes missing cells; this one, if it does."""
-        if self.takes_missing:
-            return self.engine
-        family = Columns.of(self.family, self.engine.n_features)
-        wider = self._empty_engine(family)
-        if self.engine.n_observations:
-            arrays = {name: array for name, array in self.engine.arrays().items() if name not in OF_ENGINES}
-            state = self.engine.state
-            wider.restore(arrays | family.split(state.stats, state.squares))
-        return wider
-
-    def _empty_engine(self, family: Family) -> Engine:
-        return make_engine(replace(self.engine.model, family=family), self.engine.n_features)
 
     def _run(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
         """Learn from rows; after every hundredth, let alpha learn from the tables opened."""
@@ -242,7 +220,7 @@ class Learner:
 
     def split(self, table: int, X: Rows, times: Float) -> int:
         """Take rows X (n, D) at times (n,) out of an open table; return the id of theirs."""
-        engine = self.engine if first_missing(X) == len(X) else self.engine_for_missing()
+        engine = self.engine if first_missing(X) == len(X) else missing.for_missing(self.engine)
         new = edit.split(engine, table, X, times)
         self.engine = engine
         if self.examples is not None:
@@ -267,16 +245,7 @@ class Learner:
         if not math.isnan(absent):
             self.engine = self.engine.widen(n_features)
             return
-        before, model = self.engine_for_missing(), self.engine.model
-        engine = make_engine(replace(model, family=Columns.of(self.family, n_features)), n_features)
-        if before.n_observations:
-            arrays = {name: array for name, array in before.arrays().items() if name not in OF_ENGINES}
-            more = n_features - before.n_features
-            for name in {"stats", "squares"} & arrays.keys():  # as many zeros as each column has numbers
-                width = (arrays[name].shape[1] - (name == "stats")) // before.n_features
-                arrays[name] = np.pad(arrays[name], ((0, 0), (0, more * width)))
-            engine.restore(arrays)
-        self.engine = engine
+        self.engine = missing.widen_by_missing(self.engine, self.family, n_features)
 
     def config(self) -> dict[str, Any]:
         """Return what a file must say beside ``arrays``, in plain values, families and dynamics."""
@@ -343,7 +312,7 @@ class Learner:
         known = spec.given
         assert known is not None
         learner = cls(spec, known, clock, engine.n_features, engine.model.modes)
-        learner.engine = learner._empty_engine(engine.model.family)
+        learner.engine = missing.with_family(learner.engine, engine.model.family)
         learner.engine.restore(arrays)
         return learner
 
@@ -371,25 +340,12 @@ class Learner:
         found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
         if posterior is not None:
             posterior.check(found)
-        engine = self._engine_for(arrays)
+        engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last that may fail, so that a refusal changes nothing
         self.engine, self.sketch, self.examples = engine, kept, reservoir
         if posterior is not None:
             posterior.restore(found, engine.n_observations)
             self._latest_times = np.zeros(0)
-
-    def _engine_for(self, arrays: Arrays) -> Engine:
-        """Return the engine, or an empty one that takes missing cells if these arrays are of one, and vice versa."""
-        known = isinstance(self.family, Columns) or not self.family.independent
-        if known or "stats" not in arrays or arrays["stats"].ndim != 2:
-            return self.engine
-        D, width = self.engine.n_features, arrays["stats"].shape[-1]
-        if width == self.engine.model.family.empty(D).shape[1]:
-            return self.engine
-        for family in (self.family, Columns.of(self.family, D)):
-            if width == family.empty(D).shape[1]:
-                return self._empty_engine(family)
-        return self.engine
 
     @cached_property
     def fingerprint(self) -> bytes:

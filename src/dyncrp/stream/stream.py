@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
+from dyncrp.engine.missing import for_missing, takes_missing
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows, first_missing
@@ -329,7 +330,7 @@ class Stream(EditableTables):
                 return label
             X = as_observations(x[None, ...], missing=True)
             self.input.check_width(X, learner.engine.n_features, family)
-            if not learner.takes_missing and first_missing(X) == 0:
+            if not takes_missing(learner.engine) and first_missing(X) == 0:
                 return None
             row = check_rows(learner.engine.model.family, X)[0]
         time = learner.plain_time(t)
@@ -384,7 +385,7 @@ class Stream(EditableTables):
 
     def engine_for(self, rows: Rows) -> Engine:
         """Return ``engine``, or one that has learned the same if cells of the rows (n, D) are missing."""
-        return self.engine if first_missing(rows) == len(rows) else self.learner.engine_for_missing()
+        return self.engine if first_missing(rows) == len(rows) else for_missing(self.engine)
 
     # Bytes
 
