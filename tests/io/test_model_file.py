@@ -392,10 +392,11 @@ def test_a_file_from_before_tables_had_sizes_is_read(saved, fitted):
     np.testing.assert_array_equal(state.stats, before.stats)
 
 
-def test_arrays_that_do_not_belong_are_refused(saved):
+@pytest.mark.parametrize("name", ["more", "novelty_more", "example_more", "alpha_time", "warmup_more"])
+def test_arrays_that_do_not_belong_are_refused(saved, name):
     header, arrays = contents(saved)
-    rewrite(saved, header, arrays | {"more": np.zeros(3)})
-    with pytest.raises(ValueError, match=r"arrays that this dyncrp does not know, \['more'\]"):
+    rewrite(saved, header, arrays | {name: np.zeros(3)})
+    with pytest.raises(ValueError, match=rf"arrays that this dyncrp does not know, \['{name}'\]"):
         DynamicalMixture.load(saved)
 
 
@@ -410,11 +411,17 @@ def spoil_modes(arrays, rates=lambda rates: rates, amplitudes=lambda amplitudes:
         ({"rates": lambda rates: 1.5 * rates}, "not those of Exponential"),
         ({"amplitudes": lambda amplitudes: 1.1 * amplitudes}, "not those of Exponential"),
         ({"rates": lambda rates: -rates}, "not a kernel's"),
-        ({"rates": lambda rates: np.append(rates, rates)}, "2 rates and 1 amplitudes"),
-        ({"rates": lambda rates: rates[:0], "amplitudes": lambda amplitudes: amplitudes[:0]}, "0 rates and 0"),
-        ({"amplitudes": lambda amplitudes: amplitudes * np.nan}, "'mode_amplitudes' must be one row of finite"),
-        ({"rates": lambda rates: rates[None]}, "'mode_rates' must be one row"),
-        ({"rates": lambda rates: rates.real.copy()}, "'mode_rates' must be one row of finite complex128s"),
+        (
+            {"rates": lambda rates: np.append(rates, rates)},
+            r"'mode_rates' has shape \(2,\), expected \(M,\) with M = 1",
+        ),
+        (
+            {"rates": lambda rates: rates[:0], "amplitudes": lambda amplitudes: amplitudes[:0]},
+            "0 modes are not a kernel's",
+        ),
+        ({"amplitudes": lambda amplitudes: amplitudes * np.nan}, "'mode_amplitudes' must hold finite numbers"),
+        ({"rates": lambda rates: rates[None]}, r"'mode_rates' has shape \(1, 1\)"),
+        ({"rates": lambda rates: rates.real.copy()}, "'mode_rates' must hold finite numbers of type complex128"),
     ],
 )
 def test_modes_that_are_not_those_of_the_dynamics_are_refused(saved, spoilt, message):

@@ -174,12 +174,15 @@ def test_nothing_goes_through_a_file_too():
     [
         (lambda arrays: arrays.pop("example_times"), "'example_times' is missing"),
         (lambda arrays: arrays.update(example_tables=arrays["example_tables"].astype(float)), "int64"),
-        (lambda arrays: arrays.update(example_rows=arrays["example_rows"][1:]), "for each row"),
-        (lambda arrays: arrays.update(example_rows=arrays["example_rows"][:, 0]), "for each row"),
-        (lambda arrays: arrays.update(example_tables=arrays["example_tables"] - 1), "tables from 0"),
+        (lambda arrays: arrays.update(example_rows=arrays["example_rows"][1:]), "'example_rows' has shape"),
+        (lambda arrays: arrays.update(example_rows=arrays["example_rows"][:, 0]), "'example_rows' has shape"),
+        (
+            lambda arrays: arrays.update(example_tables=arrays["example_tables"] - 1),
+            "'example_tables' must hold numbers from 0",
+        ),
         (lambda arrays: arrays.update(example_numbers=arrays["example_numbers"][::-1]), "count up"),
         (lambda arrays: arrays.update(example_numbers=arrays["example_numbers"] - 1000), "count up"),
-        (lambda arrays: arrays.update(example_times=arrays["example_times"] / 0.0), "finite times"),
+        (lambda arrays: arrays.update(example_times=arrays["example_times"] / 0.0), "'example_times' must hold finite"),
         (lambda arrays: arrays.update(example_rows=np.full_like(arrays["example_rows"], np.inf)), "finite numbers"),
         (lambda arrays: arrays.update(example_tables=arrays["example_tables"] * 0), "more examples of a table"),
     ],
@@ -288,12 +291,13 @@ def test_documents_that_speak_most_for_a_table_are_typical(monkeypatch, cells):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"example_words_indptr": np.array([0, 1])}, "words must be counts"),
+        ({"example_words_indptr": np.array([0, 1])}, "'example_words_indptr' has shape"),
+        ({"example_words_indptr": np.array([0, 2, 1])}, "words must be counts"),
         ({"example_words_counts": np.array([1.5, 1.0])}, "words must be counts"),
         ({"example_words_indices": np.array([-1, 0])}, "words must be counts"),
         ({"example_words_counts": np.array([1, 1])}, "'example_words_counts' must be one-dimensional"),
         ({"example_words_indices": None}, "'example_words_indices' is missing"),
-        ({"example_times": np.array([0.0, np.nan])}, "finite times"),
+        ({"example_times": np.array([0.0, np.nan])}, "'example_times' must hold finite"),
     ],
 )
 def test_arrays_of_documents_of_another_kind_are_refused(change, message):

@@ -107,8 +107,8 @@ def test_weights_fall_as_defined(n):
     truth, sketch = Everything(scores[:n]), NoveltySketch()
     sketch.add(scores[:n])
     found = sketch.arrays()
-    assert np.sum(found["weights"]) == pytest.approx(np.sum(truth.weights), rel=1e-9)
-    old = np.sum(found["weights"][found["values"] > 50.0])
+    assert np.sum(found["novelty_weights"]) == pytest.approx(np.sum(truth.weights), rel=1e-9)
+    old = np.sum(found["novelty_weights"][found["novelty_values"] > 50.0])
     assert old == pytest.approx(truth.rows_above(50.0), rel=0.05, abs=0.5)  # a bin may hold a few of both
 
 
@@ -126,8 +126,8 @@ def test_what_weighs_nothing_takes_no_space():
     sketch.add(exponential(100))
     for _ in range(200):
         sketch.add(np.full(10_000, 7.0))
-        assert np.all(np.diff(sketch.arrays()["values"]) > 0.0)
-    np.testing.assert_array_equal(sketch.arrays()["values"], [7.0])
+        assert np.all(np.diff(sketch.arrays()["novelty_values"]) > 0.0)
+    np.testing.assert_array_equal(sketch.arrays()["novelty_values"], [7.0])
 
 
 def test_high_scores_that_wait_count_at_once():
@@ -265,33 +265,32 @@ def test_scores_that_are_not_finite_are_refused_and_change_nothing(wrong):
 
 def forged(arrays):
     """Yield arrays that no sketch returned."""
-    yield {name: array for name, array in arrays.items() if name != "low"}
-    yield arrays | {"more": np.zeros(1)}
-    yield arrays | {"counts": arrays["counts"].astype(np.float64)}
-    yield arrays | {"counts": np.array([5])}
-    yield arrays | {"counts": arrays["counts"][::-1].copy()}
-    yield arrays | {"counts": np.array([10**9, arrays["counts"][1]])}
-    yield arrays | {"counts": np.array([arrays["counts"][0], 0])}
-    yield arrays | {"counts": np.array([-1, -1])}
-    yield arrays | {"values": arrays["values"][::-1].copy()}
-    yield arrays | {"values": arrays["values"][:-1]}
-    yield arrays | {"values": np.full_like(arrays["values"], np.nan)}
-    yield arrays | {"values": arrays["values"][:, None]}
-    yield arrays | {"weights": -arrays["weights"]}
-    yield arrays | {"weights": 0.0 * arrays["weights"]}
-    yield arrays | {"weights": 1e200 * arrays["weights"]}
-    yield arrays | {"high": arrays["high"] - 100.0}
-    yield arrays | {"low": arrays["low"] + 100.0}
-    yield arrays | {"low": np.append(arrays["low"], np.zeros(10_000))}
-    yield arrays | {"high": np.append(arrays["high"], np.full(10_000, 99.0))}
+    yield {name: array for name, array in arrays.items() if name != "novelty_low"}
+    yield arrays | {"novelty_counts": arrays["novelty_counts"].astype(np.float64)}
+    yield arrays | {"novelty_counts": np.array([5])}
+    yield arrays | {"novelty_counts": arrays["novelty_counts"][::-1].copy()}
+    yield arrays | {"novelty_counts": np.array([10**9, arrays["novelty_counts"][1]])}
+    yield arrays | {"novelty_counts": np.array([arrays["novelty_counts"][0], 0])}
+    yield arrays | {"novelty_counts": np.array([-1, -1])}
+    yield arrays | {"novelty_values": arrays["novelty_values"][::-1].copy()}
+    yield arrays | {"novelty_values": arrays["novelty_values"][:-1]}
+    yield arrays | {"novelty_values": np.full_like(arrays["novelty_values"], np.nan)}
+    yield arrays | {"novelty_values": arrays["novelty_values"][:, None]}
+    yield arrays | {"novelty_weights": -arrays["novelty_weights"]}
+    yield arrays | {"novelty_weights": 0.0 * arrays["novelty_weights"]}
+    yield arrays | {"novelty_weights": 1e200 * arrays["novelty_weights"]}
+    yield arrays | {"novelty_high": arrays["novelty_high"] - 100.0}
+    yield arrays | {"novelty_low": arrays["novelty_low"] + 100.0}
+    yield arrays | {"novelty_low": np.append(arrays["novelty_low"], np.zeros(10_000))}
+    yield arrays | {"novelty_high": np.append(arrays["novelty_high"], np.full(10_000, 99.0))}
 
 
 def test_forged_arrays_are_refused():
     sketch = NoveltySketch()
     sketch.add(exponential(5500))
     arrays = sketch.arrays()
-    assert len(arrays["high"]) > 0
-    assert len(arrays["low"]) > 0
+    assert len(arrays["novelty_high"]) > 0
+    assert len(arrays["novelty_low"]) > 0
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float64), np.dtype(np.int64)}
     found = list(forged(arrays))
     for wrong in found:

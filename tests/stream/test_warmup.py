@@ -308,7 +308,7 @@ def test_kept_rows_that_do_not_fit_are_refused(damage):
 def test_rows_kept_for_nothing_are_refused(params):
     config, found = model_file.loads(DynamicalMixture(warmup=40).partial_fit(blobs(20)).to_bytes())
     config["params"] |= params
-    with pytest.raises(ValueError, match="it keeps rows of shape"):
+    with pytest.raises(ValueError, match="it keeps rows of a warm-up"):
         DynamicalMixture.from_bytes(model_file.dumps(config, found))
 
 

@@ -13,7 +13,6 @@ from sklearn.metrics import adjusted_mutual_info_score
 from cases import FAMILIES, SEPARATED, FamilyCase, draw
 from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, VonMisesFisher
 from dyncrp.engine.reference import ReferenceEngine
-from dyncrp.engine.types import with_squares
 from dyncrp.families.base import Family
 from dyncrp.views.groups import join
 
@@ -100,7 +99,7 @@ def test_squares_that_were_not_recorded_are_those_of_tables_as_wide_as_the_famil
     family = Gaussian(2.0, 30.0, 1.5)
     model, _ = fitted(family, D)
     arrays = {name: array for name, array in model.engine_.arrays().items() if name != "squares"}
-    arrays = with_squares(arrays, family, D)
+    arrays["squares"] = family.expected_squares(arrays["stats"], D)
     shapes = family.shapes(arrays["stats"], arrays["squares"])
     expected = np.ones(len(shapes.counts)) if D > 8 else np.broadcast_to(np.eye(D), (len(shapes.counts), D, D))
     np.testing.assert_allclose(shapes.spread, expected, atol=1e-9)

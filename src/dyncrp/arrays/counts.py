@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,10 +61,6 @@ class Counts:
     def csr(self) -> tuple[Int, Int, Float]:
         """indptr, indices and data."""
         return self.indptr, self.indices, self.data
-
-    def arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """Return indptr, indices and data by the names that they have in files."""
-        return {prefix + name: array for name, array in zip(ARRAYS, self.csr, strict=True)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, prefix: str = "") -> Counts:

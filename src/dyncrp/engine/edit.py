@@ -13,10 +13,11 @@ from scipy.sparse import csr_array, vstack
 
 from dyncrp.arrays.counts import Counts
 from dyncrp.dynamics import Modes
-from dyncrp.engine.types import OF_ENGINES, SEEN, Arrays, Engine, Float, Rows
+from dyncrp.engine.schema import EXTRAS, SEEN, STATS
+from dyncrp.engine.types import Arrays, Engine, Float, Rows
 from dyncrp.families import Family
 
-OF_TABLES = ("stats", "squares", *OF_ENGINES)  # what is known of the parameters of each table
+OF_TABLES = (*STATS, *EXTRAS)  # what is known of the parameters of each table
 
 
 def merge(engine: Engine, kept: int, other: int) -> None:
@@ -45,7 +46,7 @@ def merge(engine: Engine, kept: int, other: int) -> None:
     found["n_tables_posterior"] = np.append(np.zeros(len(ids) - 1), 1.0)
     if "taken" in found:
         found["taken"][found["taken"] == other] = kept
-    _restore(engine, found, [place - (gone < place)], (OF_ENGINES & found.keys()) - added.keys())
+    _restore(engine, found, [place - (gone < place)], (EXTRAS.keys() & found.keys()) - added.keys())
 
 
 def split(engine: Engine, table: int, X: Rows, times: Float) -> int:
@@ -78,7 +79,7 @@ def split(engine: Engine, table: int, X: Rows, times: Float) -> int:
     found["table_ids"] = np.append(found["table_ids"], new_id)
     found["n_opened"] = np.array(new_id + 1)
     found["n_tables_posterior"] = np.append(np.zeros(len(found["table_ids"])), 1.0)
-    own = OF_ENGINES & found.keys()
+    own = EXTRAS.keys() & found.keys()
     for name in own:
         found[name] = np.vstack([found[name], np.zeros_like(found[name][:1])])
     _restore(engine, found, [place, len(found["table_ids"]) - 1], own)

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from dyncrp.engine import make_engine
-from dyncrp.engine.types import OF_ENGINES, Arrays, Engine
+from dyncrp.engine.schema import EXTRAS
+from dyncrp.engine.types import Arrays, Engine
 from dyncrp.families import Columns, Family
 
 
@@ -66,4 +67,4 @@ def with_family(engine: Engine, family: Family) -> Engine:
 
 def _without_extras(engine: Engine) -> Arrays:
     """Return the arrays that every engine has: the others follow from them, and differ between families."""
-    return {name: array for name, array in engine.arrays().items() if name not in OF_ENGINES}
+    return {name: array for name, array in engine.arrays().items() if name not in EXTRAS}

@@ -17,12 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.engine import loop
+from dyncrp.engine import loop, schema
 from dyncrp.engine.special import bessel_constants
 from dyncrp.engine.types import (
-    MARKED,
-    MOST_OBSERVATIONS,
-    SEEN,
     Arrays,
     Complex,
     Float,
@@ -31,12 +28,7 @@ from dyncrp.engine.types import (
     State,
     TableConstraints,
     Trace,
-    check_arrays,
-    check_ids,
-    length,
-    mark_of,
     state_of,
-    with_seen,
 )
 from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
@@ -45,7 +37,6 @@ from dyncrp.families.gaussian import LOG_2PI
 
 LARGEST_COUNT = 1 << 62  # that the loop's integers hold
 NONE = np.zeros(0)
-EXTRA: dict[type[Family], str] = {NormalGamma: "scatter", Bernoulli: "misses"}  # arrays (K, D) beside the reference's
 
 FamilySettings = (
     loop.Gaussian
@@ -133,44 +124,21 @@ class NativeEngine(loop.Engine):
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
-        S, P = self._widths
-        K, M = length(arrays.get("stats")), len(self.model.modes.rates)
-        shapes: dict[str, tuple[int, ...]] = {"stats": (K, S), "mode_states": (K, M), "table_ids": (K,)}
-        shapes |= {"n_tables_posterior": (K + 1,)}
-        shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())
-        extra: dict[str, tuple[int, ...]] = {"mode_total": (M,)} | ({"squares": (K, P)} if P else {})
-        name = EXTRA.get(type(self.model.family))
-        if name is not None:
-            extra[name] = (K, self.n_features)
+        found = schema.check_state(arrays, schema.OF_ROWS, self._sizes, self.model.family)
         if len(self._cells):
-            extra["cells"] = (K, len(self._cells))
-        shapes |= {name: shape for name, shape in extra.items() if name in arrays}
-        check_arrays(arrays, shapes)
-        n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
-        if not K <= n_opened <= n_observations <= MOST_OBSERVATIONS:
-            raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
-        check_ids(arrays["table_ids"], n_opened)
-        arrays = with_seen(arrays)
-        mark_of(arrays)
-        given: dict[str, Any] = {name: arrays[name] for name in (*shapes, *SEEN, *MARKED) if name in arrays}
-        if P and "squares" not in arrays:
-            given["squares"] = self.model.family.expected_squares(arrays["stats"], self.n_features)
-        if len(self._cells):
-            given["cells"] = np.array(given.get("cells", np.full((K, len(self._cells)), np.nan)))  # NaN: not recorded
-            if P:
-                given["cells"][:, self._cells] = given["squares"]
-        for name, array in given.items():
-            if array.shape == ():
-                given[name] = array.item()
-            elif name.startswith("mode_"):
-                given[name] = np.ascontiguousarray(array, np.complex128).view(np.float64)
-        self._restore(given)
+            K = len(found["stats"])
+            found["cells"] = np.array(found.get("cells", np.full((K, len(self._cells)), np.nan)))  # NaN: not recorded
+            if "squares" in found:
+                found["cells"][:, self._cells] = found["squares"]
+        self._restore(for_the_loop(found))
 
     @cached_property
-    def _widths(self) -> tuple[int, int]:
-        """How many statistics and squares a table has; restoring a state must not take the time to find out."""
-        row = np.zeros((1, self.n_features))
-        return self.model.family.empty(self.n_features).shape[1], self.model.family.squares(row).shape[1]
+    def _sizes(self) -> dict[str, int]:
+        """The sizes that the schema has symbols for; restoring a state must not take the time to find out."""
+        family, D = self.model.family, self.n_features
+        S, P = family.empty(D).shape[1], family.squares(np.zeros((1, D))).shape[1]
+        sizes = {"S": S, "P": P, "M": len(self.model.modes.rates), "D": D}
+        return sizes | ({"B": len(self._cells)} if len(self._cells) else {})
 
     @cached_property
     def _cells(self) -> NDArray[np.bool_]:
@@ -211,6 +179,17 @@ def _rebuild(model: Model, n_features: int, arrays: Arrays) -> NativeEngine:
     if len(arrays["stats"]):
         engine.restore(arrays)
     return engine
+
+
+def for_the_loop(arrays: Arrays) -> dict[str, Any]:
+    """Return arrays as the loop takes them: single numbers as such, and complex ones as pairs of numbers."""
+    given: dict[str, Any] = dict(arrays)
+    for name, array in arrays.items():
+        if array.shape == ():
+            given[name] = array.item()
+        elif array.dtype == np.complex128:
+            given[name] = np.ascontiguousarray(array).view(np.float64)
+    return given
 
 
 def _pairs(numbers: Complex) -> list[tuple[float, float]]:

@@ -25,6 +25,7 @@ from scipy.special import logsumexp
 
 from dyncrp.arrays.counts import Counts, WordCounts
 from dyncrp.dynamics import Modes
+from dyncrp.engine import schema
 from dyncrp.engine.types import (
     DROPPED,
     NEGLIGIBLE,
@@ -41,12 +42,7 @@ from dyncrp.engine.types import (
     Step,
     TableConstraints,
     Trace,
-    check_arrays,
-    check_ids,
-    length,
     state_of,
-    with_seen,
-    with_squares,
 )
 from dyncrp.families import Family
 
@@ -464,19 +460,9 @@ class ReferenceEngine:
         """
         if "words_indptr" in arrays:
             arrays = self._with_stats(arrays)
-        K = length(arrays.get("stats"))
-        check_arrays(
-            arrays,
-            {
-                "stats": (K, self.state.stats.shape[1]),
-                "mode_states": (K, len(self.model.modes.rates)),
-                "n_tables_posterior": (K + 1,),
-                "table_ids": (K,),
-                **dict.fromkeys(("mode_time", "time", "n_opened", "n_observations", "log_evidence"), ()),
-            },
-        )
-        check_ids(arrays["table_ids"], int(arrays["n_opened"]))
-        arrays = with_seen(with_squares(arrays, self.model.family, self.n_features))
+        widths = {"S": self.state.stats.shape[1], "P": self.state.squares.shape[1]}
+        sizes = widths | {"M": len(self.model.modes.rates), "D": self.n_features}
+        arrays = schema.check_state(arrays, schema.OF_ROWS, sizes, self.model.family)
         self.n_observations, self.log_evidence = int(arrays["n_observations"]), float(arrays["log_evidence"])
         self.state = state_of(arrays, self.model.modes, arrays["stats"], arrays.get("squares"))
 

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 
 from dyncrp.arrays.counts import Counts, WordCounts, as_counts
-from dyncrp.engine import loop
-from dyncrp.engine.native import modes_of, rules_of
+from dyncrp.engine import loop, schema
+from dyncrp.engine.native import for_the_loop, modes_of, rules_of
 from dyncrp.engine.types import (
-    MARKED,
     MOST_DENSE,
-    MOST_OBSERVATIONS,
-    SEEN,
     Arrays,
     Float,
     Int,
@@ -29,16 +26,12 @@ from dyncrp.engine.types import (
     State,
     TableConstraints,
     Trace,
-    check_arrays,
-    check_ids,
-    length,
-    mark_of,
     state_of,
-    with_seen,
 )
 from dyncrp.families import Family, Multinomial
 
 NONE = np.zeros(0)
+WORDS = ("words_indptr", "words_indices", "words_counts")  # by the schema, the parts of Counts
 
 
 def has_code_for(family: Family) -> bool:
@@ -102,7 +95,7 @@ class TextEngine(loop.Engine):
     def word_stats(self, columns: Int) -> Float:
         """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
         arrays = self.arrays()
-        indptr, indices, counts = (arrays[name] for name in ("words_indptr", "words_indices", "words_counts"))
+        indptr, indices, counts = (arrays[name] for name in WORDS)
         K, m = len(arrays["sizes"]), len(columns)
         tables = np.repeat(np.arange(K), np.diff(indptr))
         at = np.searchsorted(columns, indices)
@@ -132,7 +125,8 @@ class TextEngine(loop.Engine):
             raise ValueError(
                 f"{K} tables of {D} words are too many for a dense array: ask the engine for word_counts of a table"
             )
-        rows = Counts(arrays["words_indptr"], arrays["words_indices"], arrays["words_counts"], D).toarray()
+        indptr, indices, data = (arrays[name] for name in WORDS)
+        rows = Counts(indptr, indices, data, D).toarray()
         stats = np.hstack([arrays["sizes"][:, None].astype(np.float64), rows])
         return state_of(arrays, self.model.modes, stats)
 
@@ -153,32 +147,12 @@ class TextEngine(loop.Engine):
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
         if "stats" in arrays:
             arrays = _from_dense(arrays)
-        K, M = length(arrays.get("table_ids")), len(self.model.modes.rates)
-        shapes: dict[str, tuple[int, ...]] = {"mode_states": (K, M), "table_ids": (K,), "n_tables_posterior": (K + 1,)}
-        shapes |= dict.fromkeys(("mode_time", "time", "log_evidence", "n_opened", "n_observations"), ())
-        shapes |= dict.fromkeys(SEEN, (K,))
-        if "mode_total" in arrays:
-            shapes["mode_total"] = (M,)
-        check_arrays(arrays, shapes)
-        rows = Counts.from_arrays(arrays, K)
-        n_opened, n_observations = int(arrays["n_opened"]), int(arrays["n_observations"])
-        if not K <= n_opened <= n_observations <= MOST_OBSERVATIONS:
-            raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n_observations} observations")
-        check_ids(arrays["table_ids"], n_opened)
-        with_seen(arrays)
-        mark_of(arrays)
-        given: dict[str, Any] = {name: arrays[name] for name in (*shapes, *MARKED) if name in arrays}
-        given |= rows.arrays()
+        sizes = {"M": len(self.model.modes.rates)}
+        found = schema.check_state(arrays, schema.OF_COUNTS, sizes, self.model.family)
+        rows = Counts.checked((found[name] for name in WORDS), len(found["table_ids"]))
         lengths = np.unique(np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1]) * (np.diff(rows.indptr) > 0))
-        if "mode_sums" in arrays:
-            check_arrays(arrays, {"mode_sums": (len(lengths), M)})
-            given["mode_sums"] = arrays["mode_sums"]
-        for name, array in given.items():
-            if array.shape == ():
-                given[name] = array.item()
-            elif array.dtype == np.complex128:
-                given[name] = np.ascontiguousarray(array).view(np.float64)
-        self._restore(given)
+        schema.check(found, {"mode_sums": schema.WORDS["mode_sums"]}, sizes | {"L": len(lengths)})
+        self._restore(for_the_loop(found))
         self.n_features = max(self.n_features, rows.n_columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -198,8 +172,5 @@ def _one(x: Counts | Float) -> Counts:
 
 def _from_dense(arrays: Arrays) -> Arrays:
     """Return the arrays of the reference with sparse ones in place of stats."""
-    stats = arrays["stats"]
-    if stats.ndim != 2 or stats.shape[1] < 1 or stats.dtype != np.float64:
-        raise ValueError(f"its array 'stats' has shape {stats.shape}")
-    rows = as_counts(stats[:, 1:], "its array 'stats'")
-    return {name: array for name, array in arrays.items() if name != "stats"} | rows.arrays()
+    stats = schema.check(arrays, {"stats": schema.STATS["stats"]})["stats"]
+    return arrays | dict(zip(WORDS, as_counts(stats[:, 1:], "its array 'stats'").csr, strict=True))

@@ -349,110 +349,8 @@ class Engine(Protocol):
         """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``."""
 
 
-# The arrays of a state, see docs/files.md: what every engine writes, and what some add so that they go on to the bit.
-ARRAY_TYPES: dict[str, type[np.generic]] = {
-    "stats": np.float64,
-    "squares": np.float64,
-    "mode_states": np.complex128,
-    "mode_time": np.float64,
-    "n_tables_posterior": np.float64,
-    "time": np.float64,
-    "table_ids": np.int64,
-    "n_opened": np.int64,
-    "n_observations": np.int64,
-    "log_evidence": np.float64,
-    "sizes": np.int64,
-    "first_times": np.float64,
-    "last_times": np.float64,
-    "mark": np.int64,
-    "taken": np.int64,
-    "mode_total": np.complex128,
-    "scatter": np.float64,
-    "misses": np.float64,
-    "cells": np.float64,
-    "words_indptr": np.int64,
-    "words_indices": np.int64,
-    "words_counts": np.float64,
-    "mode_sums": np.complex128,
-}
-# Of these, what an engine adds for each table; it follows from the others.
-OF_ENGINES = frozenset({"scatter", "misses", "cells"})
-SEEN = ("sizes", "first_times", "last_times")  # of these, what tells of the rows that have a table's label
-MARKED = ("mark", "taken")  # of these, what is there only if the latest row had a mark
-
-
-def length(array: NDArray[Any] | None) -> int:
-    """Return how many entries an array has along its first axis: 0 if it has none, or is not there."""
-    return 0 if array is None or not array.ndim else len(array)
-
-
-def check_arrays(arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raise ``ValueError`` unless each array is there, of its shape and type, and made of finite numbers."""
-    for name, shape in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"its array {name!r} is missing")
-        array = arrays[name]
-        if array.shape != shape or 0 in shape:
-            raise ValueError(f"its array {name!r} has shape {array.shape}, expected {shape}")
-        if array.dtype != ARRAY_TYPES[name] or not np.isfinite(array).all():
-            raise ValueError(f"its array {name!r} must hold finite numbers of type {ARRAY_TYPES[name].__name__}")
-    if arrays["mode_time"] > arrays["time"]:
-        raise ValueError(f"its mode_time {arrays['mode_time']} is after its time {arrays['time']}")
-
-
-def with_squares(arrays: Arrays, family: Family, n_features: int) -> Arrays:
-    """Return the checked arrays of a state, with the squares that the family expects if they were not recorded."""
-    P = family.squares(np.zeros((1, n_features))).shape[1]
-    if not P:
-        return arrays
-    if "squares" not in arrays:
-        return arrays | {"squares": family.expected_squares(arrays["stats"], n_features)}
-    check_arrays(arrays, {"squares": (len(arrays["stats"]), P)})
-    return arrays
-
-
-def with_seen(arrays: Arrays) -> Arrays:
-    """Return the checked arrays of a state, with sizes and times of the tables as far as known if not recorded.
-
-    A table that was not told its size has its count, rounded, and was last heard of at the state's time.
-
-    >>> time = {"time": np.array(9.5), "mode_time": np.array(9.5)}
-    >>> arrays = with_seen(time | {"stats": np.array([[2.7, 1.0]]), "n_observations": np.array(4)})
-    >>> arrays["sizes"], arrays["first_times"], arrays["last_times"]
-    (array([3]), array([9.5]), array([9.5]))
-    """
-    n, K = int(arrays["n_observations"]), len(arrays["stats" if "stats" in arrays else "table_ids"])
-    if not arrays.keys() >= set(SEEN):
-        sizes = np.clip(np.rint(arrays["stats"][:, 0]), 0, n).astype(np.int64)
-        times = np.full(K, arrays["time"])
-        arrays = dict(zip(SEEN, (sizes, times, times), strict=True)) | arrays
-    check_arrays(arrays, dict.fromkeys(SEEN, (K,)))
-    sizes, first, last = (arrays[name] for name in SEEN)
-    if sizes.min() < 0 or sizes.max() > n:
-        raise ValueError(f"its sizes must be from 0 to the number of observations, {n}")
-    if (first > last).any() or (last > arrays["time"]).any():
-        raise ValueError(f"its first_times must not be after its last_times, nor those after its time {arrays['time']}")
-    return arrays
-
-
-def mark_of(arrays: Arrays) -> tuple[int, tuple[int, ...]]:
-    """Return the mark and the tables taken of a state, as its arrays say; ``UNKNOWN`` and none if they do not.
-
-    >>> mark_of({"mark": np.array(7), "taken": np.array([0, 3])})
-    (7, (0, 3))
-    """
-    if arrays.keys().isdisjoint(MARKED):
-        return UNKNOWN, ()
-    for n_dimensions, name in enumerate(MARKED):
-        array = arrays.get(name)
-        if array is None or array.dtype != np.int64 or array.ndim != n_dimensions:
-            raise ValueError(f"its arrays 'mark' and 'taken' must be an integer and a row of these, got {array!r}")
-    return int(arrays["mark"]), tuple(arrays["taken"].tolist())
-
-
 def state_of(arrays: Arrays, modes: Modes, stats: Float, squares: Float | None = None) -> State:
     """Return the state that the arrays of an engine describe, with these stats (K, S) and squares (K, P), if any."""
-    mark, taken = mark_of(arrays)
     elapsed = float(arrays["time"] - arrays["mode_time"]) if len(stats) else 0.0
     return State(
         stats=stats,
@@ -465,12 +363,6 @@ def state_of(arrays: Arrays, modes: Modes, stats: Float, squares: Float | None =
         sizes=arrays["sizes"],
         first_times=arrays["first_times"],
         last_times=arrays["last_times"],
-        mark=mark,
-        taken=taken,
+        mark=int(arrays.get("mark", UNKNOWN)),
+        taken=tuple(arrays["taken"].tolist()) if "taken" in arrays else (),
     )
-
-
-def check_ids(ids: Int, n_opened: int) -> None:
-    """Raise ``ValueError`` unless the ids count up and stay below the number of tables ever opened."""
-    if ids.dtype != np.int64 or ids[0] < 0 or (ids[1:] <= ids[:-1]).any() or ids[-1] >= n_opened:
-        raise ValueError(f"its ids must be integers that count up and stay below {n_opened}")

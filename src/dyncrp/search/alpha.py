@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.dynamics import Modes
+from dyncrp.engine import schema
 
 Float = NDArray[np.float64]
 

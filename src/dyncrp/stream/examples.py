@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import integer
 from dyncrp.arrays.counts import Counts
+from dyncrp.engine.schema import EXAMPLE_ROWS, EXAMPLE_WORDS, EXAMPLES, check
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]
@@ -19,8 +20,6 @@ BLOCK = 4096  # rows that wait to be sorted in
 FEW = 64  # rows of a call that all wait: to look which may stay takes longer
 MOST = 10_000  # examples of a table
 CELLS = 1 << 20  # of documents that are looked at together
-ARRAYS = ("example_tables", "example_numbers", "example_times")  # what a file calls them,
-ROWS, WORDS = "example_rows", "example_"  # and the rows, or how the arrays of Counts begin
 
 
 class Rows(NamedTuple):
@@ -129,28 +128,16 @@ class Reservoir:
         """Return all that is kept as plain arrays, in order of the rows: from these it goes on to the bit."""
         self.sort_in()
         *others, X = self._kept
-        return dict(zip(ARRAYS, others, strict=True)) | (X.arrays(WORDS) if isinstance(X, Counts) else {ROWS: X})
+        rows = zip(EXAMPLE_WORDS, X.csr, strict=True) if isinstance(X, Counts) else zip(EXAMPLE_ROWS, [X], strict=True)
+        return dict(zip(EXAMPLES, others, strict=True)) | dict(rows)
 
     @classmethod
     def restore(cls, size: int, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return what ``arrays`` of one of this size described; anything of another kind is a ``ValueError``."""
-        words = WORDS + "words_indptr" in arrays
+        words = not arrays.keys().isdisjoint(EXAMPLE_WORDS)
+        ids, numbers, times, *rows = check(arrays, EXAMPLES | (EXAMPLE_WORDS if words else EXAMPLE_ROWS)).values()
+        store = _Store(ids, numbers, times, Counts.checked(rows, len(ids)) if words else rows[0])
         found = cls(size, sparse=words)
-        absent = [name for name in (*ARRAYS, *([] if words else [ROWS])) if name not in arrays]
-        if absent:
-            raise ValueError(f"its array {absent[0]!r} is missing")
-        X = Counts.from_arrays(arrays, len(arrays[ARRAYS[0]]), WORDS) if words else arrays[ROWS]
-        ids, numbers, times = (arrays[name] for name in ARRAYS)
-        store = _Store(ids, numbers, times, X)
-        kinds = [array.dtype for array in (*store[:3], X.data if isinstance(X, Counts) else X)]
-        if kinds != [np.int64, np.int64, np.float64, np.float64]:
-            raise ValueError(f"its examples must be int64 and float64, got {', '.join(map(str, kinds))}")
-        if len(X.shape) != 2 or any(array.shape != (len(X),) for array in store[:3]):
-            raise ValueError("its examples must have a table, a number and a time for each row")
-        if np.any(store.ids < 0) or np.any(store.numbers < 0) or np.any(np.diff(store.numbers) <= 0):
-            raise ValueError("its examples must have tables from 0, and numbers from 0 that count up")
-        if not np.all(np.isfinite(store.times)) or (not isinstance(X, Counts) and np.any(np.isinf(X))):
-            raise ValueError("its examples must have finite times, and rows of finite numbers or NaN")
         found._keep(store)
         if len(found._kept.ids) < len(store.ids):
             raise ValueError(f"it has more examples of a table than a size of {size} allows")

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike
 from dyncrp.arrays.checks import LATEST_TIME, Clock, as_times, positive
 from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.dynamics.base import MOST_MODES
-from dyncrp.engine import edit, make_engine, missing
+from dyncrp.engine import edit, make_engine, missing, schema
 from dyncrp.engine.types import (
-    ARRAY_TYPES,
     NEW,
     Arrays,
     Engine,
@@ -31,7 +30,6 @@ from dyncrp.engine.types import (
     TableConstraints,
     Trace,
     concatenate,
-    length,
 )
 from dyncrp.families import Family
 from dyncrp.families.base import first_missing
@@ -44,13 +42,10 @@ from dyncrp.stream.examples import Reservoir
 from dyncrp.stream.novelty import NoveltySketch
 
 ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the next
-OF_ALPHA = "alpha_"  # how the names of its arrays begin in a file,
-OF_SKETCH, OF_EXAMPLES = "novelty_", "example_"  # and those of the sketch and of the examples
 NOBODYS = 1 << 62  # the id of a table that nobody has opened yet
 HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
 CLOCKS = tuple(Clock)
-OF_LEARNERS = frozenset({"hyperparameters", "n_features", "clock", "prior_alpha", "names", "merged"})  # in a header
-OF_MODES = {"mode_amplitudes": "amplitudes", "mode_rates": "rates"}  # what a file calls the modes
+OF_SKETCH, OF_EXAMPLES = schema.NOVELTY, schema.EXAMPLES | schema.EXAMPLE_ROWS | schema.EXAMPLE_WORDS
 SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamics: two fits to 1 % may differ so much
 
 
@@ -266,18 +261,18 @@ class Learner:
     def arrays(self) -> Arrays:
         """Return all that a file needs for the next row, to the bit; the sketch only if alarms are wanted."""
         modes = self.engine.model.modes
-        return self._state() | {name: getattr(modes, field) for name, field in OF_MODES.items()}
+        return self._state() | dict(zip(schema.MODES, modes, strict=True))
 
     def _state(self) -> Arrays:
         """Return all that the next row needs if the modes are known."""
         self._catch_up()
         arrays = self.engine.arrays()
         if self._saves_sketch:
-            arrays |= {OF_SKETCH + name: array for name, array in self.sketch.arrays().items()}
+            arrays |= self.sketch.arrays()
         if self.examples is not None:
             arrays |= self.examples.arrays()
         if self.alpha_posterior is not None:
-            arrays |= {OF_ALPHA + name: array for name, array in self.alpha_posterior.arrays().items()}
+            arrays |= self.alpha_posterior.arrays()
         return arrays
 
     @classmethod
@@ -294,7 +289,7 @@ class Learner:
         if spec.learn_alpha and not known.dynamics.nonnegative:
             raise ValueError("learn_alpha needs a kernel that is never negative")
         modes = _modes(known.dynamics, arrays)
-        arrays = {name: array for name, array in arrays.items() if name not in OF_MODES}
+        arrays = {name: array for name, array in arrays.items() if name not in schema.MODES}
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
         if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is taken
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
@@ -319,17 +314,14 @@ class Learner:
     def go_on(self, arrays: Arrays) -> None:
         """Go on from what ``arrays`` of a learner of the same model returned; anything else is a ``ValueError``."""
         posterior = self.alpha_posterior
-        of_alpha = {name: arrays[name] for name in arrays if posterior is not None and name.startswith(OF_ALPHA)}
-        sketch = {name.removeprefix(OF_SKETCH): arrays[name] for name in arrays if name.startswith(OF_SKETCH)}
-        examples = {name: arrays[name] for name in arrays if name.startswith(OF_EXAMPLES)}
-        others = (OF_SKETCH, OF_EXAMPLES)
-        arrays = {n: array for n, array in arrays.items() if n not in of_alpha and not n.startswith(others)}
-        unknown = sorted(arrays.keys() - ARRAY_TYPES.keys())
+        of_alpha = {} if posterior is None else schema.ALPHA
+        unknown = sorted(arrays.keys() - {*schema.OF_ENGINES, *OF_SKETCH, *OF_EXAMPLES, *of_alpha})
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
-        kept = NoveltySketch.restore(sketch) if sketch else NoveltySketch()
+        kept = NoveltySketch() if arrays.keys().isdisjoint(OF_SKETCH) else NoveltySketch.restore(arrays)
+        examples = {name: arrays[name] for name in arrays.keys() & OF_EXAMPLES}
         rows, D = examples.get("example_rows"), self.engine.n_features
-        if rows is not None and length(rows) and (rows.shape[1:] != (D,) or self.family.sparse):
+        if rows is not None and rows.shape[:1] != (0,) and (rows.shape[1:] != (D,) or self.family.sparse):
             raise ValueError(f"its examples have shape {rows.shape}, for {D} features")
         if np.max(examples.get("example_words_indices", np.zeros(0)), initial=-1) >= D:
             raise ValueError(f"its examples have more than {D} words")
@@ -337,14 +329,12 @@ class Learner:
         if reservoir is not None:
             empty = Reservoir(reservoir.size, sparse=self.family.sparse)
             reservoir = Reservoir.restore(reservoir.size, examples) if examples else empty
-        found = {name.removeprefix(OF_ALPHA): array for name, array in of_alpha.items()}
-        if posterior is not None:
-            posterior.check(found)
+        schema.check(arrays, of_alpha, {"M": len(self.engine.model.modes.rates)})
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last that may fail, so that a refusal changes nothing
         self.engine, self.sketch, self.examples = engine, kept, reservoir
         if posterior is not None:
-            posterior.restore(found, engine.n_observations)
+            posterior.restore(arrays, engine.n_observations)
             self._latest_times = np.zeros(0)
 
     @cached_property
@@ -398,14 +388,9 @@ def _modes(dynamics: Dynamics, arrays: Arrays) -> Modes:
     They are in the file since they cannot always be found again: those of ``Hyperbolic`` and ``LinearODE`` come of
     least squares and roots, which differ from one version of SciPy and LAPACK to the next.
     """
-    for name in OF_MODES:
-        if name not in arrays:
-            raise ValueError(f"its array {name!r} is missing")
-        if arrays[name].dtype != np.complex128 or arrays[name].ndim != 1 or not np.all(np.isfinite(arrays[name])):
-            raise ValueError(f"its array {name!r} must be one row of finite complex128s")
-    found, expected = Modes(**{field: arrays[name] for name, field in OF_MODES.items()}), dynamics.modes()
-    if not 0 < len(found.rates) == len(found.amplitudes) <= MOST_MODES or np.any(found.rates.real < 0.0):
-        raise ValueError(f"its {len(found.rates)} rates and {len(found.amplitudes)} amplitudes are not a kernel's")
+    found, expected = Modes(*schema.check(arrays, schema.MODES).values()), dynamics.modes()
+    if not 0 < len(found.rates) <= MOST_MODES or np.any(found.rates.real < 0.0):
+        raise ValueError(f"its {len(found.rates)} modes are not a kernel's")
     if all(np.array_equal(mine, its) for mine, its in zip(expected, found, strict=True)):
         return found
     sizes = np.abs(np.concatenate([found.rates, expected.rates]))

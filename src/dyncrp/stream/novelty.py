@@ -42,6 +42,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.engine.schema import NOVELTY, check
+
 Float = NDArray[np.float64]
 
 LEAST_BLOCK, MOST_BLOCK = 32, 16_384  # rows
@@ -62,7 +64,6 @@ MOST_UNREAD = 16_384  # scores that wait to be looked at
 LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
 SMALLEST_P = 1e-300
 NEGLIGIBLE = 1e-9  # rows: a bin of less is forgotten
-OF_A_FILE = {"counts": np.int64, "values": np.float64, "weights": np.float64, "high": np.float64, "low": np.float64}
 
 
 class NoveltySketch:
@@ -222,30 +223,21 @@ class NoveltySketch:
         return other
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that the next score needs, to the bit."""
+        """Return all that the next score needs, to the bit, by its names in a file."""
         self.read()
-        return {
-            "counts": np.array([self._n, self._start]),
-            "values": self._values.copy(),
-            "weights": self._weights.copy(),
-            "high": np.array(self._high),
-            "low": np.array(self._low),
-        }
+        counts, bins = np.array([self._n, self._start]), (self._values.copy(), self._weights.copy())
+        return dict(zip(NOVELTY, (counts, *bins, np.array(self._high), np.array(self._low)), strict=True))
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> NoveltySketch:
         """Go on from what ``arrays`` returned; anything else is a ``ValueError``."""
-        if arrays.keys() != OF_A_FILE.keys():
-            raise ValueError(f"its novelty sketch has arrays {sorted(arrays)}, and needs {sorted(OF_A_FILE)}")
-        for name, kind in OF_A_FILE.items():
-            found = arrays[name]
-            if found.dtype != kind or found.ndim != 1 or not np.all(np.abs(found) <= LARGEST):
-                raise ValueError(f"its {name} of past novelty must be one row of finite {np.dtype(kind).name}s")
-        counts, values, weights = arrays["counts"], arrays["values"], arrays["weights"]
-        if len(counts) != 2 or not 0 <= counts[1] <= counts[0]:
+        counts, values, weights, high, low = check(arrays, NOVELTY).values()
+        if not 0 <= counts[1] <= counts[0]:
             raise ValueError(f"its counts of past novelty are {counts.tolist()}")
-        if len(values) != len(weights) or np.any(np.diff(values) <= 0.0) or not np.all(weights >= NEGLIGIBLE):
+        if np.any(np.diff(values) <= 0.0) or not np.all(weights >= NEGLIGIBLE):
             raise ValueError("its bins of past novelty are not increasing values with positive weights")
+        if any(np.any(np.abs(scores) > LARGEST) for scores in (values, high, low)):
+            raise ValueError(f"its scores of past novelty must be from {-LARGEST:g} to {LARGEST:g}")
         if np.sum(weights) > counts[1] * (1.0 + 1e-9):
             raise ValueError(f"its bins of past novelty weigh {np.sum(weights)}, more than {counts[1]} rows")
         sketch = cls()
@@ -254,7 +246,7 @@ class NoveltySketch:
             raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} bins")
         sketch._values, sketch._weights = values.copy(), weights.copy()
         sketch._look()
-        rows, high, low = sketch._n - sketch._start, arrays["high"], arrays["low"]
+        rows = sketch._n - sketch._start
         of_one_block = rows < sketch._end - sketch._start and len(high) < MOST_HIGH and len(high) + len(low) <= rows
         if not (of_one_block and np.all(high >= sketch._border) and np.all(low < sketch._border)):
             raise ValueError("its scores of past novelty that wait are not those of one block")

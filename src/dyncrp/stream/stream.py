@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dyncrp.arrays.checks import Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine.missing import for_missing, takes_missing
+from dyncrp.engine.schema import HEADER
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows, first_missing

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dyncrp.arrays.checks import Clock, as_observations, as_times
-from dyncrp.arrays.counts import ARRAYS as OF_COUNTS
 from dyncrp.arrays.counts import Counts
+from dyncrp.engine.schema import WARMUP, WARMUP_ROWS, WARMUP_WORDS, check
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints, check_name
@@ -19,11 +19,6 @@ from dyncrp.search.spec import Hyperparameters, ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.learner import Learner
 
-OF_WARMUP = "warmup_"  # how the names of its arrays begin in a file
-ARRAY_TYPES = {"times": np.float64, "learnt_from": np.int64}  # and how they go on:
-DENSE, SPARSE = ("rows",), ("indptr", "indices", "counts")  # with the rows, whole or as counts,
-TOLD = ("tables", "marks")  # and what is known of them, if anything is
-OF_WARMUPS = frozenset({"told_names"})  # what the header of a file may say
 # A piece of a search is as many runs of candidates as take this many rows, and at least one. What a run takes beside
 # its rows is as much as so many rows take.
 ROWS_PER_PIECE, ROWS_PER_RUN = 3000, 150
@@ -145,11 +140,11 @@ class Warmup:
         if self.over:
             return {}
         rows, times, known = self._rows()
-        kept = {"rows": rows} if not isinstance(rows, Counts) else dict(zip(SPARSE, rows.csr, strict=True))
-        kept |= {"times": times, "learnt_from": np.array(self.n_learned_from)}
-        if not known.empty:
-            kept |= dict(zip(TOLD, known[:2], strict=True))
-        return {OF_WARMUP + name: array for name, array in kept.items()}
+        kept: Arrays = {"warmup_rows": rows}
+        if isinstance(rows, Counts):
+            kept = dict(zip(WARMUP_WORDS, rows.csr, strict=True))
+        kept |= {"warmup_times": times, "warmup_learnt_from": np.array(self.n_learned_from)}
+        return kept if known.empty else kept | {"warmup_tables": known.tables, "warmup_marks": known.marks}
 
     def config(self) -> dict[str, Any]:
         """Return what a file must say beside ``arrays`` and what the learner says: the names that rows were told."""
@@ -162,48 +157,36 @@ class Warmup:
 
         Without arrays of its own it is over, as it was when the file was written, or had nothing unknown.
         """
-        own = {OF_WARMUP + name for name in (*(SPARSE if spec.family.sparse else DENSE), *ARRAY_TYPES, *TOLD)}
-        learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - own})
+        group = WARMUP | (WARMUP_WORDS if spec.family.sparse else WARMUP_ROWS)
+        learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - group})
         warmup = cls(spec, learner.clock)
-        warmup.learner, warmup.over = learner, own.isdisjoint(arrays)
+        warmup.learner, warmup.over = learner, arrays.keys().isdisjoint(group)
         if not warmup.over:
-            times, learned_from = (arrays[OF_WARMUP + name] for name in ARRAY_TYPES)
-            if spec.family.sparse:  # by the names that Counts has for them
-                found = {name: arrays[OF_WARMUP + own] for name, own in zip(OF_COUNTS, SPARSE, strict=True)}
-                warmup._restore(Counts.from_arrays(found, times.size), times, learned_from)
-            else:
-                warmup._restore(arrays[OF_WARMUP + DENSE[0]], times, learned_from)
-            if OF_WARMUP + TOLD[0] in arrays:
-                tables, marks = (arrays[OF_WARMUP + name] for name in TOLD)
-                warmup._restore_told(tables, marks, config.get("told_names", []))
+            n, D = warmup.n_rows, learner.engine.n_features
+            if spec.given is not None or n >= spec.warmup:
+                raise ValueError(f"it keeps rows of a warm-up, after {n} observations")
+            warmup._restore(check(arrays, group, {"n": n, "D": D}), config.get("told_names", []), D)
         return warmup
 
-    def _restore_told(self, tables: Any, marks: Any, names: Any) -> None:
-        (rows, times, _), n = self._kept[0], self.n_rows
-        if any(array.shape != (n,) or array.dtype != np.int64 for array in (tables, marks)):
-            raise ValueError(f"what it knows of the rows that it keeps must be {n} integers")
-        if tables.max() > UNKNOWN or tables.min() < UNKNOWN - len(names) or marks.min() < UNKNOWN:
-            raise ValueError("what it knows of the rows that it keeps are not names and marks")
-        self._kept = [(rows, times, Constraints(tables, marks, tuple(check_name(name) for name in names)))]
-
-    def _restore(self, rows: Rows, times: Any, learned_from: Any) -> None:
-        engine, n = self.learner.engine, self.n_rows
-        arrays, D = {"times": times, "learnt_from": learned_from}, engine.n_features
-        wide = rows.shape[1] <= D if isinstance(rows, Counts) else rows.shape[1:] == (D,)
-        if self.spec.given is not None or n >= self.spec.warmup or not wide or not len(rows) == n == times.size:
-            raise ValueError(f"it keeps rows of shape {rows.shape} of a warm-up, after {n} observations")
-        for (name, array), shape in zip(arrays.items(), ((n,), ()), strict=True):
-            if array.dtype != ARRAY_TYPES[name] or array.shape != shape:
-                kind = ARRAY_TYPES[name].__name__
-                raise ValueError(f"its array {OF_WARMUP + name!r} must be of type {kind} and shape {shape}")
-        if as_times(times, n=n)[-1] != engine.time or not 1 <= learned_from <= n:
-            raise ValueError("the rows that it keeps are not those that it has learned")
-        if not isinstance(rows, Counts):
-            if rows.dtype != np.float64:
-                raise ValueError(f"its array {OF_WARMUP + DENSE[0]!r} must be of type float64")
+    def _restore(self, found: Arrays, names: Any, D: int) -> None:
+        """Keep the rows that arrays of the schema describe, and what is known of them."""
+        times, learned_from, n = found["warmup_times"], int(found["warmup_learnt_from"]), self.n_rows
+        if self.spec.family.sparse:
+            rows: Rows = Counts.checked((found[name] for name in WARMUP_WORDS), n)
+            if rows.n_columns > D:
+                raise ValueError(f"it keeps rows of {rows.n_columns} words, and has {D}")
+        else:
+            rows = found["warmup_rows"]
             check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
-        self.n_learned_from = int(learned_from)
-        self._kept = [(rows, times, Constraints.nothing(n))]
+        if as_times(times, n=n)[-1] != self.learner.engine.time or not 1 <= learned_from <= n:
+            raise ValueError("the rows that it keeps are not those that it has learned")
+        known = Constraints.nothing(n)
+        if "warmup_tables" in found:
+            known = Constraints(found["warmup_tables"], found["warmup_marks"], tuple(map(check_name, names)))
+            least = min(known.tables.min() + len(names), known.marks.min())
+            if known.tables.max() > UNKNOWN or least < UNKNOWN:
+                raise ValueError("what it knows of the rows that it keeps are not names and marks")
+        self.n_learned_from, self._kept = learned_from, [(rows, times, known)]
 
     def _due(self, n: int) -> int:
         """Return how many rows to learn from when n have come."""

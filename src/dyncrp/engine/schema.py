@@ -1,0 +1,272 @@
+"""The layout of version 1 of the model file: every array and every entry of the header, and the check of arrays.
+
+This is the one place where it is written: the tables in docs/files.md are these, and a test compares them. Shapes are
+in symbols. K is the number of open tables, M that of modes, D of features; the page says what the others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dyncrp.engine.types import MOST_OBSERVATIONS, Arrays
+from dyncrp.families import Family
+
+FLOAT, COMPLEX, INT, BYTE = np.float64, np.complex128, np.int64, np.uint8
+FINITE, CELLS, FROM_0, UP = "finite numbers", "finite numbers or NaN", "numbers from 0", "numbers from 0 that count up"
+
+
+class Entry(NamedTuple):
+    """An array. shape: in symbols. absent: what it then is, if it may be absent. holds: which numbers."""
+
+    name: str
+    dtype: type[np.generic]
+    shape: tuple[str | int, ...]
+    meaning: str
+    absent: str = ""
+    holds: str = FINITE
+
+
+class Field(NamedTuple):
+    """An entry of the header. kind: of its value in JSON. absent: what it then is, if it may be absent."""
+
+    name: str
+    kind: str
+    meaning: str
+    absent: str = ""
+
+
+Group = dict[str, Entry]
+
+
+def _group(*entries: Entry) -> Group:
+    return {entry.name: entry for entry in entries}
+
+
+_FOUND = "found from the others, up to rounding"
+
+HEADER = (
+    Field("format", "text", '`"dyncrp-model"`'),
+    Field("version", "integer", "1: of the format"),
+    Field("dyncrp", "text", "the version of dyncrp that wrote the file. A reader only uses it in messages"),
+    Field("config.params", "object", "the arguments of `DynamicalMixture`"),
+    Field("config.hyperparameters", "object", "`family`, `dynamics`, `alpha` and `memory` in use, as given or learned; "
+          "without a `memory`, it is infinite"),
+    Field("config.n_features", "integer", "D"),
+    Field("config.clock", "text", 'the kind of times: `"index"` (of arrival), `"numbers"` or `"dates"`, which are '
+          "seconds since 1970 in UTC"),
+    Field("config.feature_names", "list", "the names of the features, D strings; null if they have none"),
+    Field("config.encoding", "list", "`[name, kind, words, reason]` for each column; `kind` is "
+          '`"number"`, `"log"`, `"yes/no"` (a boolean), `"category"` or `"left out"`, `words` are those for booleans, '
+          "or the categories in order of their codes. D is then the number of columns that are not left out, and "
+          "`config.feature_names` has all of them", "columns hold numbers only"),
+    Field("config.vocabulary", "object", "`stop_words`, whether the commonest words of English are left out of texts, "
+          "and `words`, those of the columns in order, null for a column that is free", "rows did not come as words"),
+    Field("config.prior_alpha", "number", "the mean of alpha's prior", "alpha is not learned (`learn_alpha`)"),
+    Field("config.names", "list", "`[id, name]` of the tables that have [names](constraints.md)", "none has"),
+    Field("config.merged", "list", "`[id, id that it stands for]` of the tables that were merged", "none was"),
+    Field("config.told_names", "list", "as long as `learned_` is False, the names of tables that rows were told",
+          "they were told none"),
+)  # fmt: skip
+FRAME = _group(
+    Entry("header", BYTE, ("h",), "UTF-8 JSON, see above"),
+    Entry("sha256", BYTE, (32,), "the SHA-256 of all other arrays in order of their names: of each the line "
+          "`name dtype shape`, as Python prints it, and then the bytes"),
+)  # fmt: skip
+MODES = _group(
+    Entry(
+        "mode_amplitudes", COMPLEX, ("M",), "of the modes of the dynamics: its kernel is Re Σ amplitude exp(−rate Δ)"
+    ),
+    Entry("mode_rates", COMPLEX, ("M",), "their rates"),
+)
+# What tables know, by an engine of rows (n, D). Others than the first two are only there to go on to the bit.
+STATS = _group(
+    Entry("stats", FLOAT, ("K", "S"), "Σ r T(x)"),
+    Entry("squares", FLOAT, ("K", "P"), "`Gaussian` only, also as a part of `Columns`: Σ r y_i y_j for i ≥ j, row by "
+          r"row, where y = T(x)/σ without its 1; beyond 8 coordinates Σ r \|y\|²", "as the family expects"),
+)  # fmt: skip
+EXTRAS = _group(
+    Entry("scatter", FLOAT, ("K", "D"), "`NormalGamma` only: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
+          "without the difference", _FOUND),
+    Entry("misses", FLOAT, ("K", "D"), "`Bernoulli` only: Σ r (1 − x), summed without a difference", _FOUND),
+    Entry("cells", FLOAT, ("K", "B"), "`Columns` only: for each column or part in the order of `stats`, what its "
+          "family has beside T(x): `squares`, `scatter` or `misses`", _FOUND),
+)  # fmt: skip
+# The same by an engine of counts of words.
+WORDS = _group(
+    Entry("words_indptr", INT, ("K + 1",), "where the words of each table begin in the next two: those of table c from "
+          "entry c to entry c + 1"),
+    Entry("words_indices", INT, ("m",), "the columns of the words, which count up within a table"),
+    Entry("words_counts", FLOAT, ("m",), "how often the table has each of them"),
+    Entry("mode_sums", COMPLEX, ("L", "M"), "the sum of `mode_states` over the tables of each of the L lengths (sums "
+          "of `words_counts`), the shortest first, as it was added up", _FOUND),
+)  # fmt: skip
+SEATS = _group(
+    Entry("table_ids", INT, ("K",), "ids of the open tables, increasing", holds=UP),
+    Entry("mode_states", COMPLEX, ("K", "M"), "the modes of each table's occupancy at `mode_time`: Σ r exp(rate "
+          "(t − `mode_time`)). The occupancy at a later time t is Re Σ amplitude exp(−rate (t − `mode_time`)) state, "
+          "or 0 if that is negative"),
+    Entry("mode_total", COMPLEX, ("M",), "the sum of `mode_states` over the tables, as it was added up", _FOUND),
+    Entry("mode_time", FLOAT, (), "the time at which `mode_states` are given, at most `time`"),
+    Entry("time", FLOAT, (), "the time of the latest observation"),
+    Entry("n_tables_posterior", FLOAT, ("K + 1",), 'q(C = k); with `table_count="map"`, 1 at k = K'),
+    Entry("n_opened", INT, (), "the number of tables ever opened, which is the next id"),
+    Entry("n_observations", INT, (), "the number of observations learned"),
+    Entry("log_evidence", FLOAT, (), "Σ log p(x_n given x_<n)"),
+    Entry("sizes", INT, ("K",), "the number of observations that were given the table's label",
+          "the first entry of `stats`, rounded", FROM_0),
+    Entry("first_times", FLOAT, ("K",), "the time of the first of them", "`time`"),
+    Entry("last_times", FLOAT, ("K",), "the time of the last of them", "`time`"),
+    Entry("mark", INT, (), "the mark of the latest row (`cannot_link`)", "it had none"),
+    Entry("taken", INT, ("T",), "with it: the ids of the tables that it and the rows just before it with the same mark "
+          "were given", "it had none"),
+)  # fmt: skip
+ALPHA = _group(
+    Entry("alpha_log_sum", FLOAT, (181,), "Σ log(α + Wₙ), Wₙ the weight of the customers before the n-th, for each α "
+          "of a grid: `prior_alpha` · 10^(i/30 − 3), i = 0, …, 180"),
+    Entry("alpha_total", COMPLEX, ("M",), "the modes of all customers together at `alpha_time`"),
+    Entry("alpha_time", FLOAT, (), "the time of the latest observation"),
+)  # fmt: skip
+WARMUP = _group(
+    Entry("warmup_times", FLOAT, ("n",), "the times of the observations, as numbers"),
+    Entry("warmup_learnt_from", INT, (), "how many of them the hyperparameters in use were learned from"),
+    Entry("warmup_tables", INT, ("n",), "what is known of them (`labels`, `cannot_link`): −1, or −2 − j for the table "
+          "that `told_names[j]` names", "nothing is known"),
+    Entry("warmup_marks", INT, ("n",), "with it: the mark of each row, −1 for none; the digest of a text",
+          "nothing is known"),
+)  # fmt: skip
+WARMUP_ROWS = _group(
+    Entry("warmup_rows", FLOAT, ("n", "D"), "rows as the family takes them, fewer than `warmup`", holds=CELLS)
+)
+WARMUP_WORDS = _group(
+    Entry("warmup_indptr", INT, ("n + 1",), "of a `Multinomial`, in place of `warmup_rows`: where the words of each "
+          "observation begin in the next two"),
+    Entry("warmup_indices", INT, ("m",), "the columns of the words"),
+    Entry("warmup_counts", FLOAT, ("m",), "how often the observation has each"),
+)  # fmt: skip
+NOVELTY = _group(
+    Entry("novelty_counts", INT, (2,), "how many rows there were, and how many of them are in the cells"),
+    Entry("novelty_values", FLOAT, ("C",), "the scores of the cells, increasing"),
+    Entry("novelty_weights", FLOAT, ("C",), "how many rows each stands for, old ones counting less"),
+    Entry("novelty_high", FLOAT, ("H",), "scores of later rows that wait to be sorted in: all the high ones"),
+    Entry("novelty_low", FLOAT, ("W",), "of the others, every so many"),
+)
+EXAMPLES = _group(
+    Entry("example_tables", INT, ("E",), "the table of each", holds=FROM_0),
+    Entry("example_numbers", INT, ("E",), "its number in the stream, from 0", holds=UP),
+    Entry("example_times", FLOAT, ("E",), "its time"),
+)
+EXAMPLE_ROWS = _group(
+    Entry("example_rows", FLOAT, ("E", "D"), "the row as the family takes it, NaN where a cell is missing", holds=CELLS)
+)
+EXAMPLE_WORDS = _group(
+    Entry("example_words_indptr", INT, ("E + 1",), "if rows are counts of words, in place of `example_rows`: where the "
+          "words of each row begin in the next two"),
+    Entry("example_words_indices", INT, ("m",), "the columns of the words"),
+    Entry("example_words_counts", FLOAT, ("m",), "how often the row has each"),
+)  # fmt: skip
+
+OF_ENGINES = STATS | SEATS | EXTRAS | WORDS
+OF_ROWS, OF_COUNTS = STATS | SEATS | EXTRAS, WORDS | SEATS
+SEEN = ("sizes", "first_times", "last_times")  # what tells of the rows that have a table's label
+
+
+def check(arrays: Mapping[str, NDArray[Any]], group: Group, sizes: Mapping[str, int] | None = None) -> Arrays:
+    """Return those of the arrays that are in a group; a ``ValueError`` says what is missing or not as the group says.
+
+    sizes: of symbols, as far as they are known. Others are what the first array says that has them.
+
+    >>> check({"mode_amplitudes": np.ones(2, complex), "mode_rates": np.ones(3, complex)}, MODES)
+    Traceback (most recent call last):
+        ...
+    ValueError: its array 'mode_rates' has shape (3,), expected (M,) with M = 2
+    """
+    known, found = dict(sizes or {}), {}
+    for name, entry in group.items():
+        array = arrays.get(name)
+        if array is None:
+            if not entry.absent:
+                raise ValueError(f"its array {name!r} is missing")
+            continue
+        if not _fits(array.shape, entry.shape, known):
+            told = ", ".join(f"{symbol} = {size}" for symbol, size in known.items() if symbol in shape_text(entry))
+            expected = shape_text(entry) + (f" with {told}" if told else "")
+            raise ValueError(f"its array {name!r} has shape {array.shape}, expected {expected}")
+        if array.dtype != entry.dtype or not _holds(array, entry.holds):
+            raise ValueError(f"its array {name!r} must hold {entry.holds} of type {entry.dtype.__name__}")
+        found[name] = array
+    return found
+
+
+def shape_text(entry: Entry) -> str:
+    """Return the shape of an array as Python would print it.
+
+    >>> shape_text(SEATS["n_tables_posterior"]), shape_text(SEATS["mode_states"])
+    ('(K + 1,)', '(K, M)')
+    """
+    return f"({', '.join(map(str, entry.shape))}{',' * (len(entry.shape) == 1)})"
+
+
+def _fits(shape: tuple[int, ...], symbols: tuple[str | int, ...], known: dict[str, int]) -> bool:
+    """Whether a shape is as symbols say; those that are not known are known from now on."""
+    if len(shape) != len(symbols):
+        return False
+    for n, symbol in zip(shape, symbols, strict=True):
+        if isinstance(symbol, int):
+            expected = symbol
+        else:
+            base, plus, _ = symbol.partition(" + ")
+            expected = known.setdefault(base, n - bool(plus)) + bool(plus)
+        if n != expected:
+            return False
+    return True
+
+
+def _holds(array: NDArray[Any], what: str) -> bool:
+    if array.dtype != np.int64:
+        return bool(np.isfinite(array).all() if what == FINITE else not np.isinf(array).any())
+    legal = what == FINITE or not array.size or array.min() >= 0
+    return bool(legal and (what != UP or (array[1:] > array[:-1]).all()))
+
+
+def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: Family) -> Arrays:
+    """Return the arrays of an engine with a default for each that has one, if they fit together.
+
+    group: ``OF_ROWS`` or ``OF_COUNTS``. sizes: at least M, and of ``OF_ROWS`` also S, P and D. Anything that no engine
+    returned is a ``ValueError``. A table that was not told its size has its count, rounded, and was last heard of at
+    the state's time.
+    """
+    found = check(arrays, group, sizes)
+    ids, time = found["table_ids"], found["time"]
+    K, n_opened, n = len(ids), int(found["n_opened"]), int(found["n_observations"])
+    if not 0 < K <= n_opened <= n <= MOST_OBSERVATIONS:
+        raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n} observations")
+    if ids[-1] >= n_opened:
+        raise ValueError(f"its ids must stay below {n_opened}")
+    if found["mode_time"] > time:
+        raise ValueError(f"its mode_time {found['mode_time']} is after its time {time}")
+    if ("mark" in found) != ("taken" in found):
+        raise ValueError("its arrays 'mark' and 'taken' must both be there, or none")
+    if "stats" in found:
+        if not found.keys() >= set(SEEN):
+            counts = np.clip(np.rint(found["stats"][:, 0]), 0, n).astype(np.int64)
+            found = dict(zip(SEEN, (counts, np.full(K, time), np.full(K, time)), strict=True)) | found
+        if sizes["P"] and "squares" not in found:
+            found["squares"] = family.expected_squares(found["stats"], sizes["D"])
+    require(found, SEEN)
+    if found["sizes"].max() > n:
+        raise ValueError(f"its sizes must be from 0 to the number of observations, {n}")
+    first, last = found["first_times"], found["last_times"]
+    if (first > last).any() or (last > time).any():
+        raise ValueError(f"its first_times must not be after its last_times, nor those after its time {time}")
+    return found
+
+
+def require(arrays: Arrays, names: Iterable[str]) -> None:
+    """Raise ``ValueError`` unless arrays of these names are there."""
+    for name in names:
+        if name not in arrays:
+            raise ValueError(f"its array {name!r} is missing")
