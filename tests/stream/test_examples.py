@@ -158,13 +158,13 @@ def test_it_goes_on_from_its_arrays():
     whole, part = Reservoir(2), Reservoir(2)
     whole.add(0, X, times, labels)
     part.add(0, X[:130], times[:130], labels[:130])
-    part = Reservoir.restore(2, {name: array.copy() for name, array in part.arrays().items()})
+    part = Reservoir.restore(2, X.shape[1], False, {name: array.copy() for name, array in part.arrays().items()})
     part.add(130, X[130:], times[130:], labels[130:])
     same(part, whole)
 
 
 def test_nothing_goes_through_a_file_too():
-    kept = Reservoir.restore(2, Reservoir(2).arrays())
+    kept = Reservoir.restore(2, 3, False, Reservoir(2).arrays())
     kept.add(0, np.ones((1, 3)), np.zeros(1), np.zeros(1, dtype=np.int64))
     assert kept.of(0).latest.X.tolist() == [[1.0, 1.0, 1.0]]
 
@@ -176,6 +176,7 @@ def test_nothing_goes_through_a_file_too():
         (lambda arrays: arrays.update(example_tables=arrays["example_tables"].astype(float)), "int64"),
         (lambda arrays: arrays.update(example_rows=arrays["example_rows"][1:]), "'example_rows' has shape"),
         (lambda arrays: arrays.update(example_rows=arrays["example_rows"][:, 0]), "'example_rows' has shape"),
+        (lambda arrays: arrays.update(example_rows=arrays["example_rows"][:, 1:]), "its examples have"),
         (
             lambda arrays: arrays.update(example_tables=arrays["example_tables"] - 1),
             "'example_tables' must hold numbers from 0",
@@ -195,7 +196,7 @@ def test_arrays_of_another_kind_are_refused(change, message):
     with np.errstate(divide="ignore"):
         change(arrays)
     with pytest.raises(ValueError, match=message):
-        Reservoir.restore(2, arrays)
+        Reservoir.restore(2, X.shape[1], False, arrays)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "3", True, 10**6])
@@ -260,7 +261,7 @@ def test_of_documents_it_keeps_what_it_keeps_of_dense_rows(n, n_tables, size, cu
         part = slice(begin, end)
         dense.add(begin, X[part], times[part], labels[part])
         sparse.add(begin, as_counts(X)[part], times[part], labels[part])
-        sparse = Reservoir.restore(size, sparse.arrays())
+        sparse = Reservoir.restore(size, X.shape[1], True, sparse.arrays())
     for kept in (dense, sparse):
         kept.merge(0, n_tables - 1)
         kept.forget(closed)
@@ -305,4 +306,4 @@ def test_arrays_of_documents_of_another_kind_are_refused(change, message):
     kept.add(0, as_counts([[0, 1], [2, 0]]), np.arange(2.0), np.array([0, 1]))
     arrays = {name: array for name, array in (kept.arrays() | change).items() if array is not None}
     with pytest.raises(ValueError, match=message):
-        Reservoir.restore(1, arrays)
+        Reservoir.restore(1, 2, True, arrays)

@@ -22,6 +22,7 @@ from dyncrp.engine.special import bessel_constants
 from dyncrp.engine.types import (
     Arrays,
     Complex,
+    Engine,
     Float,
     LazyTrace,
     Model,
@@ -171,12 +172,13 @@ class NativeEngine(loop.Engine):
         return wider
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.model, self.n_features, self.arrays())
+        return rebuild, (NativeEngine, self.model, self.n_features, self.arrays())
 
 
-def _rebuild(model: Model, n_features: int, arrays: Arrays) -> NativeEngine:
-    engine = NativeEngine(model, n_features)
-    if len(arrays["stats"]):
+def rebuild(kind: Callable[[Model, int], Engine], model: Model, n_features: int, arrays: Arrays) -> Engine:
+    """Return an engine that goes on from these arrays: a copy, or what was pickled."""
+    engine = kind(model, n_features)
+    if len(arrays["table_ids"]):
         engine.restore(arrays)
     return engine
 

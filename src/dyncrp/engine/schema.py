@@ -6,7 +6,7 @@ in symbols. K is the number of open tables, M that of modes, D of features; the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,9 @@ class Field(NamedTuple):
 
 
 Group = dict[str, Entry]
+# What the kinds of values in JSON are in Python.
+KINDS: dict[str, tuple[type, ...]] = {"text": (str,), "integer": (int,), "number": (int, float), "object": (dict,)}
+KINDS |= {"list": (list,), "list or null": (list, type(None))}
 
 
 def _group(*entries: Entry) -> Group:
@@ -58,7 +61,7 @@ HEADER = (
     Field("config.n_features", "integer", "D"),
     Field("config.clock", "text", 'the kind of times: `"index"` (of arrival), `"numbers"` or `"dates"`, which are '
           "seconds since 1970 in UTC"),
-    Field("config.feature_names", "list", "the names of the features, D strings; null if they have none"),
+    Field("config.feature_names", "list or null", "the names of the features, D strings, if they have names"),
     Field("config.encoding", "list", "`[name, kind, words, reason]` for each column; `kind` is "
           '`"number"`, `"log"`, `"yes/no"` (a boolean), `"category"` or `"left out"`, `words` are those for booleans, '
           "or the categories in order of their codes. D is then the number of columns that are not left out, and "
@@ -171,6 +174,8 @@ EXAMPLE_WORDS = _group(
 
 OF_ENGINES = STATS | SEATS | EXTRAS | WORDS
 OF_ROWS, OF_COUNTS = STATS | SEATS | EXTRAS, WORDS | SEATS
+OF_EXAMPLES, OF_WARMUPS = EXAMPLES | EXAMPLE_ROWS | EXAMPLE_WORDS, WARMUP | WARMUP_ROWS | WARMUP_WORDS
+ARRAYS = FRAME | OF_ENGINES | MODES | ALPHA | OF_WARMUPS | NOVELTY | OF_EXAMPLES
 SEEN = ("sizes", "first_times", "last_times")  # what tells of the rows that have a table's label
 
 
@@ -256,7 +261,8 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
             found = dict(zip(SEEN, (counts, np.full(K, time), np.full(K, time)), strict=True)) | found
         if sizes["P"] and "squares" not in found:
             found["squares"] = family.expected_squares(found["stats"], sizes["D"])
-    require(found, SEEN)
+    for name in set(SEEN) - found.keys():
+        raise ValueError(f"its array {name!r} is missing")
     if found["sizes"].max() > n:
         raise ValueError(f"its sizes must be from 0 to the number of observations, {n}")
     first, last = found["first_times"], found["last_times"]
@@ -265,8 +271,14 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
     return found
 
 
-def require(arrays: Arrays, names: Iterable[str]) -> None:
-    """Raise ``ValueError`` unless arrays of these names are there."""
-    for name in names:
-        if name not in arrays:
-            raise ValueError(f"its array {name!r} is missing")
+def check_config(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless the header's ``config`` has what it must have, of its kinds, and nothing unknown."""
+    fields = {field.name.removeprefix("config."): field for field in HEADER if field.name.startswith("config.")}
+    unknown = sorted(config.keys() - fields)
+    if unknown:
+        raise ValueError(f"it has entries that this dyncrp does not know, {unknown}")
+    for name, field in fields.items():
+        if name not in config and not field.absent:
+            raise ValueError(f"its entry {name!r} is missing")
+        if name in config and type(config[name]) not in KINDS[field.kind]:
+            raise ValueError(f"its entry {name!r} must be of the kind {field.kind}, got {config[name]!r}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from dyncrp.arrays.counts import Counts, WordCounts, as_counts
 from dyncrp.engine import loop, schema
-from dyncrp.engine.native import for_the_loop, modes_of, rules_of
+from dyncrp.engine.native import for_the_loop, modes_of, rebuild, rules_of
 from dyncrp.engine.types import (
     MOST_DENSE,
     Arrays,
@@ -156,14 +156,7 @@ class TextEngine(loop.Engine):
         self.n_features = max(self.n_features, rows.n_columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.model, self.n_features, self.arrays())
-
-
-def _rebuild(model: Model, n_features: int, arrays: Arrays) -> TextEngine:
-    engine = TextEngine(model, n_features)
-    if len(arrays["table_ids"]):
-        engine.restore(arrays)
-    return engine
+        return rebuild, (TextEngine, self.model, self.n_features, self.arrays())
 
 
 def _one(x: Counts | Float) -> Counts:

@@ -132,12 +132,14 @@ class Reservoir:
         return dict(zip(EXAMPLES, others, strict=True)) | dict(rows)
 
     @classmethod
-    def restore(cls, size: int, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restore(cls, size: int, n_features: int, sparse: bool, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return what ``arrays`` of one of this size described; anything of another kind is a ``ValueError``."""
-        words = not arrays.keys().isdisjoint(EXAMPLE_WORDS)
-        ids, numbers, times, *rows = check(arrays, EXAMPLES | (EXAMPLE_WORDS if words else EXAMPLE_ROWS)).values()
-        store = _Store(ids, numbers, times, Counts.checked(rows, len(ids)) if words else rows[0])
-        found = cls(size, sparse=words)
+        group = EXAMPLES | (EXAMPLE_WORDS if sparse else EXAMPLE_ROWS)
+        ids, numbers, times, *rows = check(arrays, group).values()
+        X = Counts.checked(rows, len(ids)) if sparse else rows[0]
+        if X.shape[1] > n_features or (len(ids) and not sparse and X.shape[1] < n_features):  # none are (0, 0)
+            raise ValueError(f"its examples have {X.shape[1]} features, and it has {n_features}")
+        store, found = _Store(ids, numbers, times, X), cls(size, sparse=sparse)
         found._keep(store)
         if len(found._kept.ids) < len(store.ids):
             raise ValueError(f"it has more examples of a table than a size of {size} allows")

@@ -45,7 +45,6 @@ ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the 
 NOBODYS = 1 << 62  # the id of a table that nobody has opened yet
 HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
 CLOCKS = tuple(Clock)
-OF_SKETCH, OF_EXAMPLES = schema.NOVELTY, schema.EXAMPLES | schema.EXAMPLE_ROWS | schema.EXAMPLE_WORDS
 SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamics: two fits to 1 % may differ so much
 
 
@@ -279,7 +278,7 @@ class Learner:
     def restore(cls, spec: ModelSpec, config: Mapping[str, Any], arrays: Arrays) -> Learner:
         """Return a learner as ``config`` and ``arrays`` describe it; what does not fit together is a ``ValueError``."""
         n_features, clock = config["n_features"], Clock(config["clock"])
-        if type(n_features) is not int or n_features < 1:
+        if n_features < 1:
             raise ValueError(f"its n_features is {n_features!r}")
         known = Hyperparameters(**config["hyperparameters"])
         if spec.family.known and type(known.family) is not type(spec.family):
@@ -315,20 +314,15 @@ class Learner:
         """Go on from what ``arrays`` of a learner of the same model returned; anything else is a ``ValueError``."""
         posterior = self.alpha_posterior
         of_alpha = {} if posterior is None else schema.ALPHA
-        unknown = sorted(arrays.keys() - {*schema.OF_ENGINES, *OF_SKETCH, *OF_EXAMPLES, *of_alpha})
+        unknown = sorted(arrays.keys() - {*schema.OF_ENGINES, *schema.NOVELTY, *schema.OF_EXAMPLES, *of_alpha})
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
-        kept = NoveltySketch() if arrays.keys().isdisjoint(OF_SKETCH) else NoveltySketch.restore(arrays)
-        examples = {name: arrays[name] for name in arrays.keys() & OF_EXAMPLES}
-        rows, D = examples.get("example_rows"), self.engine.n_features
-        if rows is not None and rows.shape[:1] != (0,) and (rows.shape[1:] != (D,) or self.family.sparse):
-            raise ValueError(f"its examples have shape {rows.shape}, for {D} features")
-        if np.max(examples.get("example_words_indices", np.zeros(0)), initial=-1) >= D:
-            raise ValueError(f"its examples have more than {D} words")
+        kept = NoveltySketch() if arrays.keys().isdisjoint(schema.NOVELTY) else NoveltySketch.restore(arrays)
         reservoir = self.examples
         if reservoir is not None:
-            empty = Reservoir(reservoir.size, sparse=self.family.sparse)
-            reservoir = Reservoir.restore(reservoir.size, examples) if examples else empty
+            size, sparse, D = reservoir.size, self.family.sparse, self.engine.n_features
+            none = arrays.keys().isdisjoint(schema.OF_EXAMPLES)
+            reservoir = Reservoir(size, sparse=sparse) if none else Reservoir.restore(size, D, sparse, arrays)
         schema.check(arrays, of_alpha, {"M": len(self.engine.model.modes.rates)})
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last that may fail, so that a refusal changes nothing

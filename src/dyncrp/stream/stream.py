@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dyncrp.arrays.checks import Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine.missing import for_missing, takes_missing
-from dyncrp.engine.schema import HEADER
+from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows, first_missing
@@ -404,9 +404,7 @@ class Stream(EditableTables):
         """Return a stream that goes on where the one stopped of which ``to_bytes`` was. name: of a file, for errors."""
         config, arrays = model_file.loads(content, name)
         try:
-            unknown = sorted(config.keys() - OF_A_FILE)
-            if unknown:
-                raise ValueError(f"it has entries that this dyncrp does not know, {unknown}")
+            check_config(config)
             return cls._restored(ModelSpec.resolve(**config["params"]), config, arrays)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = f"{error}{model_file.writer(content)}"
