@@ -5,7 +5,6 @@ the files as they are: see docs/files.md. ``tests/files/record.py`` made them.
 """
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 
 from dyncrp import DynamicalMixture
 from dyncrp.dynamics import DYNAMICS
+from dyncrp.engine import schema
 from dyncrp.families import FAMILIES
 from files.record import CASES, learn
 
@@ -23,6 +23,11 @@ FILES = sorted(FOLDER.glob("v*/*.npz"))
 def header(path):
     with np.load(path) as file:
         return json.loads(file["header"].tobytes())
+
+
+def as_said(name):
+    entry = schema.ARRAYS[name]
+    return np.dtype(entry.dtype), len(entry.shape)
 
 
 def kinds(value):
@@ -64,24 +69,15 @@ def test_there_is_a_file_of_every_case_family_and_dynamics():
     assert found == FAMILIES.keys() | DYNAMICS.keys()
 
 
-def test_the_files_have_every_array_and_entry_that_is_documented_and_no_other():
-    page = (FOLDER.parents[1] / "docs" / "files.md").read_text().split("## Checkpoints")[0]
-    documented = set()
-    for table in re.findall(r"^\| array \| shape .*\n((?:\|.*\n)+)", page, re.MULTILINE):
-        for line in table.splitlines()[1:]:
-            names, shape = line.split(" | ")[:2]
-            assert shape.startswith("("), f"no shape is said of {names}"
-            documented |= set(re.findall(r"`(\w+)`", names))
-    entries = {
-        name
-        for cell in re.findall(r"^\| (`config\..+?) \|", page, re.MULTILINE)
-        for name in re.findall(r"`config\.(\w+)`", cell)
-    }
-    documented |= {"header", "sha256", "mark", "taken"}  # which the text tells of
+def test_the_files_have_every_array_and_entry_of_the_schema_and_no_other():
     arrays, config = set(), set()
     for path in FILES:
         with np.load(path) as file:
-            arrays |= {name for name in file.files if "." not in name}  # a hyperparameter is named by its path
+            found = {
+                name: file[name] for name in file.files if "." not in name
+            }  # a hyperparameter is named by its path
+        assert all((array.dtype, array.ndim) == as_said(name) for name, array in found.items())
+        arrays |= found.keys()
         config |= header(path)["config"].keys()
-    assert arrays == documented
-    assert config == entries
+    assert arrays == schema.ARRAYS.keys()
+    assert {"format", "version", "dyncrp", *(f"config.{name}" for name in config)} == {e.name for e in schema.HEADER}
