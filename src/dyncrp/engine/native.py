@@ -82,7 +82,30 @@ def _kind(piece: Piece) -> tuple[Any, ...]:
     return type(family), getattr(family, "degrees", None), getattr(family, "n_codes", None)
 
 
-class NativeEngine(loop.Engine):
+class LoopEngine(loop.Engine):
+    """What the engines in C++ have in common: a model whose alpha may change, arrays that come out, and copies."""
+
+    model: Model
+    n_features: int
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+        model = replace(self.model, alpha=alpha)
+        self._set_rules(rules_of(model))
+        self.model = model
+
+    def arrays(self) -> Arrays:
+        """Return all that the next step needs, to the bit, as plain arrays."""
+        found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
+        for name in {"mode_states", "mode_total", "mode_sums"} & found.keys():
+            found[name] = found[name].view(np.complex128)
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (type(self), self.model, self.n_features, self.arrays())
+
+
+class NativeEngine(LoopEngine):
     """Streaming inference for one model and one stream of D features."""
 
     def __init__(self, model: Model, n_features: int) -> None:
@@ -97,12 +120,6 @@ class NativeEngine(loop.Engine):
         """Learn from a segment of the stream: X (n, D) at times (n,), valid and in order; see ``reference.run``."""
         return LazyTrace(partial(getattr, self._learn(X, times, *(told or ()))))
 
-    def set_alpha(self, alpha: float) -> None:
-        """Let alpha be this from the next observation on."""
-        model = replace(self.model, alpha=alpha)
-        self._set_rules(rules_of(model))
-        self.model = model
-
     @property
     def seating(self) -> State:
         """The state."""
@@ -116,9 +133,7 @@ class NativeEngine(loop.Engine):
 
     def arrays(self) -> Arrays:
         """Return all that the next step needs, to the bit, as plain arrays."""
-        found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
-        for name in ("mode_states", "mode_total"):
-            found[name] = found[name].view(np.complex128)
+        found = super().arrays()
         if self._cells.any():
             found["squares"] = np.ascontiguousarray(found["cells"][:, self._cells])
         return found
@@ -170,9 +185,6 @@ class NativeEngine(loop.Engine):
         wider = NativeEngine(self.model, n_features)
         wider.restore(arrays)
         return wider
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild, (NativeEngine, self.model, self.n_features, self.arrays())
 
 
 def rebuild(kind: Callable[[Model, int], Engine], model: Model, n_features: int, arrays: Arrays) -> Engine:

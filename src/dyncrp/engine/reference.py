@@ -454,10 +454,7 @@ class ReferenceEngine:
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``.
-
-        ``mode_total``, ``scatter``, ``misses`` and ``cells``, which a faster engine adds, follow from the rest.
-        """
+        """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``."""
         if "words_indptr" in arrays:
             arrays = self._with_stats(arrays)
         widths = {"S": self.state.stats.shape[1], "P": self.state.squares.shape[1]}

@@ -7,15 +7,13 @@ number.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from dyncrp.arrays.counts import Counts, WordCounts, as_counts
 from dyncrp.engine import loop, schema
-from dyncrp.engine.native import for_the_loop, modes_of, rebuild, rules_of
+from dyncrp.engine.native import LoopEngine, for_the_loop, modes_of, rules_of
 from dyncrp.engine.types import (
     MOST_DENSE,
     Arrays,
@@ -39,7 +37,7 @@ def has_code_for(family: Family) -> bool:
     return type(family) is Multinomial
 
 
-class TextEngine(loop.Engine):
+class TextEngine(LoopEngine):
     """Streaming inference for one model and one stream of documents. n_features: columns seen so far."""
 
     def __init__(self, model: Model, n_features: int) -> None:
@@ -105,12 +103,6 @@ class TextEngine(loop.Engine):
         np.add.at(found, (tables, 1 + places), counts)
         return found
 
-    def set_alpha(self, alpha: float) -> None:
-        """Let alpha be this from the next observation on."""
-        model = replace(self.model, alpha=alpha)
-        self._set_rules(rules_of(model))
-        self.model = model
-
     def widen(self, n_features: int) -> TextEngine:
         """Return an engine of more columns: this one, to which they make no difference."""
         self.n_features = max(self.n_features, n_features)
@@ -136,13 +128,6 @@ class TextEngine(loop.Engine):
         arrays = self.arrays()
         return state_of(arrays, self.model.modes, np.zeros((len(arrays["table_ids"]), 0)))
 
-    def arrays(self) -> Arrays:
-        """Return all that the next step needs, to the bit, as plain arrays."""
-        found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
-        for name in ("mode_states", "mode_total", "mode_sums"):
-            found[name] = found[name].view(np.complex128)
-        return found
-
     def restore(self, arrays: Arrays) -> None:
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
         if "stats" in arrays:
@@ -154,9 +139,6 @@ class TextEngine(loop.Engine):
         schema.check(found, {"mode_sums": schema.WORDS["mode_sums"]}, sizes | {"L": len(lengths)})
         self._restore(for_the_loop(found))
         self.n_features = max(self.n_features, rows.n_columns)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild, (TextEngine, self.model, self.n_features, self.arrays())
 
 
 def _one(x: Counts | Float) -> Counts:
