@@ -101,6 +101,16 @@ class LoopEngine(loop.Engine):
             found[name] = found[name].view(np.complex128)
         return found
 
+    def go_on(self, arrays: Arrays) -> None:
+        """Continue from arrays that are checked: the loop wants numbers as such, and complex ones as pairs."""
+        given: dict[str, Any] = dict(arrays)
+        for name, array in arrays.items():
+            if array.shape == ():
+                given[name] = array.item()
+            elif array.dtype == np.complex128:
+                given[name] = np.ascontiguousarray(array).view(np.float64)
+        self._restore(given)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return rebuild, (type(self), self.model, self.n_features, self.arrays())
 
@@ -146,7 +156,7 @@ class NativeEngine(LoopEngine):
             found["cells"] = np.array(found.get("cells", np.full((K, len(self._cells)), np.nan)))  # NaN: not recorded
             if "squares" in found:
                 found["cells"][:, self._cells] = found["squares"]
-        self._restore(for_the_loop(found))
+        self.go_on(found)
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
@@ -193,17 +203,6 @@ def rebuild(kind: Callable[[Model, int], Engine], model: Model, n_features: int,
     if len(arrays["table_ids"]):
         engine.restore(arrays)
     return engine
-
-
-def for_the_loop(arrays: Arrays) -> dict[str, Any]:
-    """Return arrays as the loop takes them: single numbers as such, and complex ones as pairs of numbers."""
-    given: dict[str, Any] = dict(arrays)
-    for name, array in arrays.items():
-        if array.shape == ():
-            given[name] = array.item()
-        elif array.dtype == np.complex128:
-            given[name] = np.ascontiguousarray(array).view(np.float64)
-    return given
 
 
 def _pairs(numbers: Complex) -> list[tuple[float, float]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dyncrp.arrays.counts import Counts, WordCounts, as_counts
 from dyncrp.engine import loop, schema
-from dyncrp.engine.native import LoopEngine, for_the_loop, modes_of, rules_of
+from dyncrp.engine.native import LoopEngine, modes_of, rules_of
 from dyncrp.engine.types import (
     MOST_DENSE,
     Arrays,
@@ -137,7 +137,7 @@ class TextEngine(LoopEngine):
         rows = Counts.checked((found[name] for name in WORDS), len(found["table_ids"]))
         lengths = np.unique(np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1]) * (np.diff(rows.indptr) > 0))
         schema.check(found, {"mode_sums": schema.WORDS["mode_sums"]}, sizes | {"L": len(lengths)})
-        self._restore(for_the_loop(found))
+        self.go_on(found)
         self.n_features = max(self.n_features, rows.n_columns)
 
 

@@ -349,8 +349,7 @@ class Learner:
 
     def set_state(self, content: bytes) -> None:
         """Go on from what ``to_state`` of a learner of the same model returned; anything else is a ``ValueError``."""
-        if not isinstance(content, bytes):
-            content = _as_bytes(content)
+        content = _as_bytes(content)
         fingerprint, clock, n_features, alpha = _head(content)
         if fingerprint != self.fingerprint:
             told = {"features": (n_features, self.engine.n_features), "times": (clock, CLOCKS.index(self.clock))}
@@ -366,8 +365,7 @@ class Learner:
     @classmethod
     def from_state(cls, spec: ModelSpec, known: Hyperparameters, content: bytes) -> Learner:
         """Return a learner of this model that goes on from what ``to_state`` returned."""
-        if not isinstance(content, bytes):
-            content = _as_bytes(content)
+        content = _as_bytes(content)
         _, clock, n_features, _ = _head(content)
         if not 0 < n_features <= len(content) or clock >= len(CLOCKS):
             raise ValueError("this is not the state of a model")
@@ -433,7 +431,7 @@ def digest(*values: Any) -> bytes:
 
 def _as_bytes(content: Any) -> bytes:
     """Return what a database gives for bytes as such."""
-    if not isinstance(content, (bytearray, memoryview)):
+    if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ValueError(f"a state must be bytes, got {type(content).__name__}")
     return bytes(content)
 
