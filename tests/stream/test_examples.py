@@ -296,7 +296,7 @@ def test_documents_that_speak_most_for_a_table_are_typical(monkeypatch, cells):
         ({"example_words_indptr": np.array([0, 2, 1])}, "words must be counts"),
         ({"example_words_counts": np.array([1.5, 1.0])}, "words must be counts"),
         ({"example_words_indices": np.array([-1, 0])}, "words must be counts"),
-        ({"example_words_counts": np.array([1, 1])}, "'example_words_counts' must be one-dimensional"),
+        ({"example_words_counts": np.array([1, 1])}, "'example_words_counts' must hold finite numbers of type float64"),
         ({"example_words_indices": None}, "'example_words_indices' is missing"),
         ({"example_times": np.array([0.0, np.nan])}, "'example_times' must hold finite"),
     ],

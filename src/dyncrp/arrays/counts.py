@@ -13,7 +13,6 @@ from dyncrp.arrays.checks import BadRow, as_observations
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 LARGEST_COUNT = 2.0**31  # beyond it, log x! is too large to leave digits for the differences between tables
-ARRAYS: dict[str, type[np.generic]] = {"words_indptr": np.int64, "words_indices": np.int64, "words_counts": np.float64}
 
 
 class Counts:
@@ -63,14 +62,9 @@ class Counts:
         return self.indptr, self.indices, self.data
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, prefix: str = "") -> Counts:
-        """Return the n rows that ``arrays`` described; raise ``ValueError`` if they are invalid."""
-        for name, kind in ARRAYS.items():
-            if prefix + name not in arrays:
-                raise ValueError(f"its array {prefix + name!r} is missing")
-            if arrays[prefix + name].dtype != kind or arrays[prefix + name].ndim != 1:
-                raise ValueError(f"its array {prefix + name!r} must be one-dimensional of type {kind.__name__}")
-        indptr, indices, data = (arrays[prefix + name] for name in ARRAYS)
+    def checked(cls, csr: Iterable[NDArray[Any]], n: int) -> Counts:
+        """Return the n rows of arrays such as ``csr`` returns; raise ``ValueError`` if they are not rows of counts."""
+        indptr, indices, data = csr
         legal = len(indptr) == n + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
         legal = legal and indptr[-1] == len(indices) == len(data)
         if legal:

@@ -315,7 +315,7 @@ def predict(state: State, x: Float, t: float, model: Model) -> tuple[int, float]
     return int(np.append(state.ids, -1)[done.label]), done.log_evidence
 
 
-def shares(state: State, x: Float, t: float, model: Model) -> Float:
+def responsibilities(state: State, x: Float, t: float, model: Model) -> Float:
     """Return softmax(scores) of one observation, (K + 1,), the last for a new table; changes nothing."""
     return _softmax(step(state, x, t, model)[1].scores)
 
@@ -420,7 +420,7 @@ class ReferenceEngine:
     def responsibilities(self, X: Rows, times: Float) -> Float:
         """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
         state, X = self._dense(X)
-        return np.array([shares(state, x, float(t), self.model) for x, t in zip(X, times, strict=True)])
+        return np.array([responsibilities(state, x, float(t), self.model) for x, t in zip(X, times, strict=True)])
 
     def predict(self, X: Rows, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,), −1 for a new table's; changes nothing."""

@@ -66,21 +66,11 @@ class AlphaPosterior:
         return float(self._grid @ share / np.sum(share))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state that the next update needs."""
+        """Return the state that the next update needs, by its names in a file."""
         log_sum, total, time, _ = self._state
-        return {"log_sum": log_sum, "total": total, "time": np.array(time)}
-
-    def check(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Raise ``ValueError`` unless these arrays have the form that ``arrays`` returns."""
-        for name, mine in self.arrays().items():
-            if name not in arrays:
-                raise ValueError(f"its {name} of alpha is missing")
-            if arrays[name].shape != mine.shape or arrays[name].dtype != mine.dtype:
-                raise ValueError(f"its {name} of alpha is {arrays[name].dtype} of shape {arrays[name].shape}")
-            if not np.all(np.isfinite(arrays[name])):
-                raise ValueError(f"its {name} of alpha is not finite")
+        return dict(zip(schema.ALPHA, (log_sum, total, np.array(time)), strict=True))
 
     def restore(self, arrays: dict[str, NDArray[Any]], n_observations: int) -> None:
-        """Continue from what ``arrays`` returned after n_observations."""
-        self.check(arrays)
-        self._state = arrays["log_sum"].copy(), arrays["total"].copy(), float(arrays["time"]), n_observations
+        """Continue from what ``arrays`` returned after n_observations, once a schema has checked it."""
+        log_sum, total, time = (arrays[name] for name in schema.ALPHA)
+        self._state = log_sum.copy(), total.copy(), float(time), n_observations

@@ -25,13 +25,11 @@ from dyncrp.io import model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
-from dyncrp.stream.learner import OF_LEARNERS, Learner
+from dyncrp.stream.learner import Learner
 from dyncrp.stream.tables import EditableTables
-from dyncrp.stream.warmup import OF_WARMUPS, Warmup
+from dyncrp.stream.warmup import Warmup
 
 Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if anything is known of them
-# What the header of a file may say of a model, see docs/files.md.
-OF_A_FILE = frozenset({"params", "feature_names", "encoding", "vocabulary", *OF_LEARNERS, *OF_WARMUPS})
 
 
 class Stream(EditableTables):
