@@ -1,8 +1,11 @@
 """The families, dynamics and rules that tests run over: one line here, and a new one is tested throughout.
 
-Import as ``from cases import FAMILIES``: pytest has this folder on its path.
+Import as ``from cases import FAMILIES``: pytest has this folder on its path. Where a test has several of them, it takes
+``pairwise`` of them rather than every combination.
 """
 
+from collections import Counter
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +27,14 @@ from dyncrp import (
 from dyncrp.dynamics import Dynamics
 from dyncrp.families import Family
 
+# Seconds after which a test takes another process to hang: on a busy machine, too, all of them take far fewer.
+PATIENCE = 900.0
+
 TWO_DIRECTIONS = [[1.0, 0.4], [-0.3, 2.0]]
 TWO_OF_THREE = [[0.6, -1.2, 1.0], [0.5, 0.1, 0.8]]
+VARIANCE = np.array([0.5, 1.0, 2.0, 4.0, 1.0, 0.25])
+PRIOR_MEAN = np.array([0.0, 5.0, -2.0, 0.0, 1.0, 0.0])
+DIRECTIONS = np.eye(6) + 0.3 * np.random.default_rng(0).normal(size=(6, 6))  # of any length and angle
 
 
 class FamilyCase(NamedTuple):
@@ -87,6 +96,66 @@ SEPARATED: dict[str, FamilyCase] = {
     "columns": FamilyCase(Columns({(0, 1, 2, 3, 4, 5): Gaussian(1.0, 400.0), (6, 7): Bernoulli(0.1, 0.1)}), 8),
 }
 
+# Of more features, and wider than FAMILIES: for engines that must agree over longer streams.
+ENGINE_FAMILIES: dict[str, FamilyCase] = {
+    "gaussian": FamilyCase(Gaussian(1.3, 40.0, 0.5), 3),
+    "gaussian-proportional": FamilyCase(Gaussian(VARIANCE, 40.0 * VARIANCE, PRIOR_MEAN), 6),
+    "gaussian-diagonal": FamilyCase(Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN), 6),
+    "gaussian-directions": FamilyCase(Gaussian(VARIANCE, np.linspace(4.0, 60.0, 6), PRIOR_MEAN, DIRECTIONS), 6),
+    "gaussian-few-directions": FamilyCase(Gaussian(1.3, 40.0, PRIOR_MEAN, DIRECTIONS[:4], 0.7), 6),
+    "unknown-variance": FamilyCase(NormalGamma(1.3, 40.0, 6.0, 0.5), 3),
+    "unknown-variance-by-dimension": FamilyCase(NormalGamma(VARIANCE, np.linspace(4.0, 60.0, 6), 2.5, PRIOR_MEAN), 6),
+    "bernoulli": FamilyCase(Bernoulli(0.3, 0.45), 12),
+    "bernoulli-by-dimension": FamilyCase(Bernoulli(np.linspace(0.2, 0.9, 12), np.linspace(1.1, 0.3, 12)), 12),
+    "poisson": FamilyCase(Poisson(0.5, 0.02), 4),
+    "poisson-by-dimension": FamilyCase(Poisson(np.geomspace(0.2, 9.0, 9), np.geomspace(0.001, 4.0, 9)), 9),
+    "categorical": FamilyCase(Categorical(0.6, 5), 9),
+    "categorical-by-dimension": FamilyCase(Categorical(np.geomspace(0.1, 5.0, 8), 3), 8),
+    "von-mises-fisher": FamilyCase(VonMisesFisher(40.0), 4),
+    "columns": FamilyCase(
+        Columns({(3, 0, 1): NormalGamma(1.3, 40.0, 6.0, 0.5), (2, 5): Bernoulli(0.3, 0.45), 4: Categorical(0.6, 5)}), 6
+    ),
+    "columns-of-all-kinds": FamilyCase(
+        Columns(
+            {
+                (0, 9): NormalGamma([0.5, 2.0], [30.0, 10.0], 2.5, [4.0, -2.0]),
+                (1, 2): Gaussian([0.5, 2.0], [30.0, 10.0], [4.0, -2.0]),
+                4: Gaussian(1.3, 40.0),
+                (3, 10): Bernoulli([0.2, 0.9], [1.1, 0.3]),
+                (5, 11): Poisson([0.5, 2.0], [0.02, 0.4]),
+                (6, 13): Categorical([0.1, 5.0], 3),
+                (8, 7): VonMisesFisher(40.0),
+                (12, 14, 15): Gaussian(1.3, 40.0, PRIOR_MEAN[:3], DIRECTIONS[:3, :3]),
+                (16, 17, 18): Gaussian([1.3, 0.4], [40.0, 3.0], PRIOR_MEAN[:3], DIRECTIONS[:2, :3], 0.7),
+            }
+        ),
+        19,
+    ),
+}
+
+# In which rows that are far apart are tables of their own.
+MANY: dict[str, FamilyCase] = {
+    "gaussian": FamilyCase(Gaussian(1.0, 1e6), 5),
+    "gaussian-diagonal": FamilyCase(Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 5)), 5),
+    "gaussian-directions": FamilyCase(Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 3), 5.0, DIRECTIONS[:3, :5], 1e6), 5),
+    "unknown-variance": FamilyCase(NormalGamma(1.0, 1e6, 30.0), 5),
+    "bernoulli": FamilyCase(Bernoulli(0.01, 0.01), 40),
+    "poisson": FamilyCase(Poisson(0.3, 0.001), 5),
+    "categorical": FamilyCase(Categorical(0.02, 4), 20),
+    "von-mises-fisher": FamilyCase(VonMisesFisher(2000.0), 8),
+    "columns": FamilyCase(
+        Columns(
+            {
+                (0, 4): NormalGamma(1.0, 1e6, 30.0),
+                1: Gaussian(1.0, 1e6),
+                (2, 3, 5): Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 3), 5.0, DIRECTIONS[:3, :3]),
+                (6, 7): Gaussian(1.0, 1e6, 5.0, DIRECTIONS[:2, :2]),
+            }
+        ),
+        8,
+    ),
+}
+
 # With hyperparameters to be learned; those that have an entry for each feature have three.
 UNKNOWN_FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -128,6 +197,21 @@ DYNAMICS: dict[str, Dynamics] = {
 }
 SIGNED = ("ringing", "product-of-ringing")
 
+# Slower, for longer streams.
+ENGINE_DYNAMICS: dict[str, Dynamics] = {
+    "stationary": Stationary(),
+    "exponential": Exponential(9.0),
+    "oscillatory": Oscillatory(23.0),
+    "hyperbolic": Hyperbolic(5.0),
+    "goes-negative": LinearODE([0.2, 0.1, 1.0]),
+    "sticky": 0.99 * Exponential(4.0) + 0.01 * Stationary(),
+    "product": Exponential(30.0) * Oscillatory(17.0),
+    "sum-of-products": 0.6 * Exponential(20.0) * Oscillatory(11.0) + 0.4 * Hyperbolic(3.0),
+    # The fast mode moves the origin of the frame every 25 units of time; the slow waves remember what was before.
+    "fast-and-slow": 0.3 * Exponential(0.05) + 0.7 * Exponential(60.0) * Oscillatory(11.0),
+    "difference": 1.5 * Exponential(20.0) + (-0.5) * Exponential(2.0),
+}
+
 # With durations to be learned.
 UNKNOWN_DYNAMICS: dict[str, Dynamics] = {
     "exponential": Exponential(),
@@ -156,3 +240,32 @@ def draw(case, n=40, seed=0, n_tables=5):
     parameters = case.family.sample_parameters(n_tables, case.n_features, rng)
     X = case.family.sample(parameters[rng.integers(n_tables, size=n)], rng)
     return case.family.check(X), np.cumsum(rng.exponential(1.0, n) * rng.integers(0, 2, n))
+
+
+def pairwise(*axes):
+    """Return combinations of a value of each axis, in which every two values of two axes meet at least once.
+
+    An error mostly shows where two values meet, whatever the third; and so few combinations have them all that a test
+    can afford them: of 16 families, 10 dynamics, and 3 rules of 2 values each, 160 of 1,280. Each combination is begun
+    with the first pair that has not met yet, and takes for each other axis the value that has most pairs left to meet
+    in it, of equals the one least used. The same axes give the same combinations.
+    """
+    values = [list(axis) for axis in axes]
+    if len(values) < 2:
+        raise ValueError(f"pairs need two axes or more, got {len(values)}")
+    numbered = [[(i, k) for k in range(len(axis))] for i, axis in enumerate(values)]
+    left = dict.fromkeys((a, b) for one, other in combinations(numbered, 2) for a in one for b in other)
+    used: Counter = Counter()
+    found = []
+    while left:
+        row = dict(next(iter(left)))
+        for i, axis in enumerate(numbered):
+            if i not in row:
+                new = [sum(tuple(sorted((one, other))) in left for other in row.items()) for one in axis]
+                row[i] = min(range(len(axis)), key=lambda k, new=new, i=i: (-new[k], used[i, k]))
+        places = sorted(row.items())
+        used.update(places)
+        for pair in combinations(places, 2):
+            left.pop(pair, None)
+        found.append(tuple(values[i][k] for i, k in places))
+    return found

@@ -6,23 +6,20 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from cases import FAMILIES, draw
-from dyncrp import Exponential, Gaussian, LinearODE, NormalGamma, Stationary
+from cases import ENGINE_DYNAMICS, FAMILIES, draw, pairwise
+from dyncrp import Exponential, Gaussian, NormalGamma, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules, edit, reference
 from dyncrp.engine.native import NativeEngine
 from dyncrp.engine.types import NEW, UNKNOWN, TableConstraints
 
-STICKY = 0.99 * Exponential(4.0) + 0.01 * Stationary()
-DYNAMICS = {"stationary": Stationary(), "exponential": Exponential(9.0), "sticky": STICKY}
-DYNAMICS |= {"goes-negative": LinearODE([0.2, 0.1, 1.0])}
+STICKY = ENGINE_DYNAMICS["sticky"]
+DYNAMICS = ("stationary", "exponential", "sticky", "goes-negative")
 RULES = {
     "default": {},
     "variational": {"assignment": "variational"},
     "closing": {"max_tables": 4, "prune_below": 0.01},
     "rarely-opens": {"new_table_threshold": 0.99},
 }
-dynamics = pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS.keys())
-rules = pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 families = pytest.mark.parametrize("case", FAMILIES.values(), ids=FAMILIES.keys())
 kinds = pytest.mark.parametrize("kind", [ReferenceEngine, NativeEngine])
 
@@ -157,19 +154,16 @@ def compare(model, X, times, tables, marks):
 
 
 @families
-@dynamics
+@pytest.mark.parametrize("dynamics", DYNAMICS)
 def test_native_is_the_reference_for_every_family(case, dynamics):
     X, times = draw(case)
-    compare(make_model(case.family, dynamics), X, times, *what_is_told(len(X), 2))
+    compare(make_model(case.family, ENGINE_DYNAMICS[dynamics]), X, times, *what_is_told(len(X), 2))
 
 
-@rules
-@dynamics
-@pytest.mark.parametrize("memory", [math.inf, 6.5], ids=["remembers", "forgets"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("rules", "dynamics", "memory", "seed"), pairwise(RULES, DYNAMICS, [math.inf, 6.5], range(3)))
 def test_native_is_the_reference_for_every_rule(rules, dynamics, memory, seed):
     X, times = make_stream(90, seed)
-    compare(make_model(None, dynamics, memory, **rules), X, times, *what_is_told(90, seed))
+    compare(make_model(None, ENGINE_DYNAMICS[dynamics], memory, **RULES[rules]), X, times, *what_is_told(90, seed))
 
 
 @kinds

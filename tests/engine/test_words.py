@@ -8,24 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dyncrp import Exponential, Hyperbolic, LinearODE, Multinomial, Oscillatory, Stationary
+from cases import ENGINE_DYNAMICS, pairwise
+from dyncrp import Exponential, Hyperbolic, Multinomial, Stationary
 from dyncrp.arrays.counts import Counts, as_counts
 from dyncrp.engine import Model, ReferenceEngine, Rules, make_engine
 from dyncrp.engine.text import TextEngine
 from dyncrp.engine.types import NEW, UNKNOWN, TableConstraints
 
+pytestmark = pytest.mark.usefixtures("no_lower_bounds")
+
 TOLERANCE = 1e-9
 FAMILIES = {"symmetric": Multinomial(5.0), "background": Multinomial(20.0, 3.0), "sharp": Multinomial(0.01, 0.5)}
-DYNAMICS = {
-    "stationary": Stationary(),
-    "exponential": Exponential(9.0),
-    "oscillatory": Oscillatory(23.0),
-    "hyperbolic": Hyperbolic(5.0),
-    "goes-negative": LinearODE([0.2, 0.1, 1.0]),
-    "sticky": 0.99 * Exponential(4.0) + 0.01 * Stationary(),
-    "fast-and-slow": 0.3 * Exponential(0.05) + 0.7 * Exponential(60.0) * Oscillatory(11.0),
-    "difference": 1.5 * Exponential(20.0) + (-0.5) * Exponential(2.0),
-}
 RULES = {
     "plain": Rules(),
     "max_tables": Rules(max_tables=7),
@@ -91,31 +84,29 @@ def identical(first, second):
         assert a[name].tobytes() == b[name].tobytes(), name
 
 
-@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
-def test_the_engine_does_what_the_reference_says(dynamics, rules):
-    for family in FAMILIES.values():
-        reference, text = both(model_of(family, dynamics, rules), *stream(150))
-        X, t = stream(12, seed=1)
-        t = reference.time + 10.0 * t
-        np.testing.assert_array_equal(text.predict(as_counts(X), t), reference.predict(X, t))
-        np.testing.assert_allclose(text.responsibilities(X, t), reference.responsibilities(X, t), rtol=1e-7, atol=1e-12)
-        np.testing.assert_allclose(text.log_density(X, t), reference.log_density(X, t), rtol=TOLERANCE)
-        for x, when in zip(X, t, strict=True):
-            assert text.predict_one(x, when) == pytest.approx(reference.predict_one(x, when), rel=TOLERANCE)
+@pytest.mark.parametrize(("family", "dynamics", "rules"), pairwise(FAMILIES, ENGINE_DYNAMICS, RULES))
+def test_the_engine_does_what_the_reference_says(family, dynamics, rules):
+    reference, text = both(model_of(FAMILIES[family], ENGINE_DYNAMICS[dynamics], RULES[rules]), *stream(150))
+    X, t = stream(12, seed=1)
+    t = reference.time + 10.0 * t
+    np.testing.assert_array_equal(text.predict(as_counts(X), t), reference.predict(X, t))
+    np.testing.assert_allclose(text.responsibilities(X, t), reference.responsibilities(X, t), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(text.log_density(X, t), reference.log_density(X, t), rtol=TOLERANCE)
+    for x, when in zip(X, t, strict=True):
+        assert text.predict_one(x, when) == pytest.approx(reference.predict_one(x, when), rel=TOLERANCE)
 
 
 @settings(deadline=None)
 @given(
     st.sampled_from(sorted(FAMILIES)),
-    st.sampled_from(sorted(DYNAMICS)),
+    st.sampled_from(sorted(ENGINE_DYNAMICS)),
     st.sampled_from(sorted(RULES)),
     st.floats(0.02, 50.0),
     st.integers(0, 10_000),
     st.sampled_from([0.5, 3.0, 12.0, 100.0]),
 )
 def test_generated_streams(family, dynamics, rules, alpha, seed, length):
-    model = model_of(FAMILIES[family], DYNAMICS[dynamics], RULES[rules], alpha)
+    model = model_of(FAMILIES[family], ENGINE_DYNAMICS[dynamics], RULES[rules], alpha)
     both(model, *stream(60, n_words=12, seed=seed, length=length, n_topics=5))
 
 
