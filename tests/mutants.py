@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant(CPP + "loop.hpp", "Learns && !passes", "false"),
     Mutant(CPP + "loop.hpp", "lift + MARGIN", "lift"),
     Mutant(CPP + "loop.hpp", "outcome.opened || work_.frame.time >= quiet_until", "outcome.opened"),
-    Mutant(CPP + "loop.hpp", "seats_.update_posterior(work_.places, work_.shares.begin())", ""),
+    Mutant(CPP + "loop.hpp", "seats_.update_posterior(work_.places, work_.responsibilities.begin())", ""),
     Mutant(CPP + "loop.hpp", "blind || indexed != is_indexed()", "indexed != is_indexed()"),
     Mutant(CPP + "loop.hpp", "most * (1.0 - TIE)", "most"),
     Mutant(CPP + "process.hpp", "fastest_ * (t - origin_) > REBASE_AT", "false"),
@@ -61,18 +61,22 @@ MUTANTS = [
     Mutant(CPP + "trials.hpp", "streams[1 - j]", "streams[j]"),
     Mutant("engine/reference.py", "value > NEGLIGIBLE", "value > -np.inf"),
     Mutant("engine/reference.py", "t - state.time", "t"),
-    Mutant("alarms.py", "self._total = 1.0 + W", "self._total = W", "tests/test_alarms.py"),
-    Mutant("beginning.py", "1 << (n.bit_length() - 1)", "n", "tests/test_beginning.py"),
-    Mutant("beginning.py", "times[:n].copy()", "times[:n]", "tests/test_beginning.py tests/test_mixture.py"),
-    Mutant("learner.py", "tables[tables == closed] = opened", "pass", "tests/test_feedback.py tests/engine"),
-    Mutant("learner.py", "% ROWS_PER_ALPHA == 0", "% ROWS_PER_ALPHA == 1", "tests/learning tests/test_mixture.py"),
-    Mutant("learner.py", "self.examples.forget(trace.closed)", "pass", "tests/test_examples.py"),
-    Mutant("learning/search.py", "not run.reproducibility < least", "True", "tests/learning"),
-    Mutant("learning/search.py", "price * kind.n_unknown", "0.0", "tests/learning"),
-    Mutant("learning/alpha.py", "total += 1.0", "total += 0.5", "tests/learning"),
-    Mutant("groups.py", "ids[oldest[roots]]", "ids[roots]", "tests/test_groups.py"),
-    Mutant("events.py", "counts < FAINT", "counts > FAINT", "tests/test_events.py"),
-    Mutant("shards.py", "n_opened + n_new))", "n_opened + n_new + 1))", "tests/test_shards.py"),
+    Mutant("stream/novelty.py", "self._total = 1.0 + W", "self._total = W", "tests/stream/test_novelty.py"),
+    Mutant("stream/warmup.py", "1 << (n.bit_length() - 1)", "n", "tests/stream/test_warmup.py"),
+    Mutant("stream/warmup.py", "times[:n].copy()", "times[:n]", "tests/stream/test_warmup.py tests/test_estimator.py"),
+    Mutant(
+        "stream/learner.py", "tables[tables == closed] = opened", "pass", "tests/input/test_constraints.py tests/engine"
+    ),
+    Mutant(
+        "stream/learner.py", "% ROWS_PER_ALPHA == 0", "% ROWS_PER_ALPHA == 1", "tests/search tests/test_estimator.py"
+    ),
+    Mutant("stream/learner.py", "self.examples.forget(trace.closed)", "pass", "tests/stream/test_examples.py"),
+    Mutant("search/search.py", "not run.reproducibility < least", "True", "tests/search"),
+    Mutant("search/search.py", "price * kind.n_unknown", "0.0", "tests/search"),
+    Mutant("search/alpha.py", "total += 1.0", "total += 0.5", "tests/search"),
+    Mutant("views/groups.py", "ids[oldest[roots]]", "ids[roots]", "tests/views/test_groups.py"),
+    Mutant("stream/events.py", "counts < FAINT", "counts > FAINT", "tests/stream/test_events.py"),
+    Mutant("combining.py", "n_opened + n_new))", "n_opened + n_new + 1))", "tests/test_combining.py"),
     Mutant("families/gaussian.py", "mean**2 / (2.0 * variance)", "mean**2 / variance", "tests/families"),
 ]
 
