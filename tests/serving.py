@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import httpx
 
+from cases import PATIENCE
 from dyncrp.serve.app import Service
 from dyncrp.serve.server import Server, listen
 
@@ -28,9 +29,9 @@ def serving(folder, limits=None, *, token=None, **options):
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([bound])))
         thread.start()
         try:
-            assert ready.wait(20)
+            assert ready.wait(PATIENCE)
             headers = {} if token is None else {"authorization": f"Bearer {token}"}
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE) as client:
                 yield client, service
         finally:
             server.should_exit = True

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dyncrp
+from cases import PATIENCE
 
 pytest.importorskip("starlette")
 HERE = Path(__file__).parent
@@ -37,7 +38,7 @@ def run(*arguments):
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=PATIENCE,
     )
 
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from cases import PATIENCE
 from dyncrp.cli.app import app
 from dyncrp.serve import demo
 from dyncrp.serve.journal import Journal
@@ -79,19 +80,19 @@ def test_the_demo_runs_until_it_is_asked_to_stop(tmp_path):
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
             address = process.stderr.readline().split()[-1]
-            end = time.monotonic() + 30
+            end = time.monotonic() + PATIENCE
             rows = 0
             while rows < demo.N_AT_FIRST + 5:
                 assert time.monotonic() < end
                 rows = next((stream["rows"] for stream in httpx.get(f"{address}/streams").json()["streams"]), 0)
             assert httpx.get(f"{address}/streams/demo/tables").json()["tables"]
             watched = {"accept": "text/event-stream"}
-            with httpx.stream("GET", f"{address}/streams/demo/live", headers=watched, timeout=20) as feed:
+            with httpx.stream("GET", f"{address}/streams/demo/live", headers=watched, timeout=PATIENCE) as feed:
                 lines = feed.iter_lines()
                 next(line for line in lines if line == "event: rows")
                 process.send_signal(signal.SIGTERM)
                 list(lines)  # ends
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
         assert process.stderr.read() == ""

@@ -20,6 +20,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 import dyncrp
+from cases import PATIENCE
 from dyncrp import DynamicalMixture
 from dyncrp.cli.app import app
 from dyncrp.io import files, growing
@@ -603,11 +604,16 @@ def test_a_century_between_rows_and_extreme_values(tmp_path):
 
 
 @pytest.mark.slow
-def test_200_kills_at_random_moments():
+def test_60_kills_at_random_moments():
     script = Path(__file__).parents[1] / "kill_runs.py"
     environment = os.environ | {"PYTHONPATH": str(Path(dyncrp.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, script, "200"], env=environment, capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, script, "60"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("all outputs the same\n")
@@ -632,7 +638,7 @@ class Process:
 
     def wait_for(self, path, n_lines):
         """Wait until a file has that many lines, or the process ended."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while not path.exists() or path.read_bytes().count(b"\n") < n_lines:
             assert self.process.poll() is None, self.process.stderr.read()
             assert time.monotonic() < deadline
@@ -679,7 +685,7 @@ def test_real_processes_interrupted_and_killed(source, tmp_path):
 def test_a_pipe_that_brings_nothing_can_be_interrupted(tmp_path):
     process = Process(*KNOWN)
     process.feed("t,x")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while any(fcntl.ioctl(process.process.stdin, termios.FIONREAD, bytes(4))):  # until it has read that
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -695,7 +701,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(source):
     assert process.process.stdout.readline() == b"row,t,table,probability,novelty\n"
     process.process.stdout.close()
     more = source.read_text().splitlines(keepends=True)[-1] * 50
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while process.process.poll() is None and time.monotonic() < deadline:
         try:
             process.feed(more)
@@ -704,7 +710,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(source):
         time.sleep(0.05)
     with suppress(BrokenPipeError):
         process.process.stdin.close()
-    process.process.wait(60)
+    process.process.wait(PATIENCE)
     err = process.process.stderr.read()
     process.process.stderr.close()
     assert process.process.returncode == 0

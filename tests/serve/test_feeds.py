@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 
+from cases import PATIENCE
 from dyncrp.serve import feeds
 from dyncrp.serve.feeds import Feed, watch_events, watch_rows
 from dyncrp.serve.registry import Notice
@@ -33,7 +34,7 @@ def test_an_event_that_comes_while_others_are_read_is_not_missed():
             return found
 
         lines = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             async for text in watch_events(feed, 0, fetch):
                 lines += [line for line in text.splitlines() if line.startswith("id:")]
                 feed.over = len(lines) == 3

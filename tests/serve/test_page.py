@@ -16,10 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import PATIENCE
+
 CHROMIUM = shutil.which("chromium")
+PAGE_PATIENCE = 120_000  # milliseconds
 STATIC = Path(__file__).parents[2] / "src" / "dyncrp" / "serve" / "static"
 try:
     from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=PAGE_PATIENCE)
 except ImportError:
     sync_playwright = None
 
@@ -61,7 +66,7 @@ class Server:
         log = Path(f"{self.folder}.log")
         with log.open("ab") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=file)
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 self("GET", "health")
@@ -74,14 +79,14 @@ class Server:
 
     def stop(self, how=signal.SIGTERM):
         self.process.send_signal(how)
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
 
     def __call__(self, method, path, body=None, token=None):
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as refused:
             with refused:
@@ -151,7 +156,7 @@ def visit(browser):
 
     def visit(server, stream="", **context):
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PAGE_PATIENCE)
         page = context.new_page()
         page.watched = Watched(page, server.url)
         opened.append((context, page))
@@ -166,7 +171,7 @@ def visit(browser):
 
 
 def is_live(page):
-    expect(page.locator("#state[data-state=live]")).to_be_visible(timeout=20_000)
+    expect(page.locator("#state[data-state=live]")).to_be_visible()
 
 
 def broken_connections(page):
