@@ -10,13 +10,14 @@ from scipy.special import logsumexp
 from sklearn.metrics import adjusted_mutual_info_score
 
 import dyncrp
-from cases import DYNAMICS, FAMILIES, RULES, draw
+from cases import DYNAMICS, FAMILIES, RULES, draw, pairwise
 from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules, make_engine, reference
 from dyncrp.jobs.model_text import as_options, as_python, parse_model
 from dyncrp.search.spec import ModelSpec
 
-engines = pytest.mark.parametrize("make", [ReferenceEngine, make_engine], ids=["reference", "fast"])
+ENGINES = {"reference": ReferenceEngine, "fast": make_engine}
+engines = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 families = pytest.mark.parametrize("name", FAMILIES)
 
 
@@ -69,13 +70,11 @@ def test_a_memory_too_long_to_matter_is_an_infinite_one_to_the_bit(name, rules):
     assert all(np.array_equal(arrays[0][key], arrays[1][key]) for key in arrays[0])
 
 
-@engines
-@pytest.mark.parametrize("rules", RULES)
-@families
-def test_a_count_never_exceeds_the_memory(name, rules, make):
+@pytest.mark.parametrize(("name", "rules", "engine"), pairwise(FAMILIES, RULES, ENGINES))
+def test_a_count_never_exceeds_the_memory(name, rules, engine):
     case = FAMILIES[name]
     X, times = draw(case, n=120, n_tables=2)
-    engine = make(make_model(case.family, 5.0, **RULES[rules]), case.n_features)
+    engine = ENGINES[engine](make_model(case.family, 5.0, **RULES[rules]), case.n_features)
     largest = []
     for x, t in zip(X, times, strict=True):
         engine.run_one(x, float(t))
