@@ -45,8 +45,6 @@ def cases_of(check):
     quick = check.__name__ not in ("engine_learns_a_stream", "predictive_of_a_table_is_that_of_the_sampler")
     first = ("gaussian", "normal-gamma", "bernoulli", "poisson", "categorical", "circle", "columns")
     for name in FAMILIES:
-        if check.__name__ == "engine_learns_a_stream" and name not in (*first, "columns-of-all-kinds"):
-            continue  # the last has the other shapes as its parts
         marks = [] if quick or name in first else [pytest.mark.slow]
         if name == "columns-of-all-kinds" and check.__name__ == "predictive_of_an_empty_table_is_that_of_the_sampler":
             continue  # a sphere among other columns is no region that it knows; see test_columns.py
