@@ -169,7 +169,7 @@ def test_ids_are_not_taken_while_they_are_provisional():
         DynamicalMixture().fit([[0.0]], labels=[0])
 
 
-def test_the_posterior_of_the_number_of_tables_knows_of_nothing_by_hand():
+def test_the_posterior_of_the_number_of_tables_knows_of_no_edits():
     model = known_model(table_count="posterior")
     with pytest.raises(ValueError, match="table_count='map'"):
         model.fit([[0.0], [9.0]], labels=["a", None])

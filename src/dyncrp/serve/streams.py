@@ -136,7 +136,7 @@ class ServedStream:
         """Make one table of two, ids or names."""
         if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
             raise RequestError(400, f"tables must be two ids or names, got {quote(tables)}")
-        return self._by_hand(MERGE, tables)
+        return self._edit(MERGE, tables)
 
     def rename(self, table: Any, name: Any) -> tuple[Operation, Outcome]:
         """Give a table a name; "" takes it away."""
@@ -144,7 +144,7 @@ class ServedStream:
             raise RequestError(400, f"table must be an id or a name, got {quote(table)}")
         if not isinstance(name, str):
             raise RequestError(400, f"name must be a text, got {quote(name)}")
-        return self._by_hand(RENAME, [table, name])
+        return self._edit(RENAME, [table, name])
 
     def repeat(self, operation: Operation) -> Outcome:
         """Do again what the journal says was done."""
@@ -188,7 +188,7 @@ class ServedStream:
             self.timeline = together.last(ROWS_OF_TIMELINE)
         return outcome
 
-    def _by_hand(self, kind: str, told: list[Any]) -> tuple[Operation, Outcome]:
+    def _edit(self, kind: str, told: list[Any]) -> tuple[Operation, Outcome]:
         if not self.learned:
             raise RequestError(
                 409, "the tables of this stream are provisional: their ids are final once it has learned"
