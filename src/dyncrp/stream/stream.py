@@ -115,6 +115,11 @@ class Stream(EditableTables):
         return self.learner.clock
 
     @property
+    def n_rows(self) -> int:
+        """The number of rows learned."""
+        return self.engine.n_observations if self.started else 0
+
+    @property
     def n_columns(self) -> int:
         """The number of columns of the input: of a data frame, those that are left out included."""
         encoding = self.input.encoding
@@ -177,11 +182,15 @@ class Stream(EditableTables):
             rows, added = vocabulary.encode(documents.part(begin, end))
             t, *some = (one if one is None or len(edges) == 2 else one[begin:end] for one in (times, *(told or ())))
             known: Told = (some[0], some[1]) if some else None
-            if self.started:
-                now = self._continue(rows, input, t, known, remember=remember)
-            else:
-                now = self._start(rows, input, spec, t, known, whole=whole, remember=remember)
-            vocabulary.add(added)
+            n_before = self.n_rows
+            try:
+                if self.started:
+                    now = self._continue(rows, input, t, known, remember=remember)
+                else:
+                    now = self._start(rows, input, spec, t, known, whole=whole, remember=remember)
+            finally:  # an interrupted call has learned the rows that it came to
+                if self.n_rows > n_before:
+                    vocabulary.add(added)
             done.append(now)
             if self.learned and forgets_after(self.engine.n_observations):
                 vocabulary.forget(cast(WordEngine, self.engine).word_totals().columns)
@@ -195,7 +204,7 @@ class Stream(EditableTables):
 
     def _pieces(self, n: int) -> list[int]:
         """Return where to divide n documents, so that words are forgotten between them: not while rows are kept."""
-        before = self.engine.n_observations if self.started else 0
+        before = self.n_rows
         least = 0 if self.learned or self.spec.given else self.spec.warmup
         return [edge for edge in pieces(before, n) if edge in (0, n) or before + edge >= least]
 
@@ -237,9 +246,12 @@ class Stream(EditableTables):
         learner.clock.check(Clock.of(times))
         constraints = told and self._constraints(told, len(rows), provisional=not self.learned)
         if self._warmup is None:
-            rows = rows if plain else check_rows(learner.family, rows)
-            done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
-            self.input = input
+            rows, n_before = rows if plain else check_rows(learner.family, rows), learner.engine.n_observations
+            try:
+                done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
+            finally:  # an interrupted call has learned the rows that it came to
+                if learner.engine.n_observations > n_before:
+                    self.input = input
             if remember:
                 self.batch = done
             if self.on_event is not None:
@@ -248,9 +260,12 @@ class Stream(EditableTables):
         t = learner.times(times, len(rows))
         if self.input.looks_different(given, self.spec):
             return self._start_again(given, t, constraints, remember=remember)
-        rows = self._warmup.check(rows)
-        done = self._warmup.learn(rows, t, constraints, batch=remember)
-        self.input = input.with_frame(given)
+        rows, n_before = self._warmup.check(rows), self.n_rows
+        try:
+            done = self._warmup.learn(rows, t, constraints, batch=remember)
+        finally:
+            if self.n_rows > n_before:
+                self.input = input.with_frame(given)
         self._take(self._warmup)
         return done
 
