@@ -515,7 +515,7 @@ def test_from_covariances_wants_a_prior_mean_of_the_same_width():
     [
         ([[1.0, 2.0], [2.0, 4.0]], "linearly independent rows"),
         ([[1.0, 2.0], [0.0, 0.0]], "linearly independent rows"),
-        ([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], "linearly independent rows, got 3 in 2 features"),
+        ([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], "linearly independent rows, got 3 dependent rows of 2 features"),
         ([1.0, 2.0], "^directions must be a matrix"),
         (1.0, "^directions must be a matrix"),
         (np.ones((1, 2, 2)), "^directions must be a matrix"),
