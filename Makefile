@@ -21,7 +21,7 @@ test-fast: .venv/ready
 
 # In an environment of its own, which borrows .venv's packages and has a pandas that Spark can use.
 test-spark: .venv-spark/ready
-	OMP_NUM_THREADS=1 .venv-spark/bin/python -m pytest -p no:xdist tests/spark tests/test_shards.py -k "spark or ray"
+	OMP_NUM_THREADS=1 .venv-spark/bin/python -m pytest -p no:xdist tests/spark tests/test_combining.py -k "spark or ray"
 
 .venv-spark/ready: pyproject.toml | .venv/ready
 	@echo "Installing Spark, a Java for it, and Ray: a minute or two"
