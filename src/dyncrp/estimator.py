@@ -203,8 +203,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         stream = self._new_stream()
         stream.learn(X, times, labels=labels, cannot_link=cannot_link, whole=True)
-        self._stream = stream
-        return self
+        return self._go_on_with(stream)
 
     def partial_fit(
         self,
@@ -235,8 +234,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         stream = self._stream if self.__sklearn_is_fitted__() else self._new_stream()
         self._check_names(X, stream)
         stream.learn(X, times, labels=labels, cannot_link=cannot_link)
-        self._stream = stream
-        return self
+        return self._go_on_with(stream)
 
     def learn_one(self, x: ArrayLike, t: Any = None) -> int:
         """Learn from one observation x (D,) at time t and return its table: the fast path for loops.
@@ -251,11 +249,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         [0, 1, 0]
         """
         stream: Stream | None = self.__dict__.get("_stream")
-        if stream is not None:
+        if stream is not None and stream.started:
             return stream.learn_one(x, t)
         stream = self._new_stream()
         label = stream.learn_one(x, t)
-        self._stream = stream
+        self._go_on_with(stream)
         return label
 
     def learn_unknown(self) -> Self:
@@ -568,18 +566,19 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Go on from what ``to_state`` of a model with the same parameters returned, instead of what was learned."""
         stream = self._stream if self.__sklearn_is_fitted__() and self.learned_ else self._new_stream()
         stream.set_state(content)
-        self._stream = stream
-        return self
+        return self._go_on_with(stream)
 
     def _new_stream(self) -> Stream:
         """Return a stream without rows, with the parameters as they are now."""
         before: Stream | None = self.__dict__.get("_stream")
-        if before is not None and not before.started:
-            return before
-        input = Input()
-        if before is not None and before.input.vocabulary is not None:
+        params, input = self.get_params(deep=False), Input()
+        if before is not None and not before.started:  # it was given, see ``from_stream``
+            if all(value is before.spec.params[name] for name, value in params.items()):
+                return before
+            input = before.input
+        elif before is not None and before.input.vocabulary is not None:
             input = Input(vocabulary=Vocabulary(stop_words=before.input.vocabulary.stop_words))
-        stream, function = Stream(ModelSpec.resolve(**self.get_params(deep=False)), input), self._on_event
+        stream, function = Stream(ModelSpec.resolve(**params), input), self._on_event
         if function is not None:
 
             def hear(event: Event) -> None:
@@ -588,6 +587,11 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
             stream.on_event = hear
         return stream
+
+    def _go_on_with(self, stream: Stream) -> Self:
+        """Let a stream that has learned be the one of this model."""
+        self._stream, stream.on_event = stream, self._on_event
+        return self
 
     def _reading(self, X: Any) -> Stream:
         """Return the stream, for rows whose names scikit-learn has looked at."""
@@ -600,7 +604,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         names = stream.input.names
         if (names is None and type(X) is np.ndarray) or not stream.started or stream.input.encoding is not None:
             return
-        if isinstance(X, NamedRows) or (names is None and stream.family.sparse):
+        if isinstance(X, NamedRows) or (stream.family.sparse and (names is None or not is_frame(X))):
             return
         if is_frame(X) or (names is not None and np.ndim(X) == 2):
             validate_data(self, X, reset=False, skip_check_array=True)

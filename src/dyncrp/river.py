@@ -136,6 +136,7 @@ class DynamicalMixture(base.Clusterer):
             prune_below=prune_below,
         )
         self._stream = Stream(self._spec, piecewise=True, expects_missing=isnan(absent))
+        self._of_mixture, self._mixture = self._stream, Mixture.from_stream(self._stream)
         given = self._spec.given
         self._family = self._spec.family if given is None else given.family  # it says what a row may be
         if given is None:
@@ -212,7 +213,9 @@ class DynamicalMixture(base.Clusterer):
         if self._fitted:
             self._stream.finish_search()
             self._lay_out(self._names)
-        return Mixture.from_stream(self._stream)
+        if self._of_mixture is not self._stream:  # a copy of river's has copied the two one by one
+            self._of_mixture, self._mixture = self._stream, Mixture.from_stream(self._stream)
+        return self._mixture
 
     @property
     def learned(self) -> bool:

@@ -84,7 +84,7 @@ def test_other_parameters_are_refused(other):
     before = model.to_bytes()
     with pytest.raises(ValueError, match="of a model with other parameters"):
         model.set_state(kept)
-    with pytest.raises(ValueError, match="with 2 features than this one"):
+    with pytest.raises(ValueError, match="with 2 features, not"):
         DynamicalMixture(**PARAMS).fit(rows()[:, :1]).set_state(kept)
     assert model.to_bytes() == before
 

@@ -117,3 +117,38 @@ def test_an_alarm_rate_can_be_set_and_is_saved():
     assert again.learner.sketch.n == 40
     with pytest.raises(ValueError, match="alarm_rate"):
         one.set_alarm_rate(2.0)
+
+
+def test_rows_that_are_no_frame_may_come_between_frames_of_a_warm_up():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pd.DataFrame({"x": np.arange(60) % 7 * 1.5, "kind": ["a", "b", "c"] * 20})
+    model = DynamicalMixture(warmup=100).partial_fit(frame[:20])
+    model.partial_fit([[0.5, 1.0]]).partial_fit(frame[20:40]).partial_fit(pl.DataFrame(frame[40:].to_dict("list")))
+    assert model.n_observations_ == 61
+
+
+def test_a_cell_that_is_a_list_is_named():
+    pd = pytest.importorskip("pandas")
+    model = DynamicalMixture().fit(pd.DataFrame({"x": np.arange(30.0) % 7, "kind": ["a", "b", "c"] * 10}))
+    with pytest.raises(ValueError, match=r"column 'kind' must hold categories, got .* at row 1"):
+        model.predict(pd.DataFrame({"x": [1.0, 2.0], "kind": ["a", ["b"]]}))
+
+
+def test_constraints_that_are_no_list_are_refused():
+    with pytest.raises(ValueError, match="labels must have an entry for each of the 40 rows, got 5"):
+        stream().learn(ROWS, labels=5)
+
+
+def test_parameters_that_change_before_the_first_row_count():
+    model = DynamicalMixture.from_stream(stream())
+    assert model.set_params(alpha=50.0, max_tables=2).fit(ROWS * 50.0).n_tables_ == 2
+    assert model.alpha_ == 50.0
+
+
+def test_a_stream_that_was_replaced_does_not_come_back():
+    model = DynamicalMixture(**KNOWN)
+    model.on_event = lambda event: None
+    before = model.fit(ROWS).stream_
+    model.fit(ROWS[:5])
+    before.learn(ROWS + 500.0)
+    assert model.n_observations_ == 5

@@ -106,7 +106,11 @@ class Constraints(NamedTuple):
 
 def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
     """Yield the rows with a known value, and the value: an integer ≥ 0 or a text."""
-    given = given if hasattr(given, "__array__") else list(given)
+    if not hasattr(given, "__array__"):
+        try:
+            given = list(given)
+        except TypeError:
+            raise ValueError(f"{name} must have an entry for each of the {n} rows, got {given!r}") from None
     array: NDArray[Any] = np.asarray(given, dtype=None)
     if array.dtype.kind in "US":  # NumPy turns a list of texts and numbers into texts
         array = np.array(list(given), dtype=object)

@@ -239,7 +239,11 @@ def _encode(entry: Entry, column: Any, at: int, missing: Callable[[Any], bool]) 
     if entry.kind == CATEGORY:
         cells = as_cells(column)
         codes = _Codes(entry.words, missing)
-        return np.fromiter(map(codes.__getitem__, cells), np.float64, len(cells)), tuple(codes.words)
+        try:
+            return np.fromiter(map(codes.__getitem__, cells), np.float64, len(cells)), tuple(codes.words)
+        except TypeError:  # a list, a dictionary or an array cannot be looked up
+            row = next(row for row, cell in enumerate(cells) if getattr(type(cell), "__hash__", None) is None)
+            raise BadRow(f"column {entry.name!r} must hold categories, got {quote(cells[row])}", row, at) from None
     numbers = plain_numbers(column)
     if entry.kind == BOOLEAN:
         if numbers is None:

@@ -132,8 +132,11 @@ class Input:
     # Of the warm-up
 
     def with_frame(self, X: Any) -> Input:
-        """Return an input that keeps this frame too, if it keeps any."""
-        return replace(self, frames=(*self.frames, X)) if self.frames else self
+        """Return an input that keeps this frame too, if it keeps any; none once rows come that cannot join them."""
+        return replace(self, frames=(*self.frames, X) if self._can_stack(X) else ()) if self.frames else self
+
+    def _can_stack(self, X: Any) -> bool:
+        return type(X) is type(self.frames[0])
 
     def without_frames(self) -> Input:
         """Return an input for which it is final what columns hold."""
@@ -141,7 +144,7 @@ class Input:
 
     def looks_different(self, X: Any, spec: ModelSpec) -> bool:
         """Whether the first rows, now that those of X have come too, show that columns hold something else."""
-        if not self.frames or not is_frame(X) or self.encoding is None:
+        if not self.frames or not self._can_stack(X) or self.encoding is None:
             return False
         found = infer(self.stack(X), spec)
         return found is not None and found.kinds != self.encoding.kinds

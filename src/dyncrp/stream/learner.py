@@ -354,9 +354,12 @@ class Learner:
         if fingerprint != self.fingerprint:
             told = {"features": (n_features, self.engine.n_features), "times": (clock, CLOCKS.index(self.clock))}
             other = [name for name, (its, mine) in told.items() if its != mine]
-            what = {"features": f"{n_features} features", "times": "another kind of times"}
-            found = " and ".join(what[name] for name in other) or "other parameters"
-            raise ValueError(f"this state is of a model with {found} than this one")
+            what = {
+                "features": f"{n_features} features, not {self.engine.n_features}",
+                "times": "another kind of times",
+            }
+            found = " and ".join(what[name] for name in other) or "other parameters than this one"
+            raise ValueError(f"this state is of a model with {found}")
         self.go_on(unpack(content, HEAD.size))
         self.names = Names()  # a state has none
         if self.alpha_posterior is not None:

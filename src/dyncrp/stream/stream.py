@@ -474,6 +474,7 @@ class Stream(EditableTables):
         known = {"family": like.family, "dynamics": like.dynamics, "alpha": model.alpha, "memory": model.memory}
         spec = ModelSpec.resolve(**{**like.spec.params, **known, "resolution": 1.0})
         stream = cls(spec, like.input)
+        stream.candidates = []  # nothing was unknown
         stream._learner = Learner.of_arrays(spec, like.clock, engine, arrays)
         return stream
 
