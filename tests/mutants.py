@@ -51,7 +51,6 @@ MUTANTS = [
     Mutant(CPP + "process.hpp", "log_bounds_[c] - static_cast<float>(log_decay(origin_))", "log_bounds_[c]"),
     Mutant(CPP + "process.hpp", "0.999 * std::log(least / prune_below)", "1.5 * std::log(least / prune_below)"),
     Mutant(CPP + "stream.hpp", "m < size && !outcome_.ends_block", "m < size"),
-    Mutant(CPP + "stream.hpp", "work_.frame = Frame{}", ""),
     Mutant(CPP + "gaussian.hpp", "1.0001 * std::sqrt(square)", "0.0 * square"),
     Mutant(CPP + "gaussian.hpp", "keep * (p_ + n) / q", "keep * n / q"),
     Mutant(CPP + "gaussian.hpp", "moved_[c] > 0.0F", "false"),
