@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dyncrp.arrays.parameters import nested_params, with_params
 from dyncrp.dynamics import Dynamics
-from dyncrp.engine.reference import occupancy
-from dyncrp.engine.types import Float, Trace
+from dyncrp.engine.types import Float
 from dyncrp.families import Family
 from dyncrp.input.encoding import is_frame
 from dyncrp.input.input import Input, NamedRows
 from dyncrp.input.words import Vocabulary
 from dyncrp.io import files
-from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Examples
 from dyncrp.stream.stream import Stream
+from dyncrp.views.attributes import FittedAttributes
 from dyncrp.views.describe import describe
 from dyncrp.views.examples import examples_of
 from dyncrp.views.explain import Explanation, explain
@@ -38,13 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _attribute(path: str, doc: str) -> Any:
-    """Return an attribute of the estimator that its stream has under this path."""
-    read = attrgetter(path)
-    return property(lambda model: read(model.stream_), doc=doc)
-
-
-class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DynamicalMixture(FittedAttributes, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster a stream of observations into a growing number of tables that come and go with time.
 
     The model: observations are seated by the Dynamical CRP with ``alpha`` and ``dynamics``. Each table draws its
@@ -130,9 +121,6 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     array([ 1, -1])
     """
 
-    _stream: Stream
-    _on_event: Callable[[Event], object] | None = None
-
     def __init__(
         self,
         family: Family | None = None,
@@ -197,10 +185,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         labels: Iterable[Any] | None = None,
         cannot_link: Iterable[Any] | None = None,
     ) -> Self:
-        """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; y is ignored.
-
-        labels and cannot_link: as for ``partial_fit``.
-        """
+        """Forget everything, then learn from X (n, D) at ``times`` (n,), by default 0, 1, 2, …; see ``partial_fit``."""
         stream = self._new_stream()
         stream.learn(X, times, labels=labels, cannot_link=cannot_link, whole=True)
         return self._go_on_with(stream)
@@ -292,8 +277,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         Tables describe a density and often tile a cluster that is not Gaussian. Without a number, tables are joined
         unless a significant valley of that density lies between them. With one, they are joined by Ward's criterion on
-        their centres. A group goes by the id of its oldest table. See ``dyncrp.views.groups.Groups`` for what comes
-        back.
+        their centres. A group goes by the id of its oldest table. See ``dyncrp.views.groups.Groups``.
 
         >>> from sklearn.datasets import make_moons
         >>> from dyncrp import DynamicalMixture
@@ -316,8 +300,8 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Its columns are ``called``, its name, if any table has one; ``rows``, how many were given the table's label;
         ``share``, of the rows of all open tables; ``first_seen`` and ``last_seen``, when the first and the last of them
         came (dates in UTC if times were dates, numbers otherwise); with ``groups`` (or a number of them) ``group``; and
-        one for each feature, with the table's centre. Of a boolean that is the probability of true; of categories it is
-        a text with the likeliest and their lift, which is how much likelier they are than in all tables.
+        one for each feature, with the table's centre. For a boolean this is the probability of true; for
+        categories it is a text with the likeliest and their lift, how much likelier they are than in all tables.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0]])
@@ -348,10 +332,9 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         x1 = 0                      -0.15                +1.95
         total                       +8.51                +1.97
         """
-        stream = self.stream_
         if is_frame(x):
-            self._check_names(x, stream)
-        return explain(stream, x, t)
+            self._check_names(x, self.stream_)
+        return explain(self.stream_, x, t)
 
     def examples(self, table: int | str) -> Examples:
         """Return rows of a table that are typical of it, the likeliest first, and its latest rows, the newest first.
@@ -420,110 +403,6 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)  # raises
         return self._stream
 
-    names_ = _attribute("names", "The names of tables by their ids.")
-    learned_ = _attribute("learned", "Whether the hyperparameters are final, and with them the tables and their ids.")
-    engine_ = _attribute("engine", "What does the inference; see ``dyncrp.engine.Engine``.")
-    clock_ = _attribute("clock.value", 'What the times of the stream are: "index" (of arrival), "numbers" or "dates".')
-    family_ = _attribute("family", "The family, as given or learned.")
-    dynamics_ = _attribute("dynamics", "The dynamics, as given or learned.")
-    alpha_ = _attribute("alpha", "What alpha is now, as given or learned.")
-    memory_ = _attribute("engine.model.memory", "How many of its members a table remembers, as given or learned.")
-    n_observations_ = _attribute("engine.n_observations", "Number of observations learned.")
-    log_evidence_ = _attribute("engine.log_evidence", "Σ log p(x_n | x_<n) so far.")
-    n_tables_ = _attribute("engine.n_tables", "Number of open tables.")
-    n_opened_ = _attribute("engine.n_opened", "Number of tables ever opened, those that closed included.")
-    table_ids_ = _attribute("engine.ids", "Ids of the open tables, (K,).")
-    n_features_in_ = _attribute("n_columns", "Number of columns.")
-    encoding_ = _attribute(
-        "input.encoding",
-        "How columns of numbers, categories and booleans become rows of numbers; None if all are numbers.",
-    )
-    vocabulary_ = _attribute("input.vocabulary", "The columns of words, if rows are documents; None otherwise.")
-
-    @property
-    def on_event(self) -> Callable[[Event], object] | None:
-        """A function that is called with each event as it happens."""
-        return self._on_event
-
-    @on_event.setter
-    def on_event(self, function: Callable[[Event], object] | None) -> None:
-        self._on_event = function
-        if "_stream" in self.__dict__:
-            self._stream.on_event = function
-
-    @property
-    def events_(self) -> list[Event]:
-        """What happened in the last batch, in order, and what was done by hand since."""
-        return self.stream_.events()
-
-    @property
-    def labels_(self) -> NDArray[np.int64]:
-        """Table id of each row of the last batch, (n,)."""
-        return self._last_batch("labels_").labels
-
-    @property
-    def responsibilities_(self) -> csr_array:
-        """Responsibilities of the tables for the rows of the last batch, a column for each id, scipy.sparse CSR."""
-        return self._last_batch("responsibilities_").responsibilities
-
-    @property
-    def novelty_(self) -> Float:
-        """How unexpected each row of the last batch was when it came, −log p(x_n | x_<n), (n,)."""
-        return -self._last_batch("novelty_").log_evidence
-
-    @property
-    def novelty_p_(self) -> Float:
-        """How likely a row of the stream so far would have been as unexpected as each row of the last batch, (n,).
-
-        If nothing happens in a stream, one row in a thousand has a p of at most 0.001. The stream so far is not all of
-        it: old rows are forgotten, see ``dyncrp.stream.novelty``. Without an ``alarm_rate`` it is not saved, and begins
-        anew when a model is loaded.
-        """
-        self._last_batch("novelty_p_")
-        return self.stream_.novelty_p()
-
-    @property
-    def closed_ids_(self) -> NDArray[np.int64]:
-        """Ids of the tables that closed in the last batch."""
-        return self._last_batch("closed_ids_").closed
-
-    def _last_batch(self, name: str) -> Trace:
-        batch = self.stream_.batch
-        if batch is None:
-            raise AttributeError(
-                f"this DynamicalMixture has no {name}, which describes the last batch: there was none since it was "
-                "loaded or began with learn_one. Call fit or partial_fit"
-            )
-        return batch.trace
-
-    @property
-    def evidence_(self) -> list[Candidate]:
-        """Every candidate that was tried to learn the unknown."""
-        candidates = self.stream_.candidates
-        if candidates is None:
-            raise AttributeError(
-                "this DynamicalMixture comes from a file, which does not keep the candidates, so it has no evidence_"
-            )
-        return candidates
-
-    @property
-    def occupancies_(self) -> Float:
-        """Occupancies of the open tables at the time of the latest observation, (K,)."""
-        return occupancy(self.engine_.seating, self.engine_.model.modes)
-
-    @property
-    def centers_(self) -> Float:
-        """Centres of the open tables, (K, D)."""
-        return self.engine_.model.family.centers(self.engine_.state.stats)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the columns, if they have names."""
-        names = self.stream_.input.names
-        if names is None:
-            raise AttributeError("the columns that this DynamicalMixture has learned have no names")
-        return np.array(names, dtype=object)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to ``path``: all that the next call needs, exact to the bit; not the last batch's labels."""
         files.write(path, self.to_bytes())
@@ -544,7 +423,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_stream(cls, stream: Stream) -> Self:
-        """Return an estimator with the parameters of a stream, which goes on with it."""
+        """Return an estimator with the parameters of a stream, which continues this stream."""
         model = cls(**stream.spec.params)
         model._stream = stream
         return model
@@ -552,7 +431,7 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def to_state(self) -> bytes:
         """Return what was learned, without the parameters, for ``set_state``: for those who keep thousands of models.
 
-        It takes some 15 µs and has no checksum; ``to_bytes`` is for files.
+        It has no checksum; ``to_bytes`` is for files.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0]])
@@ -594,13 +473,13 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _reading(self, X: Any) -> Stream:
-        """Return the stream, for rows whose names scikit-learn has looked at."""
+        """Return the stream, once the names of the features of X are checked."""
         stream = self.stream_
         self._check_names(X, stream)
         return stream
 
     def _check_names(self, X: Any, stream: Stream) -> None:
-        """Hold a call to the names of the features, as scikit-learn does; with an encoding, columns go by name."""
+        """Warn or refuse as scikit-learn does if names of features differ; an encoding finds its columns by name."""
         names = stream.input.names
         if (names is None and type(X) is np.ndarray) or not stream.started or stream.input.encoding is not None:
             return
@@ -618,7 +497,3 @@ class DynamicalMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_stream" in self.__dict__ and self._stream.started
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_on_event"}

@@ -46,7 +46,7 @@ def widen_by_missing(engine: Engine, family: Family, n_features: int) -> Engine:
 
 
 def engine_for_arrays(engine: Engine, family: Family, arrays: Arrays) -> Engine:
-    """Return the engine, or an empty one if these arrays are of one that takes missing cells and it does not, or v.v.
+    """Return the engine, or an empty one of the kind that these arrays are of: with missing cells or without.
 
     family: of one that misses none. A file of version 1 does not say which of the two wrote it, but its stats do: each
     column of ``Columns.of`` has a count of its own, so that there are D more numbers than the family has.

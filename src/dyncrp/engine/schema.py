@@ -19,7 +19,7 @@ FLOAT, COMPLEX, INT, BYTE = np.float64, np.complex128, np.int64, np.uint8
 FINITE, CELLS, FROM_0, UP = "finite numbers", "finite numbers or NaN", "numbers from 0", "numbers from 0 that count up"
 
 
-class Entry(NamedTuple):
+class Array(NamedTuple):
     """An array. shape: in symbols. absent: what it then is, if it may be absent. holds: which numbers."""
 
     name: str
@@ -39,14 +39,23 @@ class Field(NamedTuple):
     absent: str = ""
 
 
-Group = dict[str, Entry]
+Group = dict[str, Array]
 # What the kinds of values in JSON are in Python.
 KINDS: dict[str, tuple[type, ...]] = {"text": (str,), "integer": (int,), "number": (int, float), "object": (dict,)}
 KINDS |= {"list": (list,), "list or null": (list, type(None))}
 
 
-def _group(*entries: Entry) -> Group:
+def _group(*entries: Array) -> Group:
     return {entry.name: entry for entry in entries}
+
+
+def _words(prefix: str, n: str, when: str, row: str) -> Group:
+    """Return the arrays of n sparse rows of counts of words."""
+    return _group(
+        Array(f"{prefix}indptr", INT, (f"{n} + 1",), f"{when}: where the words of each {row} begin in the next two"),
+        Array(f"{prefix}indices", INT, ("m",), "the columns of the words"),
+        Array(f"{prefix}counts", FLOAT, ("m",), f"how often the {row} has each"),
+    )
 
 
 _FOUND = "found from the others, up to rounding"
@@ -75,102 +84,92 @@ HEADER = (
           "they were told none"),
 )  # fmt: skip
 FRAME = _group(
-    Entry("header", BYTE, ("h",), "UTF-8 JSON, see above"),
-    Entry("sha256", BYTE, (32,), "the SHA-256 of all other arrays in order of their names: of each the line "
+    Array("header", BYTE, ("h",), "UTF-8 JSON, see above"),
+    Array("sha256", BYTE, (32,), "the SHA-256 of all other arrays in order of their names: of each the line "
           "`name dtype shape`, as Python prints it, and then the bytes"),
 )  # fmt: skip
 MODES = _group(
-    Entry(
+    Array(
         "mode_amplitudes", COMPLEX, ("M",), "of the modes of the dynamics: its kernel is Re Σ amplitude exp(−rate Δ)"
     ),
-    Entry("mode_rates", COMPLEX, ("M",), "their rates"),
+    Array("mode_rates", COMPLEX, ("M",), "their rates"),
 )
 # What tables know, by an engine of rows (n, D). Others than the first two are only there to go on to the bit.
 STATS = _group(
-    Entry("stats", FLOAT, ("K", "S"), "Σ r T(x)"),
-    Entry("squares", FLOAT, ("K", "P"), "`Gaussian` only, also as a part of `Columns`: Σ r y_i y_j for i ≥ j, row by "
+    Array("stats", FLOAT, ("K", "S"), "Σ r T(x)"),
+    Array("squares", FLOAT, ("K", "P"), "`Gaussian` only, also as a part of `Columns`: Σ r y_i y_j for i ≥ j, row by "
           r"row, where y = T(x)/σ without its 1; beyond 8 coordinates Σ r \|y\|²", "as the family expects"),
 )  # fmt: skip
 EXTRAS = _group(
-    Entry("scatter", FLOAT, ("K", "D"), "`NormalGamma` only: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
+    Array("scatter", FLOAT, ("K", "D"), "`NormalGamma` only: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
           "without the difference", _FOUND),
-    Entry("misses", FLOAT, ("K", "D"), "`Bernoulli` only: Σ r (1 − x), summed without a difference", _FOUND),
-    Entry("cells", FLOAT, ("K", "B"), "`Columns` only: for each column or part in the order of `stats`, what its "
+    Array("misses", FLOAT, ("K", "D"), "`Bernoulli` only: Σ r (1 − x), summed without a difference", _FOUND),
+    Array("cells", FLOAT, ("K", "B"), "`Columns` only: for each column or part in the order of `stats`, what its "
           "family has beside T(x): `squares`, `scatter` or `misses`", _FOUND),
 )  # fmt: skip
 # The same by an engine of counts of words.
 WORDS = _group(
-    Entry("words_indptr", INT, ("K + 1",), "where the words of each table begin in the next two: those of table c from "
+    Array("words_indptr", INT, ("K + 1",), "where the words of each table begin in the next two: those of table c from "
           "entry c to entry c + 1"),
-    Entry("words_indices", INT, ("m",), "the columns of the words, which count up within a table"),
-    Entry("words_counts", FLOAT, ("m",), "how often the table has each of them"),
-    Entry("mode_sums", COMPLEX, ("L", "M"), "the sum of `mode_states` over the tables of each of the L lengths (sums "
+    Array("words_indices", INT, ("m",), "the columns of the words, which count up within a table"),
+    Array("words_counts", FLOAT, ("m",), "how often the table has each of them"),
+    Array("mode_sums", COMPLEX, ("L", "M"), "the sum of `mode_states` over the tables of each of the L lengths (sums "
           "of `words_counts`), the shortest first, as it was added up", _FOUND),
 )  # fmt: skip
 SEATS = _group(
-    Entry("table_ids", INT, ("K",), "ids of the open tables, increasing", holds=UP),
-    Entry("mode_states", COMPLEX, ("K", "M"), "the modes of each table's occupancy at `mode_time`: Σ r exp(rate "
+    Array("table_ids", INT, ("K",), "ids of the open tables, increasing", holds=UP),
+    Array("mode_states", COMPLEX, ("K", "M"), "the modes of each table's occupancy at `mode_time`: Σ r exp(rate "
           "(t − `mode_time`)). The occupancy at a later time t is Re Σ amplitude exp(−rate (t − `mode_time`)) state, "
           "or 0 if that is negative"),
-    Entry("mode_total", COMPLEX, ("M",), "the sum of `mode_states` over the tables, as it was added up", _FOUND),
-    Entry("mode_time", FLOAT, (), "the time at which `mode_states` are given, at most `time`"),
-    Entry("time", FLOAT, (), "the time of the latest observation"),
-    Entry("n_tables_posterior", FLOAT, ("K + 1",), 'q(C = k); with `table_count="map"`, 1 at k = K'),
-    Entry("n_opened", INT, (), "the number of tables ever opened, which is the next id"),
-    Entry("n_observations", INT, (), "the number of observations learned"),
-    Entry("log_evidence", FLOAT, (), "Σ log p(x_n given x_<n)"),
-    Entry("sizes", INT, ("K",), "the number of observations that were given the table's label",
+    Array("mode_total", COMPLEX, ("M",), "the sum of `mode_states` over the tables, as it was added up", _FOUND),
+    Array("mode_time", FLOAT, (), "the time at which `mode_states` are given, at most `time`"),
+    Array("time", FLOAT, (), "the time of the latest observation"),
+    Array("n_tables_posterior", FLOAT, ("K + 1",), 'q(C = k); with `table_count="map"`, 1 at k = K'),
+    Array("n_opened", INT, (), "the number of tables ever opened, which is the next id"),
+    Array("n_observations", INT, (), "the number of observations learned"),
+    Array("log_evidence", FLOAT, (), "Σ log p(x_n given x_<n)"),
+    Array("sizes", INT, ("K",), "the number of observations that were given the table's label",
           "the first entry of `stats`, rounded", FROM_0),
-    Entry("first_times", FLOAT, ("K",), "the time of the first of them", "`time`"),
-    Entry("last_times", FLOAT, ("K",), "the time of the last of them", "`time`"),
-    Entry("mark", INT, (), "the mark of the latest row (`cannot_link`)", "it had none"),
-    Entry("taken", INT, ("T",), "with it: the ids of the tables that it and the rows just before it with the same mark "
+    Array("first_times", FLOAT, ("K",), "the time of the first of them", "`time`"),
+    Array("last_times", FLOAT, ("K",), "the time of the last of them", "`time`"),
+    Array("mark", INT, (), "the mark of the latest row (`cannot_link`)", "it had none"),
+    Array("taken", INT, ("T",), "with it: the ids of the tables that it and the rows just before it with the same mark "
           "were given", "it had none"),
 )  # fmt: skip
 ALPHA = _group(
-    Entry("alpha_log_sum", FLOAT, (181,), "Σ log(α + Wₙ), Wₙ the weight of the customers before the n-th, for each α "
+    Array("alpha_log_sum", FLOAT, (181,), "Σ log(α + Wₙ), Wₙ the weight of the customers before the n-th, for each α "
           "of a grid: `prior_alpha` · 10^(i/30 − 3), i = 0, …, 180"),
-    Entry("alpha_total", COMPLEX, ("M",), "the modes of all customers together at `alpha_time`"),
-    Entry("alpha_time", FLOAT, (), "the time of the latest observation"),
+    Array("alpha_total", COMPLEX, ("M",), "the modes of all customers together at `alpha_time`"),
+    Array("alpha_time", FLOAT, (), "the time of the latest observation"),
 )  # fmt: skip
 WARMUP = _group(
-    Entry("warmup_times", FLOAT, ("n",), "the times of the observations, as numbers"),
-    Entry("warmup_learnt_from", INT, (), "how many of them the hyperparameters in use were learned from"),
-    Entry("warmup_tables", INT, ("n",), "what is known of them (`labels`, `cannot_link`): −1, or −2 − j for the table "
+    Array("warmup_times", FLOAT, ("n",), "the times of the observations, as numbers"),
+    Array("warmup_learnt_from", INT, (), "how many of them the hyperparameters in use were learned from"),
+    Array("warmup_tables", INT, ("n",), "what is known of them (`labels`, `cannot_link`): −1, or −2 − j for the table "
           "that `told_names[j]` names", "nothing is known"),
-    Entry("warmup_marks", INT, ("n",), "with it: the mark of each row, −1 for none; the digest of a text",
+    Array("warmup_marks", INT, ("n",), "with it: the mark of each row, −1 for none; the digest of a text",
           "nothing is known"),
 )  # fmt: skip
 WARMUP_ROWS = _group(
-    Entry("warmup_rows", FLOAT, ("n", "D"), "rows as the family takes them, fewer than `warmup`", holds=CELLS)
+    Array("warmup_rows", FLOAT, ("n", "D"), "rows as the family takes them, fewer than `warmup`", holds=CELLS)
 )
-WARMUP_WORDS = _group(
-    Entry("warmup_indptr", INT, ("n + 1",), "of a `Multinomial`, in place of `warmup_rows`: where the words of each "
-          "observation begin in the next two"),
-    Entry("warmup_indices", INT, ("m",), "the columns of the words"),
-    Entry("warmup_counts", FLOAT, ("m",), "how often the observation has each"),
-)  # fmt: skip
+WARMUP_WORDS = _words("warmup_", "n", "of a `Multinomial`, in place of `warmup_rows`", "observation")
 NOVELTY = _group(
-    Entry("novelty_counts", INT, (2,), "how many rows there were, and how many of them are in the cells"),
-    Entry("novelty_values", FLOAT, ("C",), "the scores of the cells, increasing"),
-    Entry("novelty_weights", FLOAT, ("C",), "how many rows each stands for, old ones counting less"),
-    Entry("novelty_high", FLOAT, ("H",), "scores of later rows that wait to be sorted in: all the high ones"),
-    Entry("novelty_low", FLOAT, ("W",), "of the others, every so many"),
+    Array("novelty_counts", INT, (2,), "how many rows there were, and how many of them are in the bins"),
+    Array("novelty_values", FLOAT, ("C",), "the scores of the bins, increasing"),
+    Array("novelty_weights", FLOAT, ("C",), "how many rows each stands for, old ones counting less"),
+    Array("novelty_high", FLOAT, ("H",), "scores of later rows that wait to be sorted in: all the high ones"),
+    Array("novelty_low", FLOAT, ("W",), "of the others, every so many"),
 )
 EXAMPLES = _group(
-    Entry("example_tables", INT, ("E",), "the table of each", holds=FROM_0),
-    Entry("example_numbers", INT, ("E",), "its number in the stream, from 0", holds=UP),
-    Entry("example_times", FLOAT, ("E",), "its time"),
+    Array("example_tables", INT, ("E",), "the table of each", holds=FROM_0),
+    Array("example_numbers", INT, ("E",), "its number in the stream, from 0", holds=UP),
+    Array("example_times", FLOAT, ("E",), "its time"),
 )
 EXAMPLE_ROWS = _group(
-    Entry("example_rows", FLOAT, ("E", "D"), "the row as the family takes it, NaN where a cell is missing", holds=CELLS)
+    Array("example_rows", FLOAT, ("E", "D"), "the row as the family takes it, NaN where a cell is missing", holds=CELLS)
 )
-EXAMPLE_WORDS = _group(
-    Entry("example_words_indptr", INT, ("E + 1",), "if rows are counts of words, in place of `example_rows`: where the "
-          "words of each row begin in the next two"),
-    Entry("example_words_indices", INT, ("m",), "the columns of the words"),
-    Entry("example_words_counts", FLOAT, ("m",), "how often the row has each"),
-)  # fmt: skip
+EXAMPLE_WORDS = _words("example_words_", "E", "if rows are counts of words, in place of `example_rows`", "row")
 
 OF_ENGINES = STATS | SEATS | EXTRAS | WORDS
 OF_ROWS, OF_COUNTS = STATS | SEATS | EXTRAS, WORDS | SEATS
@@ -180,9 +179,9 @@ SEEN = ("sizes", "first_times", "last_times")  # what tells of the rows that hav
 
 
 def check(arrays: Mapping[str, NDArray[Any]], group: Group, sizes: Mapping[str, int] | None = None) -> Arrays:
-    """Return those of the arrays that are in a group; a ``ValueError`` says what is missing or not as the group says.
+    """Return the arrays that belong to a group; raise ``ValueError`` if one is missing or not as the group says.
 
-    sizes: of symbols, as far as they are known. Others are what the first array says that has them.
+    sizes: of symbols, where they are known. The first array with another symbol decides its size.
 
     >>> check({"mode_amplitudes": np.ones(2, complex), "mode_rates": np.ones(3, complex)}, MODES)
     Traceback (most recent call last):
@@ -206,7 +205,7 @@ def check(arrays: Mapping[str, NDArray[Any]], group: Group, sizes: Mapping[str, 
     return found
 
 
-def shape_text(entry: Entry) -> str:
+def shape_text(entry: Array) -> str:
     """Return the shape of an array as Python would print it.
 
     >>> shape_text(SEATS["n_tables_posterior"]), shape_text(SEATS["mode_states"])

@@ -2,14 +2,14 @@
 
 Arrays, data frames, documents and rows that a reader has encoded already all come through ``Input``. The first rows of
 a stream decide what its columns hold; later rows are read in the same way. Reading changes nothing: ``read`` returns
-the rows together with an input that knows what was new in them, and a stream keeps that input once it has learned the
-rows. So rows that are refused leave no trace.
+the rows together with an input that knows the new categories, and ``Vocabulary.encode`` the rows together with the new
+words. A stream keeps these once it has learned the rows. So rows that are refused leave no trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from dyncrp.arrays.checks import as_observations
 from dyncrp.arrays.counts import Counts, as_counts
 from dyncrp.engine.types import Rows
 from dyncrp.families import Columns, Family
+from dyncrp.families.base import check_rows
 from dyncrp.input.encoding import Encoding, is_frame, stack
 from dyncrp.input.words import Documents, Vocabulary, holds_documents
 from dyncrp.search.spec import ModelSpec
@@ -61,7 +62,7 @@ class Input:
     encoding: Encoding | None = None
     vocabulary: Vocabulary | None = None
     # The frames of the warm-up, if they decided what columns hold: more of them may show something else.
-    frames: tuple[Any, ...] = ()
+    frames: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     def begin(self, X: Any, spec: ModelSpec) -> tuple[Input, ModelSpec]:
         """Return an input for a stream that begins with X, and what is asked for, in terms of its columns.
@@ -77,7 +78,7 @@ class Input:
             return replace(self, vocabulary=vocabulary), spec
         encoding, frames = self.encoding, tuple[Any, ...]()
         if encoding is None and is_frame(X):
-            encoding = infer(X, spec)
+            encoding = encoding_of(X, spec)
             frames = () if encoding is None else (X,)
         names = names_of(X) if encoding is None else tuple(encoding.names)
         return Input(names, encoding, None, frames), _for_columns(
@@ -121,13 +122,15 @@ class Input:
             raise ValueError("X must not be empty: found 0 sample(s), a minimum of 1 document is required")
         return found
 
-    def read_to_predict(self, X: Any, family: Family) -> Rows:
-        """Return rows (n, D) that are not learned: words that are new have columns after all others."""
-        if not self.holds_words(X, family):
-            return self.read(X, family)[0]
-        documents = self.read_documents(X)
-        assert self.vocabulary is not None
-        return self.vocabulary.encode(documents, grow=False).rows
+    def read_to_predict(self, X: Any, family: Family, n_features: int) -> Rows:
+        """Return rows (n, D) that are not learned, checked: words that are new have columns after all others."""
+        if self.holds_words(X, family):
+            documents = self.read_documents(X)
+            assert self.vocabulary is not None
+            return self.vocabulary.encode(documents, grow=False).rows
+        rows, _ = self.read(X, family)
+        require_width(rows, n_features, family)
+        return check_rows(family, rows)
 
     # Of the warm-up
 
@@ -146,19 +149,12 @@ class Input:
         """Whether the first rows, now that those of X have come too, show that columns hold something else."""
         if not self.frames or not self._can_stack(X) or self.encoding is None:
             return False
-        found = infer(self.stack(X), spec)
+        found = encoding_of(self.stack(X), spec)
         return found is not None and found.kinds != self.encoding.kinds
 
     def stack(self, X: Any) -> Any:
         """Return the frames of the warm-up and X as one."""
         return stack([*self.frames, X], [] if self.encoding is None else self.encoding.names)
-
-    def check_width(self, rows: Rows, n_features: int, family: Family) -> None:
-        """Refuse rows of another number of features; of words there may be more at any time."""
-        if rows.shape[1] != n_features and not family.sparse:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but DynamicalMixture is expecting {n_features} features as input"
-            )
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, for the header of a file."""
@@ -187,12 +183,20 @@ class Input:
         if self.names is not None and len(self.names) != width:
             raise ValueError(f"its feature_names are {list(self.names)!r}, for {width} features")
 
-    def resolve(self, spec: ModelSpec) -> ModelSpec:
+    def in_columns(self, spec: ModelSpec) -> ModelSpec:
         """Return what is asked for in terms of the columns of this input."""
         return _for_columns(spec, self.encoding, self.names)
 
 
-def infer(frame: Any, spec: ModelSpec) -> Encoding | None:
+def require_width(rows: Rows, n_features: int, family: Family) -> None:
+    """Refuse rows of another number of features; of words there may be more at any time."""
+    if rows.shape[1] != n_features and not family.sparse:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but DynamicalMixture is expecting {n_features} features as input"
+        )
+
+
+def encoding_of(frame: Any, spec: ModelSpec) -> Encoding | None:
     """Return how a frame is encoded, by the rows that hyperparameters are learned from; None if all are numbers."""
     names = list(frame.columns)
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):

@@ -19,7 +19,7 @@ from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
-from dyncrp.input.input import Input, as_one_row
+from dyncrp.input.input import Input, as_one_row, require_width
 from dyncrp.input.words import WordEngine, forgets_after, pieces
 from dyncrp.io import model_file
 from dyncrp.search import Candidate
@@ -151,7 +151,7 @@ class Stream(EditableTables):
             done = self._learn_documents(X, times, told, whole=whole, remember=remember)
         elif learner is not None:
             rows, input = self.input.read(X, learner.family)
-            self.input.check_width(rows, learner.engine.n_features, learner.family)
+            require_width(rows, learner.engine.n_features, learner.family)
             done = self._continue(rows, input, times, told, remember=remember, given=X)
         else:
             input, spec = self.input.begin(X, self.spec)
@@ -172,8 +172,9 @@ class Stream(EditableTables):
         edges = self._pieces(documents.n)
         if len(edges) > 2:  # all is checked before the first piece is learned
             if told is not None:
-                told = tuple(None if one is None else list(one) for one in told)  # type: ignore[assignment]
-                self._constraints(cast(Any, told), documents.n, provisional=not self.learned and self.started)
+                labels, cannot_link = (None if one is None else list(one) for one in told)
+                told = labels, cannot_link
+                self._constraints(told, documents.n, provisional=not self.learned and self.started)
             if times is not None:
                 as_times(times, n=documents.n, last=self.engine.time if self.started else -math.inf)
                 times = list(times)
@@ -305,7 +306,7 @@ class Stream(EditableTables):
 
     def end_warmup(self) -> None:
         """Learn what is unknown from all rows so far, at least 2; then hyperparameters, tables and ids are final."""
-        if self.started and self._warmup is not None:
+        if self._warmup is not None:
             self._warmup.end()
             self._take(self._warmup)
 
@@ -343,7 +344,7 @@ class Stream(EditableTables):
             if label is not None:
                 return label
             X = as_observations(x[None, ...], missing=True)
-            self.input.check_width(X, learner.engine.n_features, family)
+            require_width(X, learner.engine.n_features, family)
             if not takes_missing(learner.engine) and first_missing(X) == 0:
                 return None
             row = check_rows(learner.engine.model.family, X)[0]
@@ -385,9 +386,7 @@ class Stream(EditableTables):
         learner = self.learner
         engine, rows = learner.engine, cast(Rows, X)
         if self.input.names is not None or not engine.accepts(X, 2):
-            rows = self.input.read_to_predict(X, learner.family)
-            self.input.check_width(rows, engine.n_features, learner.family)
-            rows = check_rows(learner.family, rows)
+            rows = self.input.read_to_predict(X, learner.family, engine.n_features)
             engine = self.engine_for(rows)
         if times is None:
             now = engine.n_observations if learner.clock is Clock.INDEX else engine.time
@@ -414,7 +413,7 @@ class Stream(EditableTables):
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = "this") -> Self:
-        """Return a stream that goes on where the one stopped of which ``to_bytes`` was. name: of a file, for errors."""
+        """Return the stream that ``to_bytes`` wrote, which continues where it stopped. name: of a file, for errors."""
         config, arrays = model_file.loads(content, name)
         try:
             check_config(config)
@@ -426,7 +425,7 @@ class Stream(EditableTables):
     @classmethod
     def _restored(cls, spec: ModelSpec, config: dict[str, Any], arrays: Arrays) -> Self:
         input = Input.from_plain(config)
-        warmup = Warmup.restore(input.resolve(spec), config, arrays)
+        warmup = Warmup.restore(input.in_columns(spec), config, arrays)
         input.check_features(warmup.learner.engine.n_features)
         stream = cls(spec, input)
         stream._take(warmup)

@@ -101,9 +101,8 @@ class EditableTables(ABC):
         """Take rows X (n, D), which came at times (n,), out of their table into a new one; return its id."""
         learner, found = self._editable("split"), self.find(table)
         _require_whole_tables(learner)
-        rows = self.input.read_to_predict(X, learner.family)
-        self.input.check_width(rows, learner.engine.n_features, learner.family)
-        new = _split(learner, found, check_rows(learner.family, rows), times)
+        rows = self.input.read_to_predict(X, learner.family, learner.engine.n_features)
+        new = _split(learner, found, rows, times)
         self._note("opened", new, {"split_from": found})
         return new
 
