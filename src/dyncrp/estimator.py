@@ -253,10 +253,12 @@ class DynamicalMixture(FittedAttributes, ClusterMixin, BaseEstimator):  # type: 
         return self
 
     def predict(self, X: ArrayLike, times: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the label that each row would get now, or −1 if that were a new table's; learns nothing.
+        """Return the open table that each row belongs to, or −1 if it is unlike all of them; learns nothing.
 
-        Each row is predicted by itself under the present state, at its own time (any time not before the latest
-        observation; by default the latest time, or without times the next index).
+        That is the table that the row would join now. A row that would open a table, only because the table that it is
+        like has not been seen for long, belongs to that one too: for such a row, each table weighs 1.
+        Each row is predicted by itself, at its own time (any time not before the latest observation; by default the
+        latest time, or without times the next index).
         """
         return self._reading(X).predict(X, times)
 

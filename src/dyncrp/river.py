@@ -27,6 +27,7 @@ except ModuleNotFoundError as missing:
 from dyncrp.arrays.checks import LATEST_TIME, BadRow, Clock, microseconds, real
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import Engine
+from dyncrp.engine.recall import answering
 from dyncrp.engine.reference import occupancy
 from dyncrp.estimator import DynamicalMixture as Mixture
 from dyncrp.families import Family
@@ -173,13 +174,13 @@ class DynamicalMixture(base.Clusterer):
         self._learn(x, t)
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
-        """Return the table that x would be seated at now (or at time t, not before the latest), −1 for a new one."""
+        """Return the open table of x now (or at time t, not before the latest), −1 if it is unlike all of them."""
         if self._family.sparse:
             return int(self._ask(Stream.predict, x, t, NEW_TABLE))
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return NEW_TABLE
-        return engine.predict_one(row, time)[0]
+        return answering(engine, row, time).predict_one(row, time)[0]
 
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""

@@ -75,6 +75,16 @@ class Dynamics(ABC):
         """Whether an unknown duration is a period, which must be searched on a fine grid."""
         return False
 
+    @property
+    def lasts(self) -> bool:
+        """Whether an observation never stops to count: the kernel does not fall to 0.
+
+        >>> from dyncrp import Exponential, Stationary
+        >>> Exponential(5.0).lasts, (0.99 * Exponential(5.0) + 0.01 * Stationary()).lasts
+        (False, True)
+        """
+        return bool(np.any(self.with_durations([1.0] * self.n_unknown).modes().rates.real == 0.0))
+
     def with_durations(self, durations: Iterable[float]) -> Dynamics:
         """Return the same dynamics with its unknown durations filled in, from left to right.
 

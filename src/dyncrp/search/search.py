@@ -49,6 +49,8 @@ LEAST_REPRODUCED = 0.4  # narrow tables that tile a cloud without clusters stay 
 MOST_TABLES_RATIO = 1.5  # dynamics that open more than this many tables per cluster forget clusters that come back
 LEAST_SHARE_OF_BEST = 0.92  # a candidate must reach this share of the best reproducibility
 LEAST_SHARE_IF_LARGE_GAIN = 0.75  # or this, if its evidence is higher by a LARGE_GAIN
+LEAST_GAIN_OF_FORGETTING = 0.1  # nats per row; see best_dynamics
+MOST_REFINED = 0.05  # nats per row; a kind of dynamics further behind on the coarse grid is not refined
 ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters are this reproducible,
 MOST_FEATURES = 48  # or if there are more features
 OTHER_SCALES = (1.0, 0.3, 0.1)  # scales of the spread of clusters, for another family
@@ -381,22 +383,40 @@ class _Search:
         return run.n_tables <= self._most_tables()
 
     def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> Steps[_Run]:
-        """Return the best dynamics and alpha for a family. Each unknown duration must gain log n in evidence."""
+        """Return the best dynamics and alpha for a family. Each unknown duration must gain log n in evidence.
+
+        Dynamics that forget everything in time must gain a LEAST_GAIN_OF_FORGETTING for each row over those that do
+        not: they would disown a cluster that returns late. Kinds are compared once each is refined, but for those that
+        are too far behind before that.
+        """
         alphas = ALPHAS if alpha is None else (alpha,)
+        n, price = len(self.Z), np.log(len(self.Z))
         best: dict[Dynamics, tuple[Point, _Run]] = {}
+
+        def score(kind: Dynamics) -> float:
+            lost = 0.0 if lasts[kind] or not any(lasts.values()) else LEAST_GAIN_OF_FORGETTING * n
+            return best[kind][1].log_evidence - price * kind.n_unknown - lost
+
+        lasts = {kind: kind.lasts for kind in dynamics}
         for kind in dynamics:
             points = list(product(alphas, *[durations(kind, self.times)] * kind.n_unknown))
             best[kind] = yield from self._best_point(family, kind, points)
-        price = np.log(len(self.Z))
-        kind = max(best, key=lambda kind: best[kind][1].log_evidence - price * kind.n_unknown)
-        centre, run = best[kind]
-        free, gap = len(centre) if alpha is None else len(centre) - 1, usual_gap(self.times)
+        top = max(map(score, best))
+        for kind in [kind for kind in best if score(kind) >= top - MOST_REFINED * n]:
+            best[kind] = yield from self._refine_dynamics(family, kind, *best[kind], alpha is None)
+        return best[max(best, key=score)][1]
+
+    def _refine_dynamics(
+        self, family: Family, kind: Dynamics, centre: Point, run: _Run, with_alpha: bool
+    ) -> Steps[tuple[Point, _Run]]:
+        """Return the best durations, and alpha if it is unknown, by ever smaller steps from a point."""
+        free, gap = len(centre) if with_alpha else len(centre) - 1, usual_gap(self.times)
         for factor in STEP_FACTORS if free else ():
             moves = product((1.0 / factor, 1.0, factor), repeat=free)  # corners too: alpha and durations trade off
             points = [tuple(np.multiply(centre, (1.0,) * (len(centre) - free) + move)) for move in moves]
             points = [point for point in points if all(gap <= duration for duration in point[1:])]
             centre, run = yield from self._best_point(family, kind, points)
-        return run
+        return centre, run
 
     def best_memory(self, best: _Run) -> Steps[_Run]:
         """Return the best run among this one and those with other memories. A finite memory must gain log n."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_observations, as_times
 from dyncrp.dynamics import Dynamics
+from dyncrp.engine import recall
 from dyncrp.engine.missing import for_missing, takes_missing
 from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
@@ -363,9 +364,8 @@ class Stream(EditableTables):
     # Prediction
 
     def predict(self, X: Any, times: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the table that each row would join now, −1 for a new one, (n,); see ``read`` for the times."""
-        engine, rows, t = self.read(X, times)
-        return engine.predict(rows, t)
+        """Return the open table of each row, −1 if it is unlike all of them, (n,); see ``read`` for the times."""
+        return recall.predict(*self.read(X, times))
 
     def responsibilities(self, X: Any, times: ArrayLike | None = None) -> Float:
         """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
