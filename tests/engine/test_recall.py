@@ -29,13 +29,15 @@ def test_rows_that_would_join_a_table_are_not_asked_again():
     engine = visited(Exponential(20.0)).engine_
     X, times = np.linspace(-30.0, 130.0, 400)[:, None], np.full(400, engine.time)
     plain, found = engine.predict(X, times), predict(engine, X, times)
-    assert np.array_equal(found[plain >= 0], plain[plain >= 0]) and np.any(found != plain)
+    assert np.array_equal(found[plain >= 0], plain[plain >= 0])
+    assert np.any(found != plain)
 
 
 def test_each_table_weighs_one():
     awake = recall(visited(Exponential(20.0)).engine_)
     assert occupancy(awake.seating, awake.model.modes).tolist() == [1.0] * awake.n_tables
-    assert recall(awake) is None and recall(visited(Stationary()).engine_) is None
+    assert recall(awake) is None
+    assert recall(visited(Stationary()).engine_) is None
 
 
 @pytest.mark.parametrize("name", THREE_FEATURES)

@@ -63,7 +63,8 @@ def _propose_numbers(
     ratio = (1.0 - weight) * ratio + weight * max(float(np.mean(ratio)), 1e-6)
     for scale in scales:
         variance = np.minimum(scale * ratio, 0.999) * whole
-        found.append(_make(family, variance, np.maximum(whole - variance, LEAST_RATIO * variance), mean))
+        rest = whole - np.minimum(variance, ratio * whole)  # wider clusters are not closer together
+        found.append(_make(family, variance, np.maximum(rest, LEAST_RATIO * variance), mean))
     return found
 
 

@@ -62,10 +62,10 @@ def propose(family: Gaussian, X: Float, labels: NDArray[np.int64] | None, scales
     spread = np.diag(within) if full else _shrink(np.sum(gaps**2, axis=0) / freedom, about, freedom)
     for scale in scales:
         variance = np.maximum(np.minimum(scale * spread, 0.999 * whole), SMALLEST_POSITIVE)
-        rest = np.maximum(np.maximum(whole - variance, LEAST_RATIO * variance), SMALLEST_POSITIVE)
-        found.append(Gaussian(variance, rest, mean))
+        rest = whole - np.minimum(variance, spread)  # wider clusters are not closer together
+        found.append(Gaussian(variance, np.maximum(np.maximum(rest, LEAST_RATIO * variance), SMALLEST_POSITIVE), mean))
         if full:
-            found += _propose_full(scale * within, total, mean, len(X) - freedom)
+            found += _propose_full(scale * within, total - min(scale, 1.0) * within, mean, len(X) - freedom)
     return found
 
 
@@ -144,14 +144,14 @@ def _shrink(within: Float, about: Float, freedom: int) -> Float:
     return (1.0 - weight) * within + weight * roundness * sphere
 
 
-def _propose_full(within: Float, total: Float, mean: Float, n_clusters: int) -> list[Gaussian]:
-    """Return Gaussians of covariance ``within`` whose means have the rest of ``total``, if it can be estimated."""
+def _propose_full(within: Float, rest: Float, mean: Float, n_clusters: int) -> list[Gaussian]:
+    """Return Gaussians of covariance ``within`` whose means have the covariance ``rest``, if it can be estimated."""
     from scipy.linalg import eigh
 
-    D = len(total)
+    D = len(rest)
     units = np.sqrt(np.diag(within))
     try:
-        ratios, vectors = eigh((total - within) / units[:, None] / units, within / units[:, None] / units)
+        ratios, vectors = eigh(rest / units[:, None] / units, within / units[:, None] / units)
         inverse = np.linalg.inv(vectors) * units
         between = (inverse.T * np.maximum(ratios, LEAST_RATIO)) @ inverse
         weight = D / (n_clusters + D)

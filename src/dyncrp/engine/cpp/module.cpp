@@ -28,6 +28,7 @@ using namespace nb::literals;
 namespace dyncrp {
 
 void add_index(nb::module_& module);
+void add_components(nb::module_& module);
 
 namespace {
 
@@ -666,6 +667,7 @@ NB_MODULE(loop, module) {
     nb::set_leak_warnings(false);  // a model that lives until the interpreter ends is no leak
     find_blas();
     add_index(module);
+    add_components(module);
 
     nb::class_<Mode>(module, "Mode")
         .def(

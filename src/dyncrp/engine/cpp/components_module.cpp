@@ -1,0 +1,48 @@
+// Components for Python: see views/components.py.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <tuple>
+
+#include "components.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace dyncrp {
+
+using Numbers = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void add_components(nb::module_& module) {
+    module.def(
+        "join_tables",
+        [](const Numbers& counts, const Matrix& means, const Matrix& scatter, double degrees, double spread,
+           double kappa, std::size_t near) {
+            const std::size_t K = counts.shape(0), Q = means.shape(1), P = Q * (Q + 1) / 2;
+            if (means.shape(0) != K || scatter.shape(0) != K || scatter.shape(1) != P) {
+                throw std::invalid_argument("means and scatter must have a row for each table");
+            }
+            std::vector<TableRows> rows(K);
+            for (std::size_t c = 0; c < K; ++c) {
+                rows[c].n = counts.data()[c];
+                rows[c].mean.assign(means.data() + c * Q, means.data() + (c + 1) * Q);
+                rows[c].scatter.assign(scatter.data() + c * P, scatter.data() + (c + 1) * P);
+            }
+            JoinTree tree;
+            {
+                nb::gil_scoped_release release;
+                tree = ComponentTree(std::move(rows), {degrees, spread, kappa}, near).run();
+            }
+            std::vector<std::tuple<std::int64_t, std::int64_t, double>> joins;
+            for (const Join& join : tree.joins) joins.emplace_back(join.kept, join.gone, join.gain);
+            return std::tuple(joins, tree.log_evidence);
+        },
+        "counts"_a, "means"_a, "scatter"_a, nb::kw_only(), "degrees"_a, "spread"_a, "kappa"_a, "near"_a);
+}
+
+}  // namespace dyncrp
