@@ -18,7 +18,7 @@ from dyncrp.serve import feeds, registry
 from dyncrp.serve.journal import Journal, JournalError
 from dyncrp.serve.limits import Limits
 from dyncrp.serve.openapi import openapi
-from dyncrp.serve.settings import default_settings, make_served_model
+from dyncrp.serve.settings import default_settings, make_stream
 from serving import KNOWN, post, serving
 
 ROWS = [[0.0, 0.1], [9.0, 9.2], [0.2, 0.0], [9.1, 9.0]]
@@ -48,7 +48,7 @@ def model_bytes(client, name="s"):
 
 def test_rows_are_learned_as_the_model_learns_them(client):
     answer = post(client, ROWS)
-    model = make_served_model(KNOWN, default_settings(Limits())).partial_fit(np.array(ROWS))
+    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits()))).partial_fit(np.array(ROWS))
     assert answer["labels"] == model.labels_.tolist()
     assert answer["first_row"] == 0
     assert answer["learned"] is True

@@ -19,8 +19,8 @@ from dyncrp.cli.errors import refuse
 from dyncrp.cli.paths import is_pipe
 
 if TYPE_CHECKING:
-    from dyncrp.estimator import DynamicalMixture
     from dyncrp.io.readers import Selection
+    from dyncrp.search.spec import ModelSpec
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
@@ -255,8 +255,8 @@ class ModelOptions:
             refuse(f"--text needs --family multinomial, got {self.family}")
         return replace(self, family="multinomial")
 
-    def parse(self, *, units: bool) -> DynamicalMixture:
-        """Return the unfitted model. units: whether durations may have a unit."""
+    def parse(self, *, units: bool) -> ModelSpec:
+        """Return the parameters of the model. units: whether durations may have a unit."""
         from dyncrp.jobs.model_text import parse_model
 
         settings = [*(self.settings or []), *([] if self.alarm_rate is None else [f"alarm_rate={self.alarm_rate!r}"])]

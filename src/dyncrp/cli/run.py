@@ -17,7 +17,6 @@ from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import refuse, report_errors, say
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.entries import CATEGORY, KINDS, NUMBER
 from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
@@ -29,7 +28,6 @@ from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.model_text import brief_groups, brief_model, count
 from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
-from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.stream import Stream
 from dyncrp.views.groups import Groups
 
@@ -67,22 +65,23 @@ def run_file(
     if source.text is not None and model is None:
         model_options = model_options.for_texts()
     with report_errors():  # before signals wait for the current chunk
-        start = model_options.parse(units=source.time_column is not None)
+        spec = model_options.parse(units=source.time_column is not None)
     options = _options_to_compare(format, output_format, selection, model_options)
     # None as in checkpoints before them
-    options |= {"--alarm-rate": start.alarm_rate, "--names": target.names or None}
+    options |= {"--alarm-rate": spec.alarm_rate, "--names": target.names or None}
     options |= {"--stop-words": source.stop_words or None}
-    if source.text is not None:
-        input = Input(vocabulary=Vocabulary(stop_words=source.stop_words))
-        start = DynamicalMixture.from_stream(Stream(ModelSpec.resolve(**start.get_params(deep=False)), input))
-    selection = replace(selection, takes=_kinds_taken(start))
+    vocabulary = None if source.text is None else Vocabulary(stop_words=source.stop_words)
+    stream = Stream(spec, Input(vocabulary=vocabulary))
     with report_errors(), Stop() as stop:
         if model is not None:
-            start = _load(model, model_options.alarm_rate)
-            selection = replace(selection, learned=start.encoding_, takes=_kinds_taken(start))
-            if source.stop_words and start.vocabulary_ is not None and not start.vocabulary_.stop_words:
+            stream = Stream.load(model)
+            if model_options.alarm_rate is not None:
+                stream.set_alarm_rate(model_options.alarm_rate)
+            vocabulary = stream.input.vocabulary
+            if source.stop_words and vocabulary is not None and not vocabulary.stop_words:
                 refuse(f"--stop-words: {model} was learned with them")
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
+        selection = replace(selection, learned=stream.input.encoding, takes=_kinds_taken(stream))
         own = files if target.events is None else (*files, target.events)
         before = _find_checkpoint(own, groups_file, checkpointing, target.force, quiet)
         replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
@@ -95,11 +94,11 @@ def run_file(
             stop.waiting = False
             show_features(reader, quiet)
             path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
-            more = ["name"] * target.names + ["novelty_p"] * (start.alarm_rate is not None)
+            more = ["name"] * target.names + ["novelty_p"] * (stream.spec.alarm_rate is not None)
             job = Run(
                 reader,
                 writer(target.output, reader, grouped=join is not None, more=more),
-                start,
+                stream,
                 checkpoint=path,
                 every=checkpointing.every,
                 options=options,
@@ -111,12 +110,12 @@ def run_file(
                 job.resume(before)
             _execute(job, stop, quiet)
         if save is not None:
-            if not job.fitted:
+            if not job.stream.started:
                 raise FileError(f"{reader.name} has no rows, so there is no model to save")
-            job.model.save(save)
+            job.stream.save(save)
         if plot is not None and job.n_rows:
-            line, dated = job.timeline, job.model.clock_ == Clock.DATES
-            tables = job.model.resolve(line.tables)  # some may have been merged since they were written
+            line, dated = job.timeline, job.stream.clock is Clock.DATES
+            tables = job.stream.resolve(line.tables)  # some may have been merged since they were written
             name = source.time_column or "row"
             from dyncrp import plots  # slow to import, and rarely needed
 
@@ -127,15 +126,6 @@ def run_file(
         if job.no_groups:
             where = "all rows are written" if is_pipe(target.output) else f"{target.output} is complete"
             raise FileError(f"{where}, but there are no groups: {job.no_groups.replace('n_groups', '--groups')}")
-
-
-def _load(path: Path, alarm_rate: float | None) -> DynamicalMixture:
-    """Return a saved model. alarm_rate: replaces its own, unless it is None; past novelties are kept."""
-    model = DynamicalMixture.load(path)
-    if alarm_rate is not None:
-        model.stream_.set_alarm_rate(alarm_rate)
-        model.alarm_rate = alarm_rate
-    return model
 
 
 def _options_to_compare(
@@ -151,12 +141,11 @@ def _options_to_compare(
     return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name not in derived}
 
 
-def _kinds_taken(model: DynamicalMixture) -> tuple[str, ...]:
-    """Return the kinds of columns that a model takes: all of them if the columns determine its family."""
-    fitted = hasattr(model, "n_tables_")
-    if model.family is None and (not fitted or model.encoding_ is not None):
+def _kinds_taken(stream: Stream) -> tuple[str, ...]:
+    """Return the kinds of columns that a stream takes: all of them if the columns determine its family."""
+    if stream.spec.chooses_family and (not stream.started or stream.input.encoding is not None):
         return KINDS
-    family = model.family_ if fitted else model.family
+    family = stream.family if stream.started else stream.spec.family
     return (NUMBER,) if type(family).__name__ != "Categorical" else (NUMBER, CATEGORY)
 
 
@@ -222,7 +211,7 @@ def _brief_events(job: Run) -> str:
     """Return the numbers of events as one readable line."""
     told = [f"{count(job.counts['opened'], 'table')} opened"]
     told += [f"{job.counts[kind]:,} {kind}" for kind in ("returned", "closed") if job.counts[kind]]
-    if job.model.alarm_rate is not None:
+    if job.stream.spec.alarm_rate is not None:
         n = job.counts["alarm"]
         told.append(f"{count(n, 'alarm')} (1 row in {job.n_rows / n:,.0f})" if n else "no alarms")
     return ", ".join(told)
@@ -249,11 +238,11 @@ def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
     done += f" ({rate})" if rate else ""
     say(done + (f", {job.n_rows:,} in all" if before else ""), quiet=quiet)
     if job.n_rows:
-        model = job.model
-        opened = f" open, of {model.n_opened_:,} opened" if model.n_opened_ > model.n_tables_ else ""
-        say(f"{count(model.n_tables_, 'table')}{opened}, log evidence {model.log_evidence_:.1f}", quiet=quiet)
-        say(brief_model(model), quiet=quiet)
-        if job.events is not None or model.alarm_rate is not None:
+        engine = job.stream.engine
+        opened = f" open, of {engine.n_opened:,} opened" if engine.n_opened > engine.n_tables else ""
+        say(f"{count(engine.n_tables, 'table')}{opened}, log evidence {engine.log_evidence:.1f}", quiet=quiet)
+        say(brief_model(job.stream), quiet=quiet)
+        if job.events is not None or job.stream.spec.alarm_rate is not None:
             say(_brief_events(job), quiet=quiet)
         if job.groups is not None:
             _print_groups(job, job.groups, quiet)

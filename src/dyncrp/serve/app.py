@@ -249,7 +249,7 @@ class Service:
         def save(stream: ServedStream) -> bytes:
             if not stream.learned:
                 raise RequestError(409, "this stream still learns its hyperparameters: send more rows")
-            return stream.file()
+            return stream.stream.to_bytes()
 
         return Response(await self._read(request, save), media_type="application/octet-stream")
 

@@ -8,12 +8,10 @@ import re
 from typing import Any
 
 from dyncrp.arrays.checks import real
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.entries import quote
 from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
 from dyncrp.jobs.model_text import make_model
-from dyncrp.search.spec import ModelSpec
 from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 from dyncrp.stream.stream import Stream
 
@@ -38,11 +36,12 @@ def check_name(name: str) -> str:
     return name
 
 
-def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> DynamicalMixture:
-    """Return the model that settings describe; what is not given is as in defaults, or to be learned from rows.
+def make_stream(settings: dict[str, Any], defaults: dict[str, Any]) -> Stream:
+    """Return the stream that settings describe. What is not given is as in defaults, or learned from rows.
 
-    >>> make_served_model({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, {"max_tables": 50})
-    DynamicalMixture(alpha=None, dynamics=None, family=Gaussian(variance=1.0), max_tables=50, warmup=500)
+    >>> spec = make_stream({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, {"max_tables": 50}).spec
+    >>> spec.family, spec.warmup, spec.rules.max_tables
+    (Gaussian(variance=1.0), 500, 50)
     """
     family, dynamics, alpha, memory = (settings.get(name) for name in ("family", "dynamics", "alpha", "memory"))
     texts = [dynamics] if isinstance(dynamics, str) else [] if dynamics is None else dynamics
@@ -60,14 +59,11 @@ def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> Dyn
             400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}"
         )
     try:
-        model = make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
+        spec = make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise RequestError(400, f"these settings make no model: {error}") from None
-    stop_words = settings.get("stop_words") is True
-    input = Input() if text is None else Input(vocabulary=Vocabulary(stop_words=stop_words))
-    # Piecewise, so that no request waits for a whole search.
-    stream = Stream(ModelSpec.resolve(**model.get_params(deep=False)), input, piecewise=True)
-    return DynamicalMixture.from_stream(stream)
+    vocabulary = None if text is None else Vocabulary(stop_words=settings.get("stop_words") is True)
+    return Stream(spec, Input(vocabulary=vocabulary), piecewise=True)  # so that no request waits for a whole search
 
 
 def text_column(settings: dict[str, Any]) -> str | None:

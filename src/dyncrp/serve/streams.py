@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, BadTime, Clock, as_times
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import LOG, NUMBER, quote
 from dyncrp.jobs.model_text import brief_model
@@ -21,11 +20,13 @@ from dyncrp.serve.bodies import Batch, Float
 from dyncrp.serve.journal import Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
-from dyncrp.serve.settings import feature_names, make_served_model, text_column
+from dyncrp.serve.settings import feature_names, make_stream, text_column
 from dyncrp.stream.events import LAST_MICROSECOND, Event
 from dyncrp.stream.examples import Rows as Examples
+from dyncrp.stream.stream import Stream
 from dyncrp.views.describe import describe_tables
-from dyncrp.views.explain import Odds
+from dyncrp.views.examples import examples_of
+from dyncrp.views.explain import Odds, explain
 from dyncrp.views.groups import Groups, join
 
 ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of operations
@@ -92,33 +93,33 @@ class ServedStream:
         self.name, self.settings, self.defaults = name, settings, defaults
         self.features, self.text = feature_names(settings), text_column(settings)
         self.selects = self.features is not None
-        self._take(make_served_model(settings, defaults))
+        self._take(make_stream(settings, defaults))
         self.timeline: Segment | None = None
-        self.n_rows = self.last_event = self.version = 0
+        self.last_event = self.version = 0
         self.n_since_checkpoint = self.bytes_since_checkpoint = self.checkpoint_bytes = 0
 
-    def _take(self, model: DynamicalMixture) -> None:
+    def _take(self, stream: Stream) -> None:
         self._events: list[Event] = []
-        model.on_event = self._events.append
-        self.model = model
+        stream.on_event = self._events.append
+        self.stream = stream
 
     @property
-    def fitted(self) -> bool:
-        """Whether a row has come."""
-        return self.n_rows > 0
+    def n_rows(self) -> int:
+        """How many rows have come."""
+        return self.stream.n_rows
 
     @property
     def learned(self) -> bool:
         """Whether hyperparameters, tables and ids are final."""
-        return self.fitted and self.model.learned_
+        return self.stream.learned
 
     @property
     def form(self) -> Form:
         """What its rows look like."""
-        if not self.fitted:
+        stream = self.stream
+        if not stream.started:
             return Form(self.features, selects=self.selects, text=self.text)
-        model, clock = self.model, Clock(self.model.clock_)
-        return Form(self.features, model.encoding_, model.n_features_in_, clock, self.selects, self.text)
+        return Form(self.features, stream.input.encoding, stream.n_columns, stream.clock, self.selects, self.text)
 
     def _rows(self, rows: Rows) -> Any:
         """Return rows as the model takes them: texts, an array, or a DataFrame."""
@@ -159,30 +160,28 @@ class ServedStream:
         return operation
 
     def _learn(self, rows: Rows) -> Outcome:
-        model, first = self.model, self.n_rows
+        stream, first = self.stream, self.n_rows
         with self._refusing(rows.names):
-            model.partial_fit(self._rows(rows), times=rows.times, labels=rows.labels, cannot_link=rows.cannot_link)
+            stream.learn(self._rows(rows), rows.times, labels=rows.labels, cannot_link=rows.cannot_link)
+        assert stream.batch is not None
+        trace, learned = stream.batch.trace, stream.learned
         self.features = rows.names
-        self.n_rows = model.n_observations_
         self.n_since_checkpoint += self.n_rows - first
         self.version += 1
-        labels, novelty = model.labels_, model.novelty_
+        labels, novelty = trace.labels, -trace.log_evidence
         # Without alarms, a checkpoint does not keep what p is made of.
-        p = np.full(len(labels), np.nan) if model.alarm_rate is None else model.novelty_p_
-        shares = model.responsibilities_
+        p = np.full(len(labels), np.nan) if stream.spec.alarm_rate is None else stream.novelty_p()
         content: dict[str, Any] = {"first_row": first, "labels": labels.tolist()}
-        names = model.names_
+        names = stream.names
         if names:
             content["names"] = [names.get(label) for label in content["labels"]]
-        content["probabilities"] = as_numbers(np.maximum.reduceat(shares.data, shares.indptr[:-1]))
+        content["probabilities"] = as_numbers(trace.probability)
         content |= {"novelty": as_numbers(novelty), "novelty_p": as_numbers(p)}
         outcome = Outcome(content, n_rows=len(labels))
         self._collect(outcome)
-        content["learned"] = model.learned_
-        if model.learned_:
-            index = np.arange(first, self.n_rows, dtype=np.float64)
-            times = index if rows.times is None else as_times(rows.times)
-            outcome.segment = Segment(first, times, labels, novelty, p, model.clock_)
+        content["learned"] = learned
+        if learned:
+            outcome.segment = Segment(first, stream.batch.times, labels, novelty, p, stream.clock)
             before = self.timeline
             together = outcome.segment if before is None else before.then(outcome.segment)
             self.timeline = together.last(ROWS_OF_TIMELINE)
@@ -197,13 +196,13 @@ class ServedStream:
         return self._noted(Operation(kind, json.dumps(told).encode())), outcome
 
     def _change(self, kind: str, told: list[Any]) -> Outcome:
-        model = self.model
+        stream = self.stream
         if kind == MERGE:
-            content: dict[str, Any] = {"table": model.merge(*told)}
+            content: dict[str, Any] = {"table": stream.merge(*told)}
         else:
-            model.rename(*told)
+            stream.rename(*told)
             table = self._events[-1].table
-            content = {"table": table, "name": model.names_.get(table)}
+            content = {"table": table, "name": stream.names.get(table)}
         self.n_since_checkpoint += 1
         self.version += 1
         outcome = Outcome(content, changed=True)
@@ -242,81 +241,85 @@ class ServedStream:
         if line is not None:
             arrays = {name: np.ascontiguousarray(getattr(line, name)) for name in line.PARTS}
             arrays["first_row"] = np.array(line.first_row)
-        model = self.model.to_bytes()
+        model = self.stream.to_bytes()
         self.n_since_checkpoint = self.bytes_since_checkpoint = 0
         self.checkpoint_bytes = len(model)
         return model, pack_with(beside, arrays)
 
-    def file(self) -> bytes:
-        """Return the model as a file, with the names of its features, for use elsewhere."""
-        return self.model.to_bytes()
-
     def restore(self, model: bytes, beside: bytes) -> None:
         """Go on from a checkpoint."""
-        self._take(DynamicalMixture.from_bytes(model))
+        self._take(Stream.from_bytes(model))
         told, arrays = unpack_with(beside)
         self.features = None if told["features"] is None else tuple(told["features"])
-        self.n_rows, self.last_event = told["rows"], told["last_event"]
+        self.last_event = told["last_event"]
         if arrays:
             first = int(arrays.pop("first_row"))
-            self.timeline = Segment(first, **arrays, clock=self.model.clock_)
+            self.timeline = Segment(first, **arrays, clock=self.stream.clock)
         self.checkpoint_bytes = len(model)
 
     # What it can tell
 
     def summary(self) -> dict[str, Any]:
-        """Return what a list of streams says of it."""
-        clock = Clock.INDEX.value if not self.fitted else self.model.clock_
-        n_tables = self.model.n_tables_ if self.fitted else 0
-        features = None if self.features is None else list(self.features)
-        told = {"name": self.name, "rows": self.n_rows, "tables": n_tables, "learned": self.learned}
-        return told | {"clock": clock, "features": features}
+        """Return its line in a list of streams."""
+        started = self.stream.started
+        return {
+            "name": self.name,
+            "rows": self.n_rows,
+            "tables": self.stream.engine.n_tables if started else 0,
+            "learned": self.learned,
+            "clock": self.stream.clock if started else Clock.INDEX,
+            "features": self.features,
+        }
 
     def describe(self) -> dict[str, Any]:
         """Return what is known of it."""
-        model = self.model
+        stream = self.stream
         fitted: dict[str, Any] = {"opened": 0, "model": None, "latest_time": None}
-        if self.fitted:
-            latest = as_time(model.engine_.time, model.clock_)
-            fitted = {"opened": model.n_opened_, "model": brief_model(model), "latest_time": latest}
-        return self.summary() | fitted | {"alarm_rate": model.alarm_rate, "settings": self.settings}
+        if stream.started:
+            latest = as_time(stream.engine.time, stream.clock)
+            fitted = {"opened": stream.engine.n_opened, "model": brief_model(stream), "latest_time": latest}
+        return self.summary() | fitted | {"alarm_rate": stream.spec.alarm_rate, "settings": self.settings}
 
     def tables(self) -> Callable[[Groups | None], list[dict[str, Any]]]:
-        """Return what makes the list of the open tables from here on, without the stream; with groups or without."""
-        if not self.fitted:
+        """Return a function that lists the open tables as they are now, given their groups; any thread may call it."""
+        stream = self.stream
+        if not stream.started:
             return lambda groups: []
-        model = self.model
-        features = self.features if model.vocabulary_ is None else model.vocabulary_.words
-        names, clock, encoding = dict(model.names_), model.clock_, model.encoding_
-        ids, occupancies = model.table_ids_, model.occupancies_
-        columns = describe_tables(model.engine_, features, Clock.NUMBERS, None, encoding)
+        input, names, clock, ids = stream.input, stream.names, stream.clock, stream.engine.ids.tolist()
+        features = self.features if input.vocabulary is None else input.vocabulary.words
+        columns = describe_tables(stream.engine, features, Clock.NUMBERS, None, input.encoding)
+        occupancies = stream.occupancies
 
         def make(groups: Groups | None) -> list[dict[str, Any]]:
-            group_of = (
-                {} if groups is None else dict(zip(groups.table_ids.tolist(), groups.group_of.tolist(), strict=True))
-            )
             told = {name: np.asarray(column).tolist() for name, column in columns.items()}
-            own = ("rows", "share", "first_seen", "last_seen")
-            describes = {name: column for name, column in told.items() if name not in own}
-            found = []
-            for at, table in enumerate(ids.tolist()):
-                entry = {"id": table, "name": names.get(table), "rows": told["rows"][at], "share": told["share"][at]}
-                entry |= {name: as_time(told[name][at], clock) for name in ("first_seen", "last_seen")}
-                entry |= {"occupancy": as_number(occupancies[at]), "group": group_of.get(table)}
-                cells = {name: as_number(column[at]) for name, column in describes.items()}
-                found.append(entry | {"describes": cells})
-            return found
+            pairs = () if groups is None else zip(groups.table_ids.tolist(), groups.group_of.tolist(), strict=True)
+            group_of = dict(pairs)
+            rows, share, first, last = (told.pop(name) for name in ("rows", "share", "first_seen", "last_seen"))
+            return [
+                {
+                    "id": table,
+                    "name": names.get(table),
+                    "rows": rows[at],
+                    "share": share[at],
+                    "first_seen": as_time(first[at], clock),
+                    "last_seen": as_time(last[at], clock),
+                    "occupancy": as_number(occupancies[at]),
+                    "group": group_of.get(table),
+                    "describes": {name: as_number(column[at]) for name, column in told.items()},
+                }
+                for at, table in enumerate(ids)
+            ]
 
         return make
 
     def grouping(self) -> Callable[[int | None], Groups] | None:
-        """Return what joins the tables, as they are now, into groups; on copies, so that any thread may do it.
+        """Return a function that joins the tables as they are now into groups; any thread may call it.
 
-        None if there are no tables, or tables of words, which would have to be dense.
+        None if there are no tables, or if they are of words: joining those would need dense arrays.
         """
-        if not self.fitted or not self.model.n_tables_ or self.text is not None:
+        if not self.stream.started or not self.stream.engine.n_tables or self.text is not None:
             return None
-        engine = self.model.engine_
+        engine = self.stream.engine
         state, family, memory = engine.state, engine.model.family, engine.model.memory
         return lambda n: join(family, state.stats, state.squares, state.ids, n, memory)
 
@@ -327,56 +330,57 @@ class ServedStream:
             empty = np.zeros(0)
             return as_segment(Segment(self.n_rows, empty, empty.astype(np.int64), empty, empty, Clock.INDEX))
         line = line.last(n)
-        return as_segment(replace(line, tables=self.model.resolve(line.tables)))
+        return as_segment(replace(line, tables=self.stream.resolve(line.tables)))
 
     def explain(self, batch: Batch) -> dict[str, Any]:
         """Return why a row would be at its table: log odds, feature by feature."""
-        if not self.fitted:
+        if not self.stream.started:
             raise RequestError(409, "this stream has no rows yet")
         rows = self.form.resolve(batch)
         with self._refusing(rows.names):
             x = self._rows(rows)
-            found = self.model.explain(x if self.text is None else x[0], None if rows.times is None else rows.times[0])
-        own = self.model.encoding_ is not None or self.features is None or self.text is not None
-        names = found.names if own else self.features or ()
+            t = None if rows.times is None else rows.times[0]
+            found = explain(self.stream, x if self.text is None else x[0], t)
 
         def tell(odds: Odds | None) -> dict[str, Any] | None:
             if odds is None:
                 return None
-            features = dict(zip(names, as_numbers(odds.features), strict=True))
+            features = dict(zip(found.names, as_numbers(odds.features), strict=True))
             return {"prior": as_number(odds.prior), "features": features, "total": as_number(odds.total)}
 
-        told = {"table": found.table, "name": self.model.names_.get(found.table), "runner_up": found.runner_up}
-        values = dict(zip(names, found.values, strict=True))
-        odds = {"against_runner_up": tell(found.against_runner_up), "against_new": tell(found.against_new)}
-        return told | odds | {"values": values}
+        return {
+            "table": found.table,
+            "name": found.table_names.get(found.table),
+            "runner_up": found.runner_up,
+            "against_runner_up": tell(found.against_runner_up),
+            "against_new": tell(found.against_new),
+            "values": dict(zip(found.names, found.values, strict=True)),
+        }
 
     def table(self, table: int | str) -> dict[str, Any]:
-        """Return the id of a table, and the rows that are kept as examples of it, if any are."""
-        if not self.fitted:
+        """Return the id of a table, and the rows that are kept as examples of it, None if none are kept."""
+        if not self.stream.started:
             raise RequestError(404, "this stream has no rows yet")
-        model = self.model
-        found = int(model.resolve([table])[0])
-        if not model.n_examples:
+        found = int(self.stream.resolve([table])[0])
+        if not self.stream.spec.n_examples:
             return {"id": found, "examples": None}
-        kept = model.examples(found)
+        kept = examples_of(self.stream, found)
         told = {"typical": self._as_examples(kept.typical), "latest": self._as_examples(kept.latest)}
         return {"id": found, "examples": told}
 
     def _as_examples(self, rows: Examples) -> list[dict[str, Any]]:
-        clock, encoding = self.model.clock_, self.model.encoding_
-        names = encoding.features if encoding is not None else self.features
-        found = []
+        return [
+            {"row": number, "time": as_time(time, self.stream.clock), "values": self._values(x)}
+            for x, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True)
+        ]
+
+    def _values(self, x: Any) -> dict[str, Any]:
+        """Return an example by the names of its features; of a text, its words."""
         if self.text is not None:
-            for counts, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True):
-                words = " ".join(word for word, n in counts.items() for _ in range(n))
-                found.append({"row": number, "time": as_time(time, clock), "values": {self.text: words}})
-            return found
-        for x, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True):
-            named = zip(names or (f"x{d}" for d in range(len(x))), x.tolist(), strict=True)
-            values = {name: as_cell(encoding, name, value) for name, value in named}
-            found.append({"row": number, "time": as_time(time, clock), "values": values})
-        return found
+            return {self.text: " ".join(word for word, n in x.items() for _ in range(n))}
+        encoding = self.stream.input.encoding
+        names = encoding.features if encoding is not None else self.features or [f"x{d}" for d in range(len(x))]
+        return {name: as_cell(encoding, name, value) for name, value in zip(names, x.tolist(), strict=True)}
 
     @contextmanager
     def _refusing(self, names: tuple[str, ...] | None) -> Iterator[None]:
