@@ -590,7 +590,7 @@ def test_metrics(client):
 def test_the_description_has_every_path(client, shared):
     routes = {
         (route.path, method.lower())
-        for route in shared[1].gate.app.routes
+        for route in shared[1].app.app.routes
         if hasattr(route, "methods")
         for method in route.methods - {"HEAD"}
     }

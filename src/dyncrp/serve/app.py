@@ -1,9 +1,8 @@
-"""The HTTP interface: paths, bodies, answers. What is done is done by the worker."""
+"""The HTTP interface: it reads requests, lets the worker carry them out, and writes the answers."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,17 +32,17 @@ from dyncrp.views.groups import Groups
 STATIC = Path(__file__).parent / "static"
 CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 LARGEST_SEQUENCE = 2**63 - 1
+MOST_DIGITS = 18  # of an integer
 BODIES_AT_ONCE = 8  # of the largest size, in memory
 PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
 TABLES_GROUPED_AT_ONCE = 200  # with more, the list of tables has the groups that were computed last
 SECONDS_PER_SEND = 30.0  # for a reader of events to take something
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Service:
     """A data folder behind HTTP; ``app`` is what a server runs.
 
-    token: that requests must bring, None if none is needed. sync: whether an answer waits for the disk.
+    token: what requests must bring, or None. sync: whether an answer waits for the disk.
     """
 
     def __init__(
@@ -56,15 +55,12 @@ class Service:
         self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
         self._groups: dict[tuple[str, int | None], tuple[ServedStream, int, Groups]] = {}
         self._grouping = asyncio.Lock()
-        self.gate = Gate(self._routes(), token)
-        self.app = self.gate
-
-    def _routes(self) -> Starlette:
         routes: list[BaseRoute] = [
-            Route(path, self._wrap(getattr(self, handler)), methods=[method]) for method, path, handler, *_ in ENDPOINTS
+            Route(one.path, getattr(self, one.handler), methods=[one.method]) for one in ENDPOINTS
         ]
         routes.append(Mount("/static", StaticFiles(directory=STATIC)))
-        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _answer_http})
+        handlers = {HTTPException: _answer_http, RequestError: _answer_error}
+        self.app = Gate(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), token)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -75,20 +71,8 @@ class Service:
             self.end_feeds()
             await self.worker.close()
 
-    def _wrap(self, handler: Handler) -> Handler:
-        """Return a handler whose refusals are answers."""
-
-        @functools.wraps(handler)
-        async def handle(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except RequestError as refused:
-                return _Refusal(refused)
-
-        return handle
-
     def _publish(self, notices: list[Notice]) -> None:
-        """Tell those who watch; in the event loop."""
+        """Tell the readers of the feeds; called in the event loop."""
         for notice in notices:
             outcome = notice.outcome
             if outcome is not None:
@@ -103,7 +87,7 @@ class Service:
                     del self.feeds[notice.name]
 
     def end_feeds(self) -> None:
-        """Let the readers of events go, before the server stops."""
+        """End the feeds of all readers, before the server stops."""
         for feed in self.feeds.values():
             feed.over = True
             feed.wake()
@@ -117,7 +101,7 @@ class Service:
 
     async def put_stream(self, request: Request) -> Response:
         """Make a stream."""
-        name = check_name(request.path_params["name"])
+        name = _name(request)
         async with self._body(request) as content:
             settings = read_object(content, KEYS) if content.strip() else {}
         made = await self.worker.call(lambda registry: registry.put(name, settings), name)
@@ -129,26 +113,24 @@ class Service:
 
     async def delete_stream(self, request: Request) -> Response:
         """Forget a stream."""
-        name = check_name(request.path_params["name"])
+        name = _name(request)
         await self.worker.call(lambda registry: registry.delete(name), name)
         return Response(status_code=204)
 
-    # What changes one
+    # Operations on a stream
 
     async def post_rows(self, request: Request) -> Response:
         """Learn from rows."""
-        name = check_name(request.path_params["name"])
+        _name(request)  # a wrong one is refused before the body is read
         given = request.query_params
         roles = Roles(given.get("time_column"), given.get("label_column"), given.get("cannot_link_column"))
         async with self._body(request) as content:
-            key = _key(request, content)
             arguments = content, request.headers.get("content-type", JSON), roles, self.limits
             if len(content) <= PARSED_AT_ONCE:
                 batch = read_batch(*arguments)
             else:
                 batch = await asyncio.to_thread(read_batch, *arguments)
-            answer = await self.worker.call(lambda registry: registry.do(name, lambda s: s.learn(batch), key), name)
-        return Response(answer, media_type=JSON)
+            return await self._do(request, lambda stream: stream.learn(batch), content)
 
     async def post_merge(self, request: Request) -> Response:
         """Make one table of two."""
@@ -161,11 +143,11 @@ class Service:
         return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
 
     async def _do(self, request: Request, action: Action, content: bytes) -> Response:
-        name, key = check_name(request.path_params["name"]), _key(request, content)
+        name, key = _name(request), _key(request, content)
         answer = await self.worker.call(lambda registry: registry.do(name, action, key), name)
         return Response(answer, media_type=JSON)
 
-    # What does not
+    # Answers that change nothing
 
     async def post_explain(self, request: Request) -> Response:
         """Answer why a row would join its table."""
@@ -175,7 +157,7 @@ class Service:
             rows["times"] = [told["time"]]
         try:
             body = dump(rows).encode()
-        except (RecursionError, ValueError):  # a number such as 1e999, which JSON can say and not repeat
+        except (RecursionError, ValueError):  # a number such as 1e999, which is infinite as a float
             raise RequestError(400, "row and time must hold finite numbers, and not be nested") from None
         batch: Batch = read_batch(body, JSON, Roles(), self.limits)
         return _json(await self._read(request, lambda stream: stream.explain(batch)))
@@ -187,7 +169,7 @@ class Service:
     async def get_table(self, request: Request) -> Response:
         """Answer with one table and its examples."""
         which = request.path_params["table"]
-        asked = int(which) if which.isdecimal() and len(which) < 19 else which
+        asked = int(which) if _is_whole(which) else which
         found = await self._read(request, lambda stream: stream.table(asked))
         entry = next((entry for entry in await self._tables(request) if entry["id"] == found["id"]), None)
         if entry is None:
@@ -207,11 +189,8 @@ class Service:
 
     async def get_groups(self, request: Request) -> Response:
         """Answer with the tables joined into groups."""
-        text = request.query_params.get("n")
-        if text is not None and (not text.isdecimal() or not 0 < len(text) < 9 or not int(text)):
-            raise RequestError(400, f"n must be an integer ≥ 1, got {text!r}")
         try:
-            groups = await self._groups_of(request, None if text is None else int(text))
+            groups = await self._groups_of(request, _whole(request, "n", None, 1))
         except ValueError as error:
             raise RequestError(400, str(error)) from None
         found = []
@@ -222,8 +201,8 @@ class Service:
         return _json({"groups": found})
 
     async def _groups_of(self, request: Request, n: int | None) -> Groups | None:
-        """Return groups of the tables as they are now; computed in another thread, one at a time, and kept."""
-        name = check_name(request.path_params["name"])
+        """Return groups of the tables as they are now. Another thread computes them, one request at a time."""
+        name = _name(request)
         async with self._grouping:
             stream, version = await self._read(request, lambda stream: (stream, stream.version))
             kept = self._groups.get((name, n))
@@ -239,7 +218,7 @@ class Service:
             return groups
 
     async def get_timeline(self, request: Request) -> Response:
-        """Answer with the latest rows and what became of them."""
+        """Answer with the latest rows and their results."""
         last = _whole(request, "last", 2_000, 1)
         return _json(await self._read(request, lambda stream: stream.latest(last)))
 
@@ -248,14 +227,14 @@ class Service:
 
         def save(stream: ServedStream) -> bytes:
             if not stream.learned:
-                raise RequestError(409, "this stream still learns its hyperparameters: send more rows")
+                raise RequestError(409, "this stream is still learning its hyperparameters: send more rows")
             return stream.stream.to_bytes()
 
         return Response(await self._read(request, save), media_type="application/octet-stream")
 
     async def get_events(self, request: Request) -> Response:
         """Answer with events, as JSON or as server-sent events."""
-        name = check_name(request.path_params["name"])
+        name = _name(request)
         if "text/event-stream" in request.headers.get("accept", ""):
             last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
             after = _after(request, last)
@@ -267,7 +246,7 @@ class Service:
 
     async def get_live(self, request: Request) -> Response:
         """Answer with what happens from now on, for the page."""
-        name = check_name(request.path_params["name"])
+        name = _name(request)
         last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
         after = _after(request, last)
         return self._feed(lambda: watch_rows(self._feed_of(name, last, learned), self._fetcher(name), after))
@@ -280,13 +259,13 @@ class Service:
 
     def _feed(self, watch: Callable[[], AsyncIterator[str]]) -> Response:
         if self.n_readers >= self.limits.readers:
-            raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most of this server")
+            raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most that this server takes")
         return _EventStream(self, watch)
 
-    # Beside the streams
+    # Other answers
 
     async def get_health(self, request: Request) -> Response:
-        """Answer whether the server can do something."""
+        """Answer whether the server works."""
         if self.registry.broken is not None:
             raise RequestError(503, self.registry.broken)
         return _json({"status": "ok"})
@@ -300,7 +279,7 @@ class Service:
 
     def _metrics(self, streams: list[dict[str, Any]], size: int) -> str:
         counters, commits = self.worker.counters, self.registry.journal.n_commits
-        requests: dict[str, float] = {f'{{code="{code}"}}': n for code, n in sorted(self.gate.codes.items())}
+        requests: dict[str, float] = {f'{{code="{code}"}}': n for code, n in sorted(self.app.codes.items())}
         rows, tables = ({f'{{stream="{s["name"]}"}}': s[key] for s in streams} for key in ("rows", "tables"))
         told: list[tuple[str, str, str, dict[str, float]]] = [
             ("requests_total", "counter", "Requests by the code of their answer.", requests),
@@ -326,7 +305,7 @@ class Service:
         return _json(openapi())
 
     async def get_docs(self, request: Request) -> Response:
-        """Answer with a page that shows it."""
+        """Answer with a page that shows this description."""
         return FileResponse(STATIC / "docs.html")
 
     async def get_page(self, request: Request) -> Response:
@@ -336,7 +315,7 @@ class Service:
     # Bodies
 
     async def _read(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
-        name = check_name(request.path_params["name"])
+        name = _name(request)
 
         def run(registry: Registry) -> Any:
             try:
@@ -352,7 +331,7 @@ class Service:
 
     @asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the body of a request, as long as it is not too long, and does not take too long."""
+        """Yield the body of a request; raise if it is too long or takes too long to arrive."""
         limits, told = self.limits, request.headers.get("content-length", "0")
         too_long = RequestError(413, f"a body may have {limits.body:,} bytes: send several, or see --max-body")
         if not told.isdecimal() or int(told[:20]) > limits.body:
@@ -368,7 +347,7 @@ class Service:
                     if n > limits.body:
                         raise too_long
                     if self.n_body_bytes > BODIES_AT_ONCE * limits.body:
-                        raise RequestError(503, "the bodies of other requests fill the memory: try again later")
+                        raise RequestError(503, "the server is busy with the bodies of other requests: try again later")
                     parts.append(part)
             yield b"".join(parts)
         except TimeoutError:
@@ -380,7 +359,7 @@ class Service:
 
 
 class _Refusal(Response):
-    """The answer that something is refused."""
+    """The answer to a request that is refused."""
 
     def __init__(self, refused: RequestError) -> None:
         super().__init__(status_code=refused.status)
@@ -391,7 +370,7 @@ class _Refusal(Response):
 
 
 class _EventStream(Response):
-    """Server-sent events, until the reader goes, the stream does, or nothing is taken for too long."""
+    """Server-sent events, until the reader disconnects, takes too long, or the stream ends."""
 
     def __init__(self, service: Service, watch: Callable[[], AsyncIterator[str]]) -> None:
         super().__init__()
@@ -427,9 +406,14 @@ async def _wait_for_the_end(receive: Receive) -> None:
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
-    """Answer with an error of the routes: no such path, or another method."""
+    """Answer with an error of the routes: an unknown path or method."""
     assert isinstance(error, HTTPException)
     return _Refusal(RequestError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    return _Refusal(error)
 
 
 def _json(content: Any, status: int = 200) -> Response:
@@ -437,7 +421,7 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _key(request: Request, content: bytes) -> Key | None:
-    """Return what makes a retry of this request known, if it has a sequence number."""
+    """Return what identifies a retry of this request, if it has a sequence number."""
     given = request.query_params
     text, client = given.get("sequence"), given.get("client", "-")
     if text is None:
@@ -451,18 +435,26 @@ def _key(request: Request, content: bytes) -> Key | None:
     return Key(client, int(text), digest)
 
 
-def _whole(request: Request, name: str, default: int, least: int, most: int = 10**9) -> int:
+def _name(request: Request) -> str:
+    return check_name(request.path_params["name"])
+
+
+def _whole(request: Request, name: str, default: Any, least: int, most: int = 10**9) -> Any:
+    """Return an integer of the query."""
     text = request.query_params.get(name)
     if text is None:
         return default
-    if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
+    if not _is_whole(text) or not least <= int(text) <= most:
         raise RequestError(400, f"{name} must be an integer from {least} to {most:,}, got {text!r}")
     return int(text)
 
 
+def _is_whole(text: str) -> bool:
+    return text.isdecimal() and len(text) <= MOST_DIGITS
+
+
 def _after(request: Request, default: int) -> int:
-    """Return the id of the event after which to go on."""
-    text = request.headers.get("last-event-id")
-    if text is not None and text.isdecimal() and len(text) < 19:
-        return int(text)
-    return _whole(request, "after", default, 0, 10**18)
+    """Return the id of the event after which to continue."""
+    text = request.headers.get("last-event-id", "")
+    found: int = int(text) if _is_whole(text) else _whole(request, "after", default, 0, 10**18)
+    return found

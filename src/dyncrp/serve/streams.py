@@ -1,4 +1,4 @@
-"""A stream: its model, and what is done to it, in order. Given the same operations it is the same, to the bit."""
+"""A stream behind a name. The same operations in the same order give the same stream, to the bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import BadRow, BadTime, Clock, as_times
+from dyncrp.arrays.checks import BadRow, BadTime, Clock
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import LOG, NUMBER, quote
 from dyncrp.jobs.model_text import brief_model
@@ -21,7 +21,8 @@ from dyncrp.serve.journal import Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
 from dyncrp.serve.settings import feature_names, make_stream, text_column
-from dyncrp.stream.events import LAST_MICROSECOND, Event
+from dyncrp.stream import events
+from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Rows as Examples
 from dyncrp.stream.stream import Stream
 from dyncrp.views.describe import describe_tables
@@ -35,7 +36,7 @@ ROWS_OF_TIMELINE = 2_000
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive rows and what became of them: times, tables, novelty and its p-value, (n,) each. clock: of the times.
+    """The results of consecutive rows: times, tables, novelty and its p-value, (n,) each. clock: the kind of times.
 
     >>> line = Segment(5, np.arange(3.0), np.array([0, 1, 0]), np.ones(3), np.ones(3), "index")
     >>> line.last(2).first_row, line.then(line.last(1)).tables
@@ -70,7 +71,11 @@ class Segment:
 
 @dataclass
 class Outcome:
-    """What something that was done to a stream did. content: the answer. alarms: how many there were."""
+    """The result of an operation.
+
+    content: the answer. events: the id and the JSON of each. segment: the rows that were learned, once ids are final.
+    n_rows: how many rows were learned. changed: whether tables were edited.
+    """
 
     content: dict[str, Any]
     events: list[tuple[int, str]] = field(default_factory=list)
@@ -80,7 +85,7 @@ class Outcome:
 
 
 class ServedStream:
-    """A model with a name, at work on its stream. defaults: of settings that are not given.
+    """A stream with a name and settings. defaults: the values of settings that are not given.
 
     >>> known = {"family": "gaussian", "set": {"variance": 1.0, "prior_variance": 100.0}, "dynamics": "stationary()"}
     >>> stream = ServedStream("doors", known | {"alpha": 1.0}, {})
@@ -122,25 +127,25 @@ class ServedStream:
         return Form(self.features, stream.input.encoding, stream.n_columns, stream.clock, self.selects, self.text)
 
     def _rows(self, rows: Rows) -> Any:
-        """Return rows as the model takes them: texts, an array, or a DataFrame."""
+        """Return rows as a stream takes them: texts, an array, or a DataFrame."""
         return rows.X if self.text is None else rows.columns[0]
 
-    # What changes it
+    # Operations
 
     def learn(self, batch: Batch) -> tuple[Operation, Outcome]:
-        """Learn from rows; return what the journal needs to repeat it, and what it did."""
+        """Learn from rows. Return what the journal needs to repeat it, and its outcome."""
         rows = self.form.resolve(batch)
         outcome = self._learn(rows)
         return self._noted(Operation(ROWS, rows.to_bytes())), outcome
 
     def merge(self, tables: Any) -> tuple[Operation, Outcome]:
-        """Make one table of two, ids or names."""
+        """Merge two tables, given by ids or names."""
         if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
             raise RequestError(400, f"tables must be two ids or names, got {quote(tables)}")
         return self._edit(MERGE, tables)
 
     def rename(self, table: Any, name: Any) -> tuple[Operation, Outcome]:
-        """Give a table a name; "" takes it away."""
+        """Give a table a name; "" removes it."""
         if not _is_table(table):
             raise RequestError(400, f"table must be an id or a name, got {quote(table)}")
         if not isinstance(name, str):
@@ -148,14 +153,14 @@ class ServedStream:
         return self._edit(RENAME, [table, name])
 
     def repeat(self, operation: Operation) -> Outcome:
-        """Do again what the journal says was done."""
+        """Repeat an operation of the journal."""
         self._noted(operation)
         if operation.kind == ROWS:
             return self._learn(Rows.from_bytes(operation.payload))
         return self._change(operation.kind, json.loads(operation.payload))
 
     def _noted(self, operation: Operation) -> Operation:
-        """Count what the journal has, and the last checkpoint has not."""
+        """Count the bytes of operations since the last checkpoint."""
         self.bytes_since_checkpoint += len(operation.payload)
         return operation
 
@@ -190,7 +195,7 @@ class ServedStream:
     def _edit(self, kind: str, told: list[Any]) -> tuple[Operation, Outcome]:
         if not self.learned:
             raise RequestError(
-                409, "the tables of this stream are provisional: their ids are final once it has learned"
+                409, "the tables of this stream are provisional: their ids are final once the warm-up is over"
             )
         outcome = self._change(kind, told)
         return self._noted(Operation(kind, json.dumps(told).encode())), outcome
@@ -210,7 +215,7 @@ class ServedStream:
         return outcome
 
     def _collect(self, outcome: Outcome) -> None:
-        """Give the events that came an id each."""
+        """Give each new event an id, and add the events to an outcome."""
         told = []
         for event in self._events:
             self.last_event += 1
@@ -220,13 +225,13 @@ class ServedStream:
         self._events.clear()
         outcome.content["events"] = told
 
-    # What it is kept as
+    # Checkpoints
 
     def is_due(self, n_rows: int) -> bool:
-        """Tell whether a checkpoint should follow, after so many rows, or more if it is larger than these.
+        """Return whether to write a checkpoint: after n_rows, or more if the rows take fewer bytes than a checkpoint.
 
-        The first follows as soon as the model is final, so that no restart repeats a search. Before, the journal has
-        all of its rows, and ``to_bytes`` would end a search that is under way.
+        The first one is due as soon as the warm-up is over, so that no restart repeats the search. Until then the
+        journal keeps all rows, and ``to_bytes`` would end a search in progress.
         """
         if not self.learned or not self.n_since_checkpoint:
             return False
@@ -234,7 +239,7 @@ class ServedStream:
         return many or n_rows == 1 or not self.checkpoint_bytes
 
     def checkpoint(self) -> tuple[bytes, bytes]:
-        """Return the model, which must be final, and what else there is, as bytes."""
+        """Return the model, whose warm-up must be over, and everything else, as bytes."""
         beside = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}
         line = self.timeline
         arrays: dict[str, Any] = {}
@@ -247,7 +252,7 @@ class ServedStream:
         return model, pack_with(beside, arrays)
 
     def restore(self, model: bytes, beside: bytes) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self._take(Stream.from_bytes(model))
         told, arrays = unpack_with(beside)
         self.features = None if told["features"] is None else tuple(told["features"])
@@ -257,7 +262,7 @@ class ServedStream:
             self.timeline = Segment(first, **arrays, clock=self.stream.clock)
         self.checkpoint_bytes = len(model)
 
-    # What it can tell
+    # Answers that change nothing
 
     def summary(self) -> dict[str, Any]:
         """Return its line in a list of streams."""
@@ -384,7 +389,7 @@ class ServedStream:
 
     @contextmanager
     def _refusing(self, names: tuple[str, ...] | None) -> Iterator[None]:
-        """Let rows that the model refuses be named as the request has them."""
+        """Name bad rows and columns as the request does."""
         try:
             yield
         except BadTime as bad:
@@ -396,7 +401,7 @@ class ServedStream:
 
 
 def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
-    """Return what a feature of a row holds, in terms of the data: a number, a word, or None if it is missing.
+    """Return the value of a feature as the data have it: a number, a word, or None if it is missing.
 
     >>> from dyncrp.input.entries import Entry
     >>> as_cell(Encoding((Entry("bytes", "log"),)), "bytes", np.log1p(99.0)), as_cell(None, "x", 0.5)
@@ -410,7 +415,7 @@ def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
 
 
 def as_number(value: Any) -> Any:
-    """Return a number as JSON has it, None for what is not finite; texts as they are."""
+    """Return a number for JSON, None if it is not finite; a text as it is."""
     if isinstance(value, str) or value is None:
         return value
     number = value.item() if isinstance(value, np.generic) else value
@@ -418,7 +423,7 @@ def as_number(value: Any) -> Any:
 
 
 def as_numbers(values: Float) -> list[Any]:
-    """Return numbers as JSON has them, None for what is not finite.
+    """Return numbers for JSON, None for those that are not finite.
 
     >>> as_numbers(np.array([0.5, np.nan]))
     [0.5, None]
@@ -428,41 +433,42 @@ def as_numbers(values: Float) -> list[Any]:
 
 
 def as_time(seconds: float, clock: str) -> float | str | None:
-    """Return a time as JSON has it: a number, or a date in ISO 8601.
+    """Return a time for JSON: a number, or a date in ISO 8601.
 
     >>> as_time(1.5, "numbers"), as_time(1.5, "dates")
     (1.5, '1970-01-01T00:00:01.500Z')
     """
-    if clock != Clock.DATES:
-        return as_number(seconds)
-    if abs(seconds) >= LAST_MICROSECOND:
-        return f"{np.datetime64(round(seconds), 's')}Z"
-    micro = round(seconds * 1e6)
-    return f"{np.datetime64(micro, 'us') if micro % 1000 else np.datetime64(micro // 1000, 'ms')}Z"
+    return _as_time(events.as_time(seconds, Clock(clock)))
+
+
+def _as_time(time: Any) -> float | str | None:
+    if not isinstance(time, np.datetime64):
+        number: float | None = as_number(time)
+        return number
+    in_milliseconds = np.datetime_data(time.dtype)[0] == "us" and time.view(np.int64) % 1000 == 0
+    return f"{time.astype('M8[ms]') if in_milliseconds else time}Z"
 
 
 def as_plain(event: Event, number: int) -> dict[str, Any]:
-    """Return an event as JSON has it, with its id."""
-    plain: dict[str, Any] = {"id": number, **event._asdict()}
-    time = plain["time"]
-    if isinstance(time, np.datetime64):
-        plain["time"] = as_time(float(as_times([time])[0]), Clock.DATES)
-    else:
-        plain["time"] = as_number(time)
-    plain["what"] = {name: as_number(value) for name, value in plain["what"].items()}
-    return plain
+    """Return an event for JSON, with its id."""
+    what = {name: as_number(value) for name, value in event.what.items()}
+    return {"id": number, **event._asdict(), "time": _as_time(event.time), "what": what}
 
 
 def as_segment(segment: Segment) -> dict[str, Any]:
-    """Return rows and what became of them as JSON has it."""
-    times = [as_time(time, segment.clock) for time in segment.times.tolist()]
-    told = {"first_row": segment.first_row, "rows": list(range(segment.first_row, segment.first_row + len(segment)))}
-    told |= {"times": times, "tables": segment.tables.tolist()}
-    return told | {"novelty": as_numbers(segment.novelty), "novelty_p": as_numbers(segment.p)}
+    """Return the results of rows for JSON."""
+    return {
+        "first_row": segment.first_row,
+        "rows": list(range(segment.first_row, segment.first_row + len(segment))),
+        "times": [as_time(time, segment.clock) for time in segment.times.tolist()],
+        "tables": segment.tables.tolist(),
+        "novelty": as_numbers(segment.novelty),
+        "novelty_p": as_numbers(segment.p),
+    }
 
 
 def dump(value: Any) -> str:
-    """Return JSON, in which nothing is that JSON does not have."""
+    """Return a value as compact JSON; NaN and infinity raise ``ValueError``."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
