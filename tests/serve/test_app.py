@@ -97,7 +97,7 @@ def test_putting_a_stream_twice(client):
         ({"memory": 1}, "memory"),
         ({"set": {"varience": 1}}, "unknown setting 'varience'"),
         ({"set": [1]}, "set must be an object"),
-        ({"set": {"n_jobs": 4}}, "n_jobs is not for a server"),
+        ({"set": {"n_jobs": 4}}, "n_jobs cannot be set on a server"),
         ({"set": {"warmup": 5}, "warmup": 6}, "warmup is set twice"),
         ({"set": {"variance": {"a": 1}}}, "these settings make no model"),
         ({"warmup": 10**9}, "warmup may be"),
@@ -448,7 +448,7 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
         client.put("/streams/s", json=KNOWN)
         post(client, ROWS)
         before = model_bytes(client)
-        for broken in ("commit", "add_deed"):
+        for broken in ("commit", "add_operation"):
             with monkeypatch.context() as patched:
                 patched.setattr(Journal, broken, lambda *_: (_ for _ in ()).throw(JournalError("the disk is full")))
                 answer = client.post("/streams/s/rows", json={"rows": [[5.0, 5.0]]})

@@ -1,4 +1,4 @@
-"""The checkpoint of a run: all that is needed to resume it, in one file that is replaced in one step."""
+"""The checkpoint of a run: everything that is needed to resume it, in one file that is replaced in one step."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Checkpoint:
     options: those that must be the same in a resumed run. input, output: their names. output_path: the output with
     links resolved. length, tail: of the output, see ``Writer``. place: where to continue reading. n_rows, n_bad: rows
     labelled and rows skipped. fingerprint: of the input, see ``Fingerprint``. finished: whether the input was read to
-    its end. stream: None before the first row. events: "name", "path", "length" and "tail" of the file of events, as for
-    the output, or None. counts: the number of events of each kind, if they are counted.
+    its end. stream: None before the first row. events: "name", "path", "length" and "tail" of the file of events, or
+    None. counts: the number of events of each kind, if they are counted.
     """
 
     options: dict[str, Any]
@@ -90,9 +90,9 @@ class Checkpoint:
 
 
 def _check(value: Any, kind: Any, name: str = "it") -> None:
-    """Raise if a value is not of a kind: a type, or the kinds of its entries; (kind,) also allows None.
+    """Raise if a value is not of a kind: a type, a set of types, or the kinds of its entries; (kind,) also allows None.
 
-    This describes the fault of a checkpoint that was made by hand and has a correct digest.
+    It finds the fault of a checkpoint that was edited by hand and has a correct digest.
     """
     if isinstance(kind, tuple):
         if value is not None:
@@ -119,10 +119,7 @@ class Fingerprint:
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self._digests = {
-            "numbers": hashlib.sha256(),
-            "times": hashlib.sha256(),
-        }  # and others for the constraints on rows
+        self._digests = {"numbers": hashlib.sha256(), "times": hashlib.sha256()}  # and some for labels and marks
 
     def add(self, chunk: Chunk, most: int = ROWS_IN_FINGERPRINT) -> None:
         """Add rows, as long as there are fewer than ``most``."""

@@ -1,4 +1,4 @@
-"""Models as text, for commands and requests: parsed, never evaluated, and written so that they can be read again."""
+"""Models as text, for commands and requests. What is written here can be read again; nothing is evaluated as code."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _as_code(family: Family) -> str:
 
 
 def brief(family: Family) -> str:
-    """Return a family as one readable line: the first ten of many numbers; for columns, the families and their number.
+    """Return a family as one readable line, with the first ten of many numbers, and only the families of ``Columns``.
 
     >>> from dyncrp import Gaussian
     >>> brief(Gaussian(np.arange(1.0, 13.0), 9.0))
@@ -182,7 +182,7 @@ def brief_model(stream: Stream) -> str:
 
 
 def brief_groups(groups: Groups, *, told: bool) -> str:
-    """Return groups of tables as one readable line, with the sizes of the largest. told: whether G was given.
+    """Return groups of tables as one readable line, with the sizes of the largest. told: whether a number was given.
 
     >>> ids = np.arange(8)
     >>> brief_groups(Groups(ids, ids // 3 * 3, np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))), told=False)

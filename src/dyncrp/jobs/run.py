@@ -42,18 +42,25 @@ JOIN = "--groups"  # the option that may differ when a run is resumed
 
 
 class Run:
-    """Label the rows of a reader with a model, and write them.
+    """Learn the rows of a reader, and write them with their labels.
 
-    checkpoint: where to save the state, or None. every: how many rows there are between checkpoints, up to a chunk
-    more. options: plain values that must be the same when the run is resumed. join: into how many groups to join the
-    tables at the end, "auto" for as many as stand out, or None. groups_file: where to write the groups, if they are not
-    in the output. events: where to write events, or None.
+    Args:
+        reader, writer: the input and the output.
+        stream: what learns the rows.
+        checkpoint: where to save the state, or None.
+        every: how many rows there are between checkpoints, up to a chunk more.
+        options: plain values that must be the same when the run is resumed.
+        join: into how many groups to join the tables at the end, "auto" for as many as stand out, or None.
+        groups_file: where to write the groups, if they are not in the output.
+        events: where to write events, or None.
 
-    groups: those of the tables, at the end. no_groups: why there are none although they were requested. n_rows: how
-    many rows are labelled so far. n_bad: how many rows were skipped. faults: descriptions of the first of these since
-    the start or resumption. n_rows_learned_from: how many rows the call had that learned the hyperparameters, or 0.
-    seconds_to_learn: how long that call took. counts: the number of events of each kind, if events are written or there
-    are alarms.
+    Attributes:
+        groups: the groups of the tables, at the end. no_groups: why there are none although they were requested.
+        n_rows: how many rows are labelled so far. n_bad: how many rows were skipped.
+        faults: what is wrong with the first of the skipped rows, since the start or the resumption.
+        n_rows_learned_from: the number of rows in the call that learned the hyperparameters, or 0.
+        seconds_to_learn: how long that call took.
+        counts: the number of events of each kind, if events are written or there are alarms.
     """
 
     def __init__(

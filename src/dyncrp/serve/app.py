@@ -21,7 +21,7 @@ from dyncrp.serve.bodies import JSON, Batch, Roles, read_batch, read_object
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.middleware import Gate, Receive, Scope, Send, answer_refused
+from dyncrp.serve.middleware import Middleware, Receive, Scope, Send, answer_refused
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
@@ -60,7 +60,7 @@ class Service:
         ]
         routes.append(Mount("/static", StaticFiles(directory=STATIC)))
         handlers = {HTTPException: _answer_http, RequestError: _answer_error}
-        self.app = Gate(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), token)
+        self.app = Middleware(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), token)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:

@@ -11,15 +11,15 @@ Schema = dict[str, Any]
 TIME = {"description": "A number, or a date in ISO 8601 if the stream's times are dates.", "type": ["number", "string"]}
 TABLE = {"description": "The id or the name of a table.", "type": ["integer", "string"]}
 NUMBERS = {"type": "array", "items": {"type": ["number", "null"]}}
-WHOLE, TEXT = {"type": "integer"}, {"type": "string"}
+INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 EVENT = {
     "type": "object",
     "properties": {
-        "id": WHOLE,
+        "id": INTEGER,
         "kind": {"enum": ["opened", "returned", "closed", "merged", "renamed", "alarm"]},
-        "row": WHOLE,
+        "row": INTEGER,
         "time": TIME,
-        "table": WHOLE,
+        "table": INTEGER,
         "name": {"type": ["string", "null"]},
         "group": {"type": ["integer", "null"]},
         "what": {"type": "object"},
@@ -29,19 +29,25 @@ SETTINGS = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "family": {"type": "string", "description": "Such as gaussian; learned if it is not given."},
-        "dynamics": {"type": ["string", "array"], "description": 'Such as "exponential(20)", or several.'},
+        "family": {"type": "string", "description": "Such as gaussian; learned by default."},
+        "dynamics": {
+            "type": ["string", "array"],
+            "description": 'Such as "exponential(20)", or a list to choose from.',
+        },
         "alpha": {"type": "number"},
         "memory": {"type": ["number", "string"], "description": 'A number ≥ 2, "inf", or "auto" to learn it.'},
         "alarm_rate": {"type": "number", "description": "The share of rows that may raise a false alarm."},
-        "n_examples": {"type": "integer", "description": "Rows that are kept of each table, to look at."},
-        "warmup": {"type": "integer", "description": "Rows from which what is unknown is learned."},
-        "max_tables": WHOLE,
+        "n_examples": {"type": "integer", "description": "How many rows of each table to keep as examples."},
+        "warmup": {"type": "integer", "description": "From how many rows to learn what is unknown."},
+        "max_tables": INTEGER,
         "prune_below": {"type": "number"},
         "set": {"type": "object", "description": "Other parameters of the family or the model, by name."},
         "features": {"type": "array", "items": TEXT, "description": "Names of the columns."},
-        "text": {"type": "string", "description": "The column of texts, if rows are texts, clustered by their words."},
-        "stop_words": {"type": "boolean", "description": "Whether to leave out the commonest words of English."},
+        "text": {
+            "type": "string",
+            "description": "The column of texts, if rows are texts; they are clustered by their words.",
+        },
+        "stop_words": {"type": "boolean", "description": "Whether to ignore the most common English words."},
     },
 }
 ROWS = {
@@ -55,11 +61,11 @@ ROWS = {
         "cannot_link": {"type": "array", "items": {"type": ["integer", "string", "null"]}},
     },
 }
-LEARNT = {
+LEARNED = {
     "type": "object",
     "properties": {
-        "first_row": WHOLE,
-        "labels": {"type": "array", "items": WHOLE},
+        "first_row": INTEGER,
+        "labels": {"type": "array", "items": INTEGER},
         "names": {"type": "array", "items": {"type": ["string", "null"]}},
         "probabilities": NUMBERS,
         "novelty": NUMBERS,
@@ -70,8 +76,13 @@ LEARNT = {
 }
 NAME: Schema = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 100}}
 RETRY = [
-    {"name": "sequence", "in": "query", "schema": WHOLE, "description": "With it, a retry is harmless; it counts up."},
-    {"name": "client", "in": "query", "schema": TEXT, "description": "Whose sequence it is."},
+    {
+        "name": "sequence",
+        "in": "query",
+        "schema": INTEGER,
+        "description": "A number that counts up, so that a retry is harmless.",
+    },
+    {"name": "client", "in": "query", "schema": TEXT, "description": "The name of the client that counts."},
 ]
 
 
@@ -84,18 +95,18 @@ def _object(**properties: Schema) -> Schema:
 
 
 COLUMNS = [_query(f"{role}_column", TEXT, f"The column that holds the {role}.") for role in ("time", "label")]
-COLUMNS.append(_query("cannot_link_column", TEXT, "The column of marks: rows of one mark share no table."))
-AFTER = _query("after", WHOLE, "Only events after the one with this id.")
+COLUMNS.append(_query("cannot_link_column", TEXT, "The column of marks: rows with the same mark share no table."))
+AFTER = _query("after", INTEGER, "Only events after the one with this id.")
 STREAM = "/streams/{name}"
 
 
 class Endpoint(NamedTuple):
-    """One path and method.
+    """A path and a method.
 
-    handler: the name of the method of ``Service`` that answers. summary: what it does; a page for people, which the
-    document leaves out, has none. parameters: of the path and the query, as OpenAPI has them. bodies: the schema of
-    what a request may bring, by its type. answer: the schema of what is answered. codes: of the answers, but refusals.
-    open: whether its path needs no token.
+    handler: the name of the method of ``Service`` that answers. summary: what it does; empty for pages, which are not
+    in the OpenAPI document. parameters: those of the path and the query, for OpenAPI. bodies: the schema of a request
+    by its media type. answer: the schema of the answer. codes: the status codes of success and conflict. open: whether
+    it needs no token.
     """
 
     method: str
@@ -112,8 +123,8 @@ class Endpoint(NamedTuple):
 ENDPOINTS = (
     Endpoint("GET", "/streams", "list_streams", "List the streams"),
     Endpoint("PUT", STREAM, "put_stream", "Make a stream", (NAME,), {JSON: SETTINGS}, codes=("200", "201", "409")),
-    Endpoint("GET", STREAM, "get_stream", "Tell what is known of a stream", (NAME,)),
-    Endpoint("DELETE", STREAM, "delete_stream", "Forget a stream and its rows", (NAME,), codes=("204",)),
+    Endpoint("GET", STREAM, "get_stream", "Describe a stream", (NAME,)),
+    Endpoint("DELETE", STREAM, "delete_stream", "Delete a stream and its rows", (NAME,), codes=("204",)),
     Endpoint(
         "POST",
         f"{STREAM}/rows",
@@ -121,14 +132,14 @@ ENDPOINTS = (
         "Learn from rows",
         (NAME, *RETRY, *COLUMNS),
         {JSON: ROWS, NDJSON: {}, CSV: {}, ARROW: {}},
-        LEARNT,
+        LEARNED,
         ("200", "409"),
     ),
     Endpoint(
         "POST",
         f"{STREAM}/merge",
         "post_merge",
-        "Make one table of two",
+        "Merge two tables",
         (NAME, *RETRY),
         {JSON: _object(tables={"type": "array", "items": TABLE, "minItems": 2})},
         codes=("200", "409"),
@@ -146,7 +157,7 @@ ENDPOINTS = (
         "POST",
         f"{STREAM}/explain",
         "post_explain",
-        "Tell why a row would join its table",
+        "Explain why a row would join its table",
         (NAME,),
         {JSON: _object(row={"type": ["array", "object"]}, time=TIME)},
     ),
@@ -163,32 +174,26 @@ ENDPOINTS = (
         f"{STREAM}/groups",
         "get_groups",
         "Join the tables into groups",
-        (NAME, _query("n", WHOLE, "How many; by default, as many as stand out.")),
+        (NAME, _query("n", INTEGER, "How many groups; by default, as many as stand out.")),
     ),
     Endpoint(
         "GET",
         f"{STREAM}/timeline",
         "get_timeline",
         "Show the latest rows",
-        (NAME, _query("last", WHOLE, "How many, up to 2,000.")),
+        (NAME, _query("last", INTEGER, "How many rows, up to 2,000.")),
     ),
     Endpoint(
         "GET",
         f"{STREAM}/events",
         "get_events",
-        "List events; with Accept: text/event-stream, as they come",
-        (NAME, AFTER, _query("limit", WHOLE, "At most so many.")),
+        "List events; with Accept: text/event-stream, follow them",
+        (NAME, AFTER, _query("limit", INTEGER, "How many events at most.")),
     ),
     Endpoint("GET", f"{STREAM}/live", "get_live", "Follow rows and events, as server-sent events", (NAME, AFTER)),
-    Endpoint(
-        "GET",
-        f"{STREAM}/model",
-        "get_model",
-        "Take the model with you, as DynamicalMixture.load reads it",
-        (NAME,),
-    ),
+    Endpoint("GET", f"{STREAM}/model", "get_model", "Download the model, for DynamicalMixture.load", (NAME,)),
     Endpoint("GET", "/metrics", "get_metrics", "Counters in Prometheus' text format"),
-    Endpoint("GET", "/health", "get_health", "Tell whether the server works", open=True),
+    Endpoint("GET", "/health", "get_health", "Check that the server works", open=True),
     Endpoint("GET", "/openapi.json", "get_openapi", open=True),
     Endpoint("GET", "/docs", "get_docs", open=True),
     Endpoint("GET", "/", "get_page", open=True),

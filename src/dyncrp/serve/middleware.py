@@ -1,4 +1,4 @@
-"""What every request passes: where it comes from, its token, and what is counted of it."""
+"""Checks the origin and the token of every request, and counts the answers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-OPEN = {"/favicon.ico"} | {endpoint.path for endpoint in ENDPOINTS if endpoint.open}  # a token is not asked for
+OPEN = {"/favicon.ico"} | {endpoint.path for endpoint in ENDPOINTS if endpoint.open}  # these need no token
 READING = ("GET", "HEAD", "OPTIONS")
-# Nothing is loaded from elsewhere, nothing is embedded elsewhere, and addresses are told to nobody.
+# Pages load nothing from other sites, cannot be embedded in other sites, and send no referrer.
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -29,12 +29,12 @@ HEADERS = [
 
 
 @dataclass
-class Gate:
-    """Lets through what may come in.
+class Middleware:
+    """Passes the requests that are allowed to ``app``, and counts the status codes of the answers.
 
-    token: that a request must bring, which no page of others can; None if none is needed. Then the server listens to
-    this machine only, and takes only requests that were addressed to it as such, since a name of somebody else's may
-    lead here; and pages of other origins may not write.
+    token: the token that requests must bring, which pages of other sites do not know. With None the server listens only
+    to this machine. Then it takes only requests addressed to localhost, since the domain of another site may resolve to
+    this machine, and pages of other origins may not write.
     """
 
     app: App
@@ -42,7 +42,7 @@ class Gate:
     codes: Counter[int] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
+        """Check a request and pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""The description of the HTTP interface, as OpenAPI has it."""
+"""The OpenAPI document of the HTTP interface."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ERROR = {
     "properties": {"error": {"type": "string"}, "row": {"type": "integer"}, "column": {"type": "string"}},
 }
 REFUSAL = {
-    "description": "RequestError; nothing was changed",
+    "description": "The request is refused; nothing was changed",
     "content": {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
 }
-CODES = {"200": "Done", "201": "Made", "204": "Gone", "409": "Conflicts with what is there"}
+CODES = {"200": "Done", "201": "Made", "204": "Deleted", "409": "Conflicts with the present state"}
 
 
 def openapi() -> dict[str, Any]:
-    """Return the description, as JSON has it.
+    """Return the document, for JSON.
 
     >>> sorted(openapi()["paths"]["/streams/{name}"])
     ['delete', 'get', 'put']
