@@ -29,7 +29,7 @@ LOG_HELP = "Columns of numbers to transform to log(1 + x), or none."
 BY_ROWS = "by the first rows"
 TIME_HELP = "Format of dates, such as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
 LABEL_HELP = "The known table of each row: an id or a name; empty if unknown."
-APART_HELP = "A column of marks: consecutive rows with the same mark cannot share a table."
+CANNOT_LINK_HELP = "A column of marks: consecutive rows with the same mark cannot share a table."
 EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per event."
 ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
 OUTPUT_HELP = "A file such as out.csv, out.jsonl or out.parquet, or - for standard output."
@@ -53,7 +53,7 @@ _checkpoint = partial(typer.Option, rich_help_panel="Checkpoint")
 
 
 def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Make typer treat the fields of each dataclass parameter as separate options."""
+    """Let typer see the fields of each dataclass parameter of a command as separate options."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
@@ -92,7 +92,7 @@ class InputOptions:
     stop_words: Annotated[bool, _input("--stop-words", help="Ignore the most common English words in texts.")] = False
     time_column: Annotated[str | None, _input(help="Times: numbers or dates.", show_default="the row index")] = None
     label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
-    cannot_link_column: Annotated[str | None, _input(help=APART_HELP, show_default="no marks")] = None
+    cannot_link_column: Annotated[str | None, _input(help=CANNOT_LINK_HELP, show_default="no marks")] = None
     time_format: Annotated[str | None, _input(help=TIME_HELP, show_default=BY_ROWS)] = None
     missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
     delimiter: Annotated[str | None, _input(help="Separator of CSV cells.", show_default=BY_ROWS)] = None
@@ -228,7 +228,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The model. What is not given is learned from the first rows."""
+    """The model. Hyperparameters that are not given are learned from the first rows."""
 
     family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="gaussian or normal_gamma")] = None
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None

@@ -56,10 +56,9 @@ def run_file(
         refuse("--output and --events are both standard output")
     if checkpointing.resume and checkpointing.checkpoint is None:
         refuse("--resume needs --checkpoint FILE")
-    if checkpointing.checkpoint is not None and is_pipe(target.output):
-        refuse("--checkpoint needs --output FILE: a run that writes to a pipe cannot be resumed")
-    if checkpointing.checkpoint is not None and target.events is not None and is_pipe(target.events):
-        refuse("--checkpoint needs --events FILE: a run that writes to a pipe cannot be resumed")
+    for option, path in (("--output", target.output), ("--events", target.events)):
+        if checkpointing.checkpoint is not None and path is not None and is_pipe(path):
+            refuse(f"--checkpoint needs {option} FILE: a run that writes to a pipe cannot be resumed")
     if model is not None and model_options.given:
         refuse("--model has its own family, dynamics, alpha, memory and settings: do not give them again")
     if source.text is not None and model is None:
@@ -67,9 +66,9 @@ def run_file(
     with report_errors():  # before signals wait for the current chunk
         spec = model_options.parse(units=source.time_column is not None)
     options = _options_to_compare(format, output_format, selection, model_options)
-    # None as in checkpoints before them
-    options |= {"--alarm-rate": spec.alarm_rate, "--names": target.names or None}
-    options |= {"--stop-words": source.stop_words or None}
+    # Checkpoints of earlier versions do not have these, which reads as None.
+    options |= {"--names": target.names or None, "--stop-words": source.stop_words or None}
+    options["--alarm-rate"] = spec.alarm_rate
     vocabulary = None if source.text is None else Vocabulary(stop_words=source.stop_words)
     stream = Stream(spec, Input(vocabulary=vocabulary))
     with report_errors(), Stop() as stop:
@@ -93,13 +92,12 @@ def run_file(
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False
             show_features(reader, quiet)
-            path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
             more = ["name"] * target.names + ["novelty_p"] * (stream.spec.alarm_rate is not None)
             job = Run(
                 reader,
                 writer(target.output, reader, grouped=join is not None, more=more),
                 stream,
-                checkpoint=path,
+                checkpoint=None if checkpointing.checkpoint is None else str(checkpointing.checkpoint),
                 every=checkpointing.every,
                 options=options,
                 join=join,
@@ -114,18 +112,20 @@ def run_file(
                 raise FileError(f"{reader.name} has no rows, so there is no model to save")
             job.stream.save(save)
         if plot is not None and job.n_rows:
-            line, dated = job.timeline, job.stream.clock is Clock.DATES
-            tables = job.stream.resolve(line.tables)  # some may have been merged since they were written
-            name = source.time_column or "row"
-            from dyncrp import plots  # slow to import, and rarely needed
-
-            figure = plots.timeline(
-                line.times, tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups
-            )
-            figure.savefig(plot, dpi=200)
+            _draw(job, plot, source.time_column or "row")
         if job.no_groups:
             where = "all rows are written" if is_pipe(target.output) else f"{target.output} is complete"
             raise FileError(f"{where}, but there are no groups: {job.no_groups.replace('n_groups', '--groups')}")
+
+
+def _draw(job: Run, plot: Path, name: str) -> None:
+    """Draw the timeline of a run. name: of the time axis."""
+    from dyncrp import plots  # slow to import, and rarely needed
+
+    line, dated = job.timeline, job.stream.clock is Clock.DATES
+    tables = job.stream.resolve(line.tables)  # some may have been merged since they were written
+    figure = plots.timeline(line.times, tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups)
+    figure.savefig(plot, dpi=200)
 
 
 def _options_to_compare(
@@ -204,7 +204,10 @@ def _execute(job: Run, stop: Stop, quiet: bool) -> None:
         raise typer.Exit(128 + stopped.args[0]) from None
     finally:
         job.close()
-    _print_summary(job, before, monotonic() - begin, quiet)
+    if job.n_bad and not job.n_rows:
+        raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")
+    if not quiet:
+        _print_summary(job, before, monotonic() - begin)
 
 
 def _brief_events(job: Run) -> str:
@@ -217,16 +220,7 @@ def _brief_events(job: Run) -> str:
     return ", ".join(told)
 
 
-def _print_groups(job: Run, groups: Groups, quiet: bool) -> None:
-    """Print the sizes of the groups, and which file has the group of each table or row."""
-    say(brief_groups(groups, told=job.join != "auto"), quiet=quiet)
-    if job.groups_file is not None:
-        say(f"the group of each table is in {job.groups_file}", quiet=quiet)
-    elif job.writer.groups_file(job.writer.path) is None:
-        say(f"the group of each row is in {job.writer.path}", quiet=quiet)
-
-
-def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
+def _print_summary(job: Run, before: int, seconds: float) -> None:
     """Print what a run did. before: how many rows were labelled before it was resumed."""
     n_new = job.n_rows - before
     done = f"{count(n_new, 'row')} in {seconds:.1f} s"
@@ -236,19 +230,26 @@ def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
         done += ", including learning the hyperparameters"
         rate += f" after the first {job.n_rows_learned_from:,}" if rate else ""
     done += f" ({rate})" if rate else ""
-    say(done + (f", {job.n_rows:,} in all" if before else ""), quiet=quiet)
+    say(done + (f", {job.n_rows:,} in all" if before else ""))
     if job.n_rows:
         engine = job.stream.engine
         opened = f" open, of {engine.n_opened:,} opened" if engine.n_opened > engine.n_tables else ""
-        say(f"{count(engine.n_tables, 'table')}{opened}, log evidence {engine.log_evidence:.1f}", quiet=quiet)
-        say(brief_model(job.stream), quiet=quiet)
+        say(f"{count(engine.n_tables, 'table')}{opened}, log evidence {engine.log_evidence:.1f}")
+        say(brief_model(job.stream))
         if job.events is not None or job.stream.spec.alarm_rate is not None:
-            say(_brief_events(job), quiet=quiet)
+            say(_brief_events(job))
         if job.groups is not None:
-            _print_groups(job, job.groups, quiet)
+            _print_groups(job, job.groups)
     if job.n_bad:
-        if not job.n_rows:
-            raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")
         faults = "; ".join(job.faults)
         more = f"; and {job.n_bad - len(job.faults):,} more" if job.n_bad > len(job.faults) > 0 else ""
-        say(f"{count(job.n_bad, 'bad row')} skipped" + (f": {faults}{more}" if faults else ""), quiet=quiet)
+        say(f"{count(job.n_bad, 'bad row')} skipped" + (f": {faults}{more}" if faults else ""))
+
+
+def _print_groups(job: Run, groups: Groups) -> None:
+    """Print the sizes of the groups, and which file has the group of each table or row."""
+    say(brief_groups(groups, told=job.join != "auto"))
+    if job.groups_file is not None:
+        say(f"the group of each table is in {job.groups_file}")
+    elif job.writer.groups_file(job.writer.path) is None:
+        say(f"the group of each row is in {job.writer.path}")

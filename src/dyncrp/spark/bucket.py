@@ -27,7 +27,10 @@ VERSION = b"1"  # version of the bytes of a bucket
 
 
 class Kept(NamedTuple):
-    """The state of a key: that of its model, its last row if rows are ordered by row, and when it was last seen."""
+    """The state of a key.
+
+    state: of its stream. last: its last row, if rows are ordered by row. seen: when it was last seen, in milliseconds.
+    """
 
     state: bytes
     last: Any
@@ -38,8 +41,9 @@ class Kept(NamedTuple):
 class Bucket:
     """The settings that all buckets share.
 
-    late: what to do with a row that is earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after
-    which a key without rows is forgotten, or None for never.
+    spec: the parameters of the models, all of them known. clock: the kind of times. late: what to do with a row that is
+    earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after which a key without rows is forgotten,
+    or None for never.
     """
 
     spec: ModelSpec
