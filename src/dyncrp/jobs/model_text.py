@@ -54,7 +54,7 @@ def parse_model(
         if name in given:
             raise ValueError(f"{name} is set twice")
         given[name] = _parse_setting(name, value)
-    return make_model(family, dynamics, alpha, given, _parse_memory(memory), units=units)
+    return make_model(family, dynamics, alpha, given, memory, units=units)
 
 
 def make_model(
@@ -62,7 +62,7 @@ def make_model(
     dynamics: Sequence[str],
     alpha: float | None,
     settings: Mapping[str, Any],
-    memory: float | None = math.inf,
+    memory: float | str | None = None,
     *,
     units: bool = True,
 ) -> ModelSpec:
@@ -89,16 +89,17 @@ def make_model(
     kernels = [parse_dynamics(text, units=units) for text in dynamics]
     kernel = kernels[0] if len(kernels) == 1 else kernels or None
     others = {name: value for name, value in settings.items() if name not in of_family}
-    return ModelSpec.resolve(chosen, kernel, alpha, memory=memory, **others)
+    return ModelSpec.resolve(chosen, kernel, alpha, memory=_read_memory(memory), **others)
 
 
-def _parse_memory(text: str | None) -> float | None:
-    if text is None or text.lower() == "auto":
-        return math.inf if text is None else None
+def _read_memory(given: float | str | None) -> float | None:
+    """Return the memory, a number or a text, as ``DynamicalMixture`` takes it."""
+    if given is None or str(given).lower() == "auto":
+        return math.inf if given is None else None
     try:
-        return check_memory(float(text))
+        return check_memory(float(given) if isinstance(given, str) else given)
     except ValueError:
-        raise ValueError(f"--memory must be a number ≥ {SHORTEST_MEMORY:g}, inf or auto, got {text!r}") from None
+        raise ValueError(f"memory must be a number ≥ {SHORTEST_MEMORY:g}, inf or auto, got {given!r}") from None
 
 
 def changed_settings(spec: ModelSpec) -> dict[str, Any]:

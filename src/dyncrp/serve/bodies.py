@@ -165,11 +165,11 @@ def _from_rows(rows: list[Any], limits: Limits) -> Batch:
     _check_size(n, 1, limits)
     kind = type(rows[0])
     if kind not in (list, dict):
-        raise RequestError(400, f"a row must be a list or an object, got {quote(rows[0])}, at row 0", row=0)
+        raise RequestError.at(0, f"a row must be a list or an object, got {quote(rows[0])}")
     odd = next((at for at, row in enumerate(rows) if type(row) is not kind), None)
     if odd is not None:
         what = "a list" if kind is list else "an object"
-        raise RequestError(400, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}, at row {odd}", row=odd)
+        raise RequestError.at(odd, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}")
     if kind is dict:
         names = _distinct(list(dict.fromkeys(chain.from_iterable(rows))))
         _check_size(n, len(names), limits)
@@ -205,7 +205,7 @@ def _read_csv(content: bytes, limits: Limits) -> Batch:
                 if len(rows) > limits.rows:
                     break  # _check_size refuses it
     except csv.Error as error:
-        raise RequestError(400, f"this is not CSV: {error}, at row {len(rows)}", row=len(rows)) from None
+        raise RequestError.at(len(rows), f"this is not CSV: {error}") from None
     _check_size(len(rows), len(names), limits)
     return Batch(len(rows), _distinct(names), columns=tuple(map(list, zip(*rows, strict=True))), text=True)
 

@@ -41,6 +41,11 @@ class RequestError(Exception):
         super().__init__(error)
         self.status, self.error, self.row, self.column = status, error, row, column
 
+    @classmethod
+    def at(cls, row: int, error: str, column: str | None = None) -> RequestError:
+        """Return the error for a fault in a row."""
+        return cls(400, f"{error}, at row {row}", row, column)
+
     @property
     def content(self) -> dict[str, Any]:
         """The content of the answer."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import dyncrp
 from dyncrp.serve.bodies import JSON
-from dyncrp.serve.endpoints import ENDPOINTS, Endpoint
+from dyncrp.serve.endpoints import ENDPOINTS, IN_PATH, Endpoint
 
 ERROR = {
     "type": "object",
@@ -46,8 +46,13 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.answer is not None:
         responses["200"]["content"] = {JSON: {"schema": endpoint.answer}}
     found: dict[str, Any] = {"summary": endpoint.summary, "responses": responses | {"4XX": REFUSAL}}
-    if endpoint.parameters:
-        found["parameters"] = list(endpoint.parameters)
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in IN_PATH.items()
+        if f"{{{name}}}" in endpoint.path
+    ]
+    if in_path or endpoint.query:
+        found["parameters"] = [*in_path, *endpoint.query]
     if endpoint.bodies:
         found["requestBody"] = {"content": {kind: {"schema": schema} for kind, schema in endpoint.bodies.items()}}
     return found

@@ -147,8 +147,7 @@ class Form:
         texts = list(found)
         bad = next((row for row, cell in enumerate(texts) if not isinstance(cell, str)), None)
         if bad is not None:
-            error = f"column {name!r} must hold texts, got {quote(texts[bad])}, at row {bad}"
-            raise RequestError(400, error, row=bad, column=name)
+            raise RequestError.at(bad, f"column {name!r} must hold texts, got {quote(texts[bad])}", name)
         return texts
 
     def _arrange(self, batch: Batch, features: tuple[str, ...] | None) -> list[Cells]:
@@ -160,7 +159,7 @@ class Form:
             width = self.width if features is None else len(features)
             if width is not None and batch.width != width:
                 named = f" ({', '.join(features[:20])})" if features else ""
-                raise RequestError(400, f"rows must have {width} cells{named}, got {batch.width}, at row 0", row=0)
+                raise RequestError.at(0, f"rows must have {width} cells{named}, got {batch.width}")
             return list(batch.columns)
         found = dict(zip(batch.names, batch.columns, strict=True))
         known = set(features)
@@ -193,9 +192,7 @@ class Form:
                 return self._finite(found, name)
         if kind in (NUMBER, LOG) or (self.encoding is None and self.width is not None):
             row, cell = _first_without_number(cells)
-            raise RequestError(
-                400, f"column {name!r} must hold numbers, got {quote(cell)}, at row {row}", row=row, column=name
-            )
+            raise RequestError.at(row, f"column {name!r} must hold numbers, got {quote(cell)}", name)
         if isinstance(cells, np.ndarray):  # dates, which are not features
             return [None if np.isnat(cell) else str(cell) for cell in cells]
         return cells
@@ -203,8 +200,7 @@ class Form:
     def _finite(self, numbers: Float, name: str) -> Float:
         bad = np.flatnonzero(np.isinf(numbers))
         if bad.size:
-            row = int(bad[0])
-            raise RequestError(400, f"column {name!r} must hold finite numbers, at row {row}", row=row, column=name)
+            raise RequestError.at(int(bad[0]), f"column {name!r} must hold finite numbers", name)
         return numbers
 
     def _read_times(self, cells: Cells, *, text: bool) -> NDArray[Any]:
@@ -220,9 +216,7 @@ class Form:
             date = parse_date(cell)
             if date is None:
                 wanted = "a number or an ISO 8601 date, and all of one kind"
-                raise RequestError(
-                    400, f"a time must be {wanted}, got {quote(cell)}, at row {row}", row=row, column=TIMES
-                )
+                raise RequestError.at(row, f"a time must be {wanted}, got {quote(cell)}", TIMES)
             ticks[row] = microseconds(date)
         return ticks.view("M8[us]")
 
@@ -264,6 +258,5 @@ def _read_marks(name: str, cells: Cells | None, *, text: bool) -> list[Any] | No
             marks[row] = None if mark != mark else int(mark) if mark.is_integer() else mark
         mark = marks[row]
         if mark is not None and not isinstance(mark, str) and (type(mark) is not int or abs(mark) > LARGEST_ID):
-            wanted = "an integer, a text or null"
-            raise RequestError(400, f"{name} must hold {wanted}, got {quote(mark)}, at row {row}", row=row, column=name)
+            raise RequestError.at(row, f"{name} must hold an integer, a text or null, got {quote(mark)}", name)
     return marks

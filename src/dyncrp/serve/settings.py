@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any
 
@@ -59,7 +58,7 @@ def make_stream(settings: dict[str, Any], defaults: dict[str, Any]) -> Stream:
             400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}"
         )
     try:
-        spec = make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
+        spec = make_model(family, texts, alpha, defaults | _others(settings), memory)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise RequestError(400, f"these settings make no model: {error}") from None
     vocabulary = None if text is None else Vocabulary(stop_words=settings.get("stop_words") is True)
@@ -141,14 +140,3 @@ def as_text(settings: dict[str, Any]) -> str:
     True
     """
     return json.dumps(settings, sort_keys=True)
-
-
-def _read_memory(value: Any) -> float | None:
-    if value is None or value == "inf":
-        return math.inf
-    if value == "auto":
-        return None
-    number = real(value)
-    if number is None:
-        raise RequestError(400, f'memory must be a number, "inf" or "auto", got {quote(value)}')
-    return number

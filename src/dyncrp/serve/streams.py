@@ -393,7 +393,7 @@ class ServedStream:
         try:
             yield
         except BadTime as bad:
-            raise RequestError(400, f"{bad.reason}, at row {bad.row}", row=bad.row, column=TIMES) from None
+            raise RequestError.at(bad.row, bad.reason, TIMES) from None
         except BadRow as bad:
             name = None if bad.column is None else Form(names).name(bad.column)
             where = f"row {bad.row}" if name is None else f"row {bad.row}, column {name!r}"
