@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dyncrp.serve.bodies import JSON, Batch, Roles, read_batch, read_object
+from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch, read_object
 from dyncrp.serve.endpoints import ENDPOINTS
-from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_rows
+from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.middleware import Middleware, Receive, Scope, Send, answer_refused
 from dyncrp.serve.openapi import openapi
@@ -112,7 +113,7 @@ class Service:
         return _json(await self._read(request, ServedStream.describe))
 
     async def delete_stream(self, request: Request) -> Response:
-        """Forget a stream."""
+        """Delete a stream."""
         name = _name(request)
         await self.worker.call(lambda registry: registry.delete(name), name)
         return Response(status_code=204)
@@ -133,7 +134,7 @@ class Service:
             return await self._do(request, lambda stream: stream.learn(batch), content)
 
     async def post_merge(self, request: Request) -> Response:
-        """Make one table of two."""
+        """Merge two tables."""
         told, content = await self._told(request, ("tables",))
         return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
 
@@ -152,14 +153,8 @@ class Service:
     async def post_explain(self, request: Request) -> Response:
         """Answer why a row would join its table."""
         told, _ = await self._told(request, ("row", "time"))
-        rows: dict[str, Any] = {"rows": [told.get("row")]}
-        if told.get("time") is not None:
-            rows["times"] = [told["time"]]
-        try:
-            body = dump(rows).encode()
-        except (RecursionError, ValueError):  # a number such as 1e999, which is infinite as a float
-            raise RequestError(400, "row and time must hold finite numbers, and not be nested") from None
-        batch: Batch = read_batch(body, JSON, Roles(), self.limits)
+        time = None if told.get("time") is None else [told["time"]]
+        batch = replace(as_batch([told.get("row")], self.limits), times=time)
         return _json(await self._read(request, lambda stream: stream.explain(batch)))
 
     async def get_tables(self, request: Request) -> Response:
@@ -234,33 +229,33 @@ class Service:
 
     async def get_events(self, request: Request) -> Response:
         """Answer with events, as JSON or as server-sent events."""
-        name = _name(request)
         if "text/event-stream" in request.headers.get("accept", ""):
-            last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
-            after = _after(request, last)
-            return self._feed(lambda: watch_events(self._feed_of(name, last, learned), after, self._fetcher(name)))
+            return await self._follow(request, watch_events)
+        name, after = _name(request), _after(request, -1)
         most = _whole(request, "limit", 500, 1, 10_000)
-        after = _after(request, -1)
         found = await self.worker.call(lambda registry: registry.events(name, after, most))
         return Response(f'{{"events":[{",".join(found)}]}}', media_type=JSON)
 
     async def get_live(self, request: Request) -> Response:
         """Answer with what happens from now on, for the page."""
+        return await self._follow(request, watch_rows)
+
+    async def _follow(
+        self, request: Request, watch: Callable[[Feed, int, FetchEvents], AsyncIterator[str]]
+    ) -> Response:
         name = _name(request)
         last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
         after = _after(request, last)
-        return self._feed(lambda: watch_rows(self._feed_of(name, last, learned), self._fetcher(name), after))
-
-    def _feed_of(self, name: str, last_event: int, learned: bool) -> Feed:
-        return self.feeds.setdefault(name, Feed(last_event, learned=learned))
-
-    def _fetcher(self, name: str) -> Callable[[int], Awaitable[list[str]]]:
-        return lambda after: self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
-
-    def _feed(self, watch: Callable[[], AsyncIterator[str]]) -> Response:
         if self.n_readers >= self.limits.readers:
             raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most that this server takes")
-        return _EventStream(self, watch)
+
+        def fetch(after: int) -> Awaitable[list[str]]:
+            return self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
+
+        def start() -> AsyncIterator[str]:
+            return watch(self.feeds.setdefault(name, Feed(last, learned=learned)), after, fetch)
+
+        return _EventStream(self, start)
 
     # Other answers
 

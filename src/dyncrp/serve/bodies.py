@@ -138,7 +138,7 @@ def _read_json(content: bytes, limits: Limits) -> Batch:
     told = read_object(content, ("rows", *BESIDE))
     if not isinstance(told.get("rows"), list):
         raise RequestError(400, 'the body must have "rows", a list of lists or of objects')
-    batch = _from_rows(told["rows"], limits)
+    batch = as_batch(told["rows"], limits)
     for name in BESIDE:
         cells = told.get(name)
         if cells is not None and (not isinstance(cells, list) or len(cells) != batch.n):
@@ -156,11 +156,11 @@ def _read_ndjson(content: bytes, limits: Limits) -> Batch:
             rows.append(read_json(line))
         except RequestError as refused:
             raise RequestError(400, f"row {at}: {refused.error}", row=at) from None
-    return _from_rows(rows, limits)
+    return as_batch(rows, limits)
 
 
-def _from_rows(rows: list[Any], limits: Limits) -> Batch:
-    """Return rows that are lists of one length, or objects."""
+def as_batch(rows: list[Any], limits: Limits) -> Batch:
+    """Return a batch of rows that are lists of one length, or objects."""
     n = len(rows)
     _check_size(n, 1, limits)
     kind = type(rows[0])

@@ -107,7 +107,7 @@ async def watch_events(feed: Feed, after: int, fetch: FetchEvents) -> AsyncItera
             yield ":\n\n"
 
 
-async def watch_rows(feed: Feed, fetch: FetchEvents, after: int) -> AsyncIterator[str]:
+async def watch_rows(feed: Feed, after: int, fetch: FetchEvents) -> AsyncIterator[str]:
     """Yield what the page draws: new rows, events and changes."""
     yield ":\n\n"
     row, n_changes = feed.next_row or 0, feed.n_changes
