@@ -48,10 +48,12 @@ HINT = (
 
 
 class Combined(NamedTuple):
-    """The combined model, and the new ids of the tables of the models that it was made of.
+    """The result of ``combine``.
 
-    id_maps: for each of those models, an array that maps its ids to ids of the combined model. Closed tables become −1.
-    The id −1, which ``predict`` returns for rows that belong to no table, stays −1.
+    Attributes:
+        model: the combined model.
+        id_maps: for each of the given models, an array that maps its ids to ids of the combined model. Closed tables
+            become −1. The id −1, which ``predict`` returns for rows that belong to no table, stays −1.
     """
 
     model: DynamicalMixture
@@ -73,6 +75,12 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     occupancies are those at the latest time of all. With ``max_tables`` or ``prune_below``, the tables with the lowest
     occupancy close, as in a stream. With a finite memory, a joined table remembers what each of its members did, and
     forgets it as rows come.
+
+    Args:
+        models: fitted models, each of one shard.
+
+    Returns:
+        The combined model, and the new ids of the tables of each model.
 
     >>> import numpy as np
     >>> import dyncrp

@@ -155,7 +155,12 @@ class DynamicalMixture(base.Clusterer):
         self._lay_out(self._resolve_features())
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
-        """Learn from x, at time t. A bad value raises ``ValueError`` at once, and changes nothing."""
+        """Learn from one observation.
+
+        Args:
+            x: the features by name, or counts of words. A bad value raises ``ValueError`` and changes nothing.
+            t: the time, a number or a date not before the latest; the index of arrival by default.
+        """
         if t is None and len(x) == self._size:
             try:
                 values = self._get(x)
@@ -171,7 +176,7 @@ class DynamicalMixture(base.Clusterer):
         self._learn(x, t)
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
-        """Return the table that x would join now, or at a later time t; −1 for a new one."""
+        """Return the id of the table that x would join now, or at a later time t; −1 for a new table."""
         if self._family.sparse:
             return int(self._ask(Stream.predict, x, t, NEW_TABLE))
         engine, row, time = self._prepare(x, t)
