@@ -22,7 +22,7 @@ from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch, read_object
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.middleware import Middleware, Receive, Scope, Send, answer_refused
+from dyncrp.serve.middleware import Middleware, Receive, Scope, Send, refusal
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
@@ -273,7 +273,7 @@ class Service:
         return Response(self._metrics(streams, size), media_type="text/plain; version=0.0.4")
 
     def _metrics(self, streams: list[dict[str, Any]], size: int) -> str:
-        counters, commits = self.worker.counters, self.registry.journal.n_commits
+        worker, commits = self.worker, self.registry.journal.n_commits
         requests: dict[str, float] = {f'{{code="{code}"}}': n for code, n in sorted(self.app.codes.items())}
         rows, tables = ({f'{{stream="{s["name"]}"}}': s[key] for s in streams} for key in ("rows", "tables"))
         told: list[tuple[str, str, str, dict[str, float]]] = [
@@ -281,8 +281,8 @@ class Service:
             ("rows_total", "counter", "Rows learned since the server started.", {"": self.n_rows}),
             ("alarms_total", "counter", "Alarms since the server started.", {"": self.n_alarms}),
             ("commits_total", "counter", "Commits of the journal; requests share them.", {"": commits}),
-            ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": counters.learning_seconds}),
-            ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": counters.commit_seconds}),
+            ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": worker.learning_seconds}),
+            ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": worker.commit_seconds}),
             ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),
             ("subscribers", "gauge", "Readers of events and live feeds.", {"": self.n_readers}),
             ("streams", "gauge", "Streams.", {"": len(streams)}),
@@ -353,17 +353,6 @@ class Service:
             self.n_body_bytes -= n
 
 
-class _Refusal(Response):
-    """The answer to a request that is refused."""
-
-    def __init__(self, refused: RequestError) -> None:
-        super().__init__(status_code=refused.status)
-        self._refused = refused
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await answer_refused(self._refused, send)
-
-
 class _EventStream(Response):
     """Server-sent events, until the reader disconnects, takes too long, or the stream ends."""
 
@@ -403,12 +392,12 @@ async def _wait_for_the_end(receive: Receive) -> None:
 async def _answer_http(request: Request, error: Exception) -> Response:
     """Answer with an error of the routes: an unknown path or method."""
     assert isinstance(error, HTTPException)
-    return _Refusal(RequestError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+    return refusal(RequestError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
-    return _Refusal(error)
+    return refusal(error)
 
 
 def _json(content: Any, status: int = 200) -> Response:

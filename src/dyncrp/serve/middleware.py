@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.responses import Response
+
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.streams import dump
@@ -26,6 +28,9 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+
+CLOSE = {"connection": "close"}  # the rest of the body is not read
+HEADERS_OF = {401: {"www-authenticate": "Bearer"}, 408: CLOSE, 413: CLOSE, 503: {"retry-after": "1"}}
 
 
 @dataclass
@@ -56,7 +61,7 @@ class Middleware:
         try:
             self._check(scope)
         except RequestError as refused:
-            await answer_refused(refused, answer)
+            await refusal(refused)(scope, receive, answer)
             return
         await self.app(scope, receive, answer)
 
@@ -80,15 +85,7 @@ class Middleware:
             raise RequestError(401, "a token is needed: the header Authorization: Bearer TOKEN")
 
 
-async def answer_refused(refused: RequestError, send: Send) -> None:
-    """Answer with an error."""
-    content = dump(refused.content).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    if refused.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if refused.status in (408, 413):
-        headers.append((b"connection", b"close"))  # the rest of the body is not read
-    if refused.status == 503:
-        headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+def refusal(refused: RequestError) -> Response:
+    """Return the answer to a request that is refused."""
+    content, headers = dump(refused.content), HEADERS_OF.get(refused.status)
+    return Response(content, refused.status, headers, "application/json")

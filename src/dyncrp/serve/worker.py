@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dyncrp.serve.journal import JournalError
@@ -19,14 +19,6 @@ from dyncrp.serve.registry import Notice, Registry
 T = TypeVar("T")
 MOST_TOGETHER = 256  # requests that share a commit
 SECONDS_PER_SYNC = 1.0  # where commits do not wait for the disk
-
-
-@dataclass
-class Counters:
-    """The seconds that the worker has spent learning and reading, and committing."""
-
-    learning_seconds: float = 0.0
-    commit_seconds: float = 0.0
 
 
 @dataclass
@@ -46,13 +38,15 @@ class Worker:
 
     It is a daemon thread, so the process can end without it. That is as harmless as a kill.
 
-    publish: called in the event loop with what happened, before the answers are given.
+    publish: called in the event loop with what happened, before the answers are given. learning_seconds,
+    commit_seconds: how long it has learned and read, and committed.
     """
 
     registry: Registry
     publish: Callable[[list[Notice]], None]
     most_waiting: int = 1_000
-    counters: Counters = field(default_factory=Counters)
+    learning_seconds: float = 0.0
+    commit_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -111,8 +105,7 @@ class Worker:
 
     def _serve(self, jobs: list[Job]) -> list[Notice]:
         """Carry out jobs and commit. If the commit fails, all of them fail and nothing is changed."""
-        registry, counters = self.registry, self.counters
-        begin = time.perf_counter()
+        registry, begin = self.registry, time.perf_counter()
         try:
             if registry.broken is not None:
                 raise RequestError(503, registry.broken)
@@ -127,8 +120,8 @@ class Worker:
             registry.broken = f"the server made a mistake, and needs a restart: {error}"
             traceback.print_exc()
             return self._fail(jobs, RequestError(503, registry.broken))
-        counters.learning_seconds += learned - begin
-        counters.commit_seconds += time.perf_counter() - learned
+        self.learning_seconds += learned - begin
+        self.commit_seconds += time.perf_counter() - learned
         return notices
 
     def _fail(self, jobs: list[Job], refused: RequestError) -> list[Notice]:
