@@ -117,7 +117,7 @@ class Worker:
             status = 507 if isinstance(error, JournalError) else 503
             return self._fail(jobs, RequestError(status, f"nothing was changed: {error}"))
         except Exception as error:  # a stream could not be restored
-            registry.broken = f"the server made a mistake, and needs a restart: {error}"
+            registry.broken = f"the server failed and needs a restart: {error}"
             traceback.print_exc()
             return self._fail(jobs, RequestError(503, registry.broken))
         self.learning_seconds += learned - begin
@@ -143,7 +143,7 @@ class Worker:
             job.error = error
         except Exception:
             traceback.print_exc()
-            job.error = RequestError(500, "the server made a mistake; the stream is as it was")
+            job.error = RequestError(500, "the server failed; the stream is unchanged")
             if job.name is not None:
                 self.registry.reload(job.name)
 
