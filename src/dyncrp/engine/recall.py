@@ -52,6 +52,6 @@ def recall(engine: Engine) -> Engine | None:
         arrays.pop(name, None)
     arrays["mode_states"] = np.ones((len(arrays["table_ids"]), 1), dtype=np.complex128)
     arrays["mode_time"] = arrays["time"]
-    found = make_engine(replace(model, modes=Stationary().modes(), clip=False), engine.n_features)
+    found = make_engine(replace(model, dynamics=Stationary(), modes=Stationary().modes()), engine.n_features)
     found.restore(arrays)
     return found

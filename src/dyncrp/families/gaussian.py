@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -11,17 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import (
-    SCALES,
     SMALLEST_POSITIVE,
     Family,
     Float,
     Hyperparameter,
-    Shapes,
     Tables,
-    View,
     check_width,
     matrix,
     scalar_or_vector,
+)
+from dyncrp.families.protocols import (
+    SCALES,
+    Compiled,
+    Explains,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+    View,
+    by_feature,
+    terms_of_independent,
+    unless,
 )
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -40,7 +52,7 @@ FURTHEST_WITH_SPREAD = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Family):
+class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I). Each of σ², ρ² and m₀ is a number, or one for each feature.
 
     Statistics are taken about the prior mean, T(x) = (1, x − m₀), so that data far from the origin lose no digits.
@@ -374,7 +386,7 @@ class Gaussian(Family):
         out. It has a square for each feature and is otherwise divided evenly; it does not change log odds.
         """
         if self.directions is None:
-            return super().log_predictive_terms(X, stats)
+            return terms_of_independent(self, X, stats)
         mean, variance = self._posterior(stats)
         variance = self.variance + variance
         D, W = X.shape[1], self.directions
@@ -449,6 +461,37 @@ class Gaussian(Family):
         from dyncrp.families import gaussian_proposals  # it makes Gaussians
 
         return [*super().views(X)] if self.known else gaussian_proposals.views(self, X, super().views(X))
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Gaussian`` in C++, or of ``GaussianDiagonal`` if variances are not proportional."""
+        width, projection = n_features, {}
+        if self.directions is not None:
+            width, projection = len(self.directions), self._projection()
+        scale = np.sqrt(by_feature(self.variance, width))
+        precision = by_feature(self.variance / self.prior_variance, width)
+        shift = unless(0.0, by_feature(self.prior_mean, n_features))
+        values = {
+            "log_normalizer": -0.5 * width * LOG_2PI - float(np.sum(np.log(scale))),
+            "scale": unless(1.0, scale),
+        }
+        coordinates = {"shift": shift, "scale": values["scale"]} | projection
+        if np.all(precision == precision[0]):
+            return Settings("Gaussian", values | {"width": width, "precision": float(precision[0])}, coordinates)
+        return Settings("GaussianDiagonal", values | {"precision": precision}, coordinates)
+
+    def _projection(self) -> dict[str, Any]:
+        """Return z = W (x − m₀) and the log density of what z leaves out, for the loop."""
+        Q, D = self.directions.shape
+        constant, half = self.log_scale, 0.0
+        if self.residual_variance is not None:
+            constant -= 0.5 * (D - Q) * (LOG_2PI + math.log(self.residual_variance))
+            half = 0.5 / self.residual_variance
+        return {
+            "directions": np.ascontiguousarray(self.directions.T).ravel(),
+            "inverse": np.ascontiguousarray(self.inverse).ravel(),
+            "log_scale": constant,
+            "half_precision": half,
+        }
 
     def __repr__(self) -> str:
         shown = ((f.name, getattr(self, f.name)) for f in fields(self))
