@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,9 +26,10 @@ from dyncrp.families.protocols import (
     SCALES,
     Compiled,
     Explains,
-    HasShape,
+    HasScatter,
     Proposes,
     Settings,
+    Scatter,
     Shapes,
     Sharpens,
     View,
@@ -52,7 +54,7 @@ FURTHEST_WITH_SPREAD = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
+class Gaussian(Family, Proposes, Sharpens, HasScatter, Explains, Compiled):
     """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I). Each of σ², ρ² and m₀ is a number, or one for each feature.
 
     Statistics are taken about the prior mean, T(x) = (1, x − m₀), so that data far from the origin lose no digits.
@@ -282,18 +284,35 @@ class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
         """Return T(x) = (1, z): (n, D) to (n, 1 + D), or (n, 1 + Q) with directions."""
         return np.hstack([np.ones((len(X), 1)), self.coordinates(X)])
 
+    @cached_property
+    def leading(self) -> NDArray[np.int64]:
+        """The 8 coordinates in which clusters differ most, of more; none if they differ equally in all."""
+        ratios = np.asarray(self.prior_variance / self.variance)
+        if ratios.size <= MOST_PRODUCTS or np.all(ratios == ratios[0]):
+            return np.zeros(0, dtype=np.int64)
+        return np.sort(np.argsort(-ratios, kind="stable")[:MOST_PRODUCTS])
+
     def squares(self, X: Float) -> Float:
-        """Return y_i y_j for i ≥ j, where y = z/σ: (n, Q(Q + 1)/2); for more than 8 coordinates, |y|²: (n, 1)."""
+        """Return y_i y_j for i ≥ j, where y = z/σ: (n, Q(Q + 1)/2); for more than 8 coordinates, see below.
+
+        Of more than 8 coordinates it is |y|², followed by the products of the ``leading`` ones, if there are any:
+        (n, 1) or (n, 37).
+        """
         y = self.coordinates(X) / np.sqrt(self.variance)
-        return _fold(y[:, :, None] * y[:, None, :]) if y.shape[1] <= MOST_PRODUCTS else np.sum(y**2, axis=1)[:, None]
+        if y.shape[1] <= MOST_PRODUCTS:
+            return _fold(y[:, :, None] * y[:, None, :])
+        some = y[:, self.leading]
+        return np.hstack([np.sum(y**2, axis=1)[:, None], _fold(some[:, :, None] * some[:, None, :])])
 
     def expected_squares(self, stats: Float, n_features: int) -> Float:
         """Return the squares of tables whose spread is that of the family."""
         n, mean = self._means(stats)
         Q = mean.shape[1]
-        if Q > MOST_PRODUCTS:
-            return n[:, None] * (Q + np.sum(mean**2, axis=1)[:, None])
-        return _fold(n[:, None, None] * (np.eye(Q) + mean[:, :, None] * mean[:, None, :]))
+        some = mean if Q <= MOST_PRODUCTS else mean[:, self.leading]
+        products = _fold(n[:, None, None] * (np.eye(some.shape[1]) + some[:, :, None] * some[:, None, :]))
+        if Q <= MOST_PRODUCTS:
+            return products
+        return np.hstack([n[:, None] * (Q + np.sum(mean**2, axis=1)[:, None]), products])
 
     def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
         """Return Σ r y² of each feature. For more than 8, only the sum is kept, and each gets an equal share of it."""
@@ -301,7 +320,7 @@ class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
         Q = mean.shape[1]
         if Q <= MOST_PRODUCTS:
             return list(np.diagonal(_unfold(squares, Q), axis1=1, axis2=2).T[:, :, None])
-        within = np.maximum(squares - n[:, None] * np.sum(mean**2, axis=1, keepdims=True), 0.0) / Q
+        within = np.maximum(squares[:, :1] - n[:, None] * np.sum(mean**2, axis=1, keepdims=True), 0.0) / Q
         return list((n[:, None] * mean**2 + within).T[:, :, None])
 
     def widen_squares(self, stats: Float, squares: Float, n_features: int) -> Float:
@@ -329,6 +348,17 @@ class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
             return Shapes(n, mean, np.where(near, np.maximum(spread, 0.0), 1.0), 1.0, between)
         spread = _unfold(squares / n[:, None], Q) - mean[:, :, None] * mean[:, None, :]
         return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
+
+    def scatter(self, stats: Float, squares: Float) -> Scatter | None:
+        """Return the scatter in y = z/σ, in the coordinates whose products are kept."""
+        n, mean = self._means(stats)
+        products = squares
+        if mean.shape[1] > MOST_PRODUCTS:
+            if not len(self.leading):
+                return None
+            mean, products = mean[:, self.leading], squares[:, 1:]
+        kappa = float(1.0 / np.mean(self.prior_variance / self.variance))
+        return Scatter(n, mean, products - n[:, None] * _fold(mean[:, :, None] * mean[:, None, :]), kappa)
 
     def _means(self, stats: Float) -> tuple[Float, Float]:
         """Return the count (K,) of each table and the mean (K, Q) of its observations, in y = z/σ."""

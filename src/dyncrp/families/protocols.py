@@ -6,6 +6,7 @@ error that says what is missing.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -42,6 +43,29 @@ class Shapes(NamedTuple):
     spread: Float
     least: float
     between: Float
+
+    def with_memory(self, memory: float) -> Shapes:
+        """Return shapes whose counts are all rows that tables took in, of which they remember the last ``memory``.
+
+        A table that took in k rows counts n = M (1 − (1 − 1/M)^k), so k is known from n.
+        """
+        if memory == math.inf:
+            return self
+        left = np.maximum(1.0 - self.counts / memory, np.finfo(np.float64).eps)
+        return self._replace(counts=np.log(left) / np.log1p(-1.0 / memory))
+
+
+class Scatter(NamedTuple):
+    """How the observations of K tables scatter, in Q coordinates in units of the standard deviation within tables.
+
+    counts: (K,). means: (K, Q). scatter: (K, Q (Q + 1)/2), Σ (y − mean)(y − mean)ᵀ, the lower triangle row by row.
+    kappa: the variance within clusters as a share of that of their centres.
+    """
+
+    counts: Float
+    means: Float
+    scatter: Float
+    kappa: float
 
 
 class View(NamedTuple):
@@ -126,6 +150,14 @@ class HasShape(ABC):
     def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
         """Return the squares of tables for each feature alone, if features are independent: D arrays (K, P)."""
         return []
+
+
+class HasScatter(HasShape):
+    """A family whose tables share a covariance, but whose clusters may have their own: see ``views/components.py``."""
+
+    @abstractmethod
+    def scatter(self, stats: Float, squares: Float) -> Scatter | None:
+        """Return how the observations of tables (K, S) with squares (K, P) scatter; None if it is not known."""
 
 
 class Widens(ABC):
@@ -242,6 +274,11 @@ def shapes(family: Family, stats: Float, squares: Float) -> Shapes:
     if isinstance(family, HasShape):
         return family.shapes(stats, squares)
     return Shapes(stats[:, 0], family.centers(stats), np.zeros((len(stats), 0)), 0.0, np.ones(1))
+
+
+def scatter(family: Family, stats: Float, squares: Float) -> Scatter | None:
+    """Return ``HasScatter.scatter``; None for a family without one."""
+    return family.scatter(stats, squares) if isinstance(family, HasScatter) else None
 
 
 def widen(family: Family, stats: Float, n_features: int) -> Float:

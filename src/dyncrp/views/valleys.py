@@ -1,12 +1,8 @@
-"""Groups of tables: the coarser view that people call clusters. Tables are joined from their statistics alone.
+"""Clusters of any shape: tables are joined unless a valley of the density that they describe lies between them.
 
-Given a number, by Ward's criterion: the two groups of n and m rows are joined for which nm/(n + m) times the squared
-distance of their centres is least. The unit of a coordinate is √(σ² + ρ²/5), with σ² the variance within clusters and
-ρ² that of their centres: between the unit that suits clear clusters and the one that suits noise.
-
-Given none, by the valleys of the density that the tables describe, in coordinates in which a cluster is round. A table
-of n_c rows about μ_c with covariance Σ_c lies d_c(x)² = (x − μ_c)ᵀ (s Σ_c)⁻¹ (x − μ_c) from x, where
-s = 1.25^min(1, 2/Q) smooths in few coordinates Q. The density is, up to a factor,
+In coordinates in which a cluster is round, a table of n_c rows about μ_c with covariance Σ_c lies
+d_c(x)² = (x − μ_c)ᵀ (s Σ_c)⁻¹ (x − μ_c) from x, where s = 1.25^min(1, 2/Q) smooths in few coordinates Q. The density
+is, up to a factor,
 
     f(x) = Σ_c n_c/w_c exp(−(d_c(x)²/Γ(⅓))^1.5),   w_c = |Σ_c|^(min(Q, 2)/2Q)  the size of table c.
 
@@ -14,36 +10,28 @@ The kernel has the variance of a Gaussian, along a line, and is flatter: tables 
 borders, and Gaussians that stand side by side would show valleys between them.
 
 The peak of a table is f(μ_c). The saddle between neighbours is the least f on the segment between their centres. From
-the highest saddle to the lowest, the group with the lower peak joins the other, unless the valley is significant. In a
-window of size w there are P = w f(μ_c) rows at its peak and S = w f at the saddle, and
+the highest saddle to the lowest, the cluster with the lower peak joins the other, unless the valley is significant. In
+a window of size w there are P = w f(μ_c) rows at its peak and S = w f at the saddle, and
 
     2 [P ln(P/m) + S ln(S/m)] > 3.5²,   m = (P + S)/2,
 
 is the likelihood ratio for two Poisson counts of different means. The size w is 1 if all clusters have one width, and
 that of the lower table if each has its own. P counts as at most 250 rows, and S in proportion: the shallow valleys that
 are left between tiles do not become real by more rows. Where the valley is empty, S below a thousandth of P, all rows
-of the lower group count.
+of the lower cluster count.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from dyncrp.arrays.checks import integer
-from dyncrp.families import Family, protocols
+from dyncrp.engine.types import Float, Int
 from dyncrp.families.protocols import Shapes
-from dyncrp.stream.stream import Stream
+from dyncrp.views.linkage import FURTHEST, Merge, Union, is_compact, squared_distances
 
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
-
-BETWEEN = 0.2  # the share of the variance of centres that counts for the unit of Ward's distances
 SMOOTHING = 1.25  # s in up to two coordinates
 SIGNIFICANCE = 3.5  # standard deviations
 MOST_ROWS = 250.0  # that a peak counts as
@@ -53,211 +41,22 @@ PRIOR_ROWS = 5.0  # of unit variance, by which a table's spread is shrunk
 NEIGHBOURS = 15  # of a table, to which the saddles are looked at
 POINTS = 15  # of a segment at which the density is looked at
 NEAR = 32  # tables that count for the density about a table
-MOST_TABLES = 5_000  # all pairs must fit into memory
 ROWS_AT_ONCE = 256  # of a matrix of all pairs, when the least of each row are looked for
-FURTHEST = 1e100  # squared distances count as at most this
 CHUNK = 1 << 21  # numbers in one array of a chunk of segments
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Open tables, joined into groups; see ``DynamicalMixture.groups``.
-
-    Attributes:
-        table_ids: (K,) the ids of the tables, increasing.
-        group_of: (K,) the group of each, which goes by the id of its oldest table.
-        ids: (G,) the ids of the groups, increasing.
-        sizes: (G,) the rows in each group.
-        table_sizes: (K,) the rows in each table.
-        tree: (K − 1, 4) how tables join, as a SciPy linkage matrix. The height is Ward's distance, if a number of
-            groups was given, and log(highest peak / saddle) otherwise.
-
-    >>> from dyncrp import DynamicalMixture, Gaussian
-    >>> model = DynamicalMixture(Gaussian(1.0, 400.0)).fit([[0.0], [5.0], [50.0], [55.0], [1.0]])
-    >>> model.labels_
-    array([0, 1, 2, 3, 0])
-    >>> groups = model.groups(2)
-    >>> groups.group_of, groups.ids, groups.sizes.round(2)
-    (array([0, 0, 2, 2]), array([0, 2]), array([3., 2.]))
-    >>> groups.labels(model.labels_)
-    array([0, 0, 2, 2, 0])
-    """
-
-    table_ids: Int
-    group_of: Int
-    table_sizes: Float
-    tree: Float
-
-    @property
-    def ids(self) -> Int:
-        """Ids of the groups, (G,)."""
-        return np.unique(self.group_of)
-
-    @property
-    def sizes(self) -> Float:
-        """Rows in each group, (G,)."""
-        sizes = np.zeros(len(self.ids))
-        np.add.at(sizes, np.searchsorted(self.ids, self.group_of), self.table_sizes)
-        return sizes
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def labels(self, table_labels: ArrayLike) -> Int:
-        """Return the group of each table id, such as ``labels_``; −1 for one that is not open, be it new or closed."""
-        labels = np.asarray(table_labels)
-        if labels.dtype.kind not in "iu" and labels.size:
-            raise ValueError(f"table_labels must be integers, ids of tables, got an array of {labels.dtype}")
-        if not len(self.table_ids):
-            return np.full(labels.shape, -1)
-        places = np.clip(np.searchsorted(self.table_ids, labels), 0, len(self.table_ids) - 1)
-        return np.where(self.table_ids[places] == labels, self.group_of[places], -1)
-
-    def __str__(self) -> str:
-        K, G = len(self.table_ids), len(self)
-        tables, groups = f"{K:,} table{'s' * (K != 1)}", f"{G:,} group{'s' * (G != 1)}"
-        return f"{tables} in {groups}" + (": no clusters stand out" if G == 1 < K else "")
-
-
-def join(
-    family: Family,
-    stats: Float,
-    squares: Float,
-    ids: Int,
-    n_groups: int | None = None,
-    memory: float = math.inf,
-) -> Groups:
-    """Join tables with these ids (K,), stats (K, S) and squares (K, P) into n_groups, or as many as stand out.
-
-    With a finite memory M a table that took in k rows counts n = M (1 − (1 − 1/M)^k), so k is known from n.
-    """
-    K = len(ids)
-    if isinstance(n_groups, str):
-        raise ValueError(f"n_groups must be an integer, or None for as many as stand out, got {n_groups!r}")
-    if n_groups is not None and integer("n_groups", n_groups, 1) > K:
-        raise ValueError(f"n_groups must be at most the number of open tables, {K:,}, got {n_groups!r}")
-    if K > MOST_TABLES:
-        raise ValueError(
-            f"groups are found among up to {MOST_TABLES:,} tables, and {K:,} are open: set max_tables or prune_below, "
-            "or a lower resolution"
-        )
-    shapes = protocols.shapes(family, stats, squares)
-    if memory < math.inf:
-        left = np.maximum(1.0 - shapes.counts / memory, np.finfo(np.float64).eps)
-        shapes = shapes._replace(counts=np.log(left) / np.log1p(-1.0 / memory))
-    if n_groups is not None:
-        merges = _join_by_ward(shapes.centers / np.sqrt(1.0 + BETWEEN * shapes.between), shapes.counts)
-        roots = _apply(merges[: K - n_groups], K)
-    elif shapes.spread.size:
-        merges, roots = _join_by_valleys(shapes)
-    else:
-        raise ValueError(
-            f"{type(family).__name__} does not say how wide its tables are, so valleys between them cannot be seen: "
-            "give the number of groups"
-        )
-    oldest = np.full(K, K)
-    np.minimum.at(oldest, roots, np.arange(K))
-    return Groups(ids, ids[oldest[roots]], shapes.counts, _linkage(merges, K))
-
-
-def groups_of(stream: Stream, n_groups: int | None = None) -> Groups:
-    """Return the open tables of a stream joined into groups, see ``join``; its events name them from now on."""
-    engine = stream.engine
-    state = engine.state
-    found = join(engine.model.family, state.stats, state.squares, state.ids, n_groups, engine.model.memory)
-    stream.group_of = dict(zip(found.table_ids.tolist(), found.group_of.tolist(), strict=True))
-    return found
-
-
-class Merge(NamedTuple):
-    """Two tables whose groups are joined, and at which height."""
-
-    height: float
-    left: int
-    right: int
-
-
-class _Union:
-    """Sets of the numbers 0 to K − 1 that only join."""
-
-    def __init__(self, K: int) -> None:
-        self.parents = list(range(K))
-
-    def find(self, a: int) -> int:
-        parents = self.parents
-        while parents[a] != a:
-            parents[a] = parents[parents[a]]
-            a = parents[a]
-        return a
-
-    def roots(self) -> Int:
-        return np.array([self.find(a) for a in range(len(self.parents))])
-
-
-def _apply(merges: list[Merge], K: int) -> Int:
-    """Return a root for each table, (K,), the same for those that the merges join."""
-    union = _Union(K)
-    for _, left, right in merges:
-        union.parents[union.find(left)] = union.find(right)
-    return union.roots()
-
-
-def _linkage(merges: list[Merge], K: int) -> Float:
-    """Return K − 1 merges of rising height as SciPy has them: two clusters, the height, how many tables."""
-    union = _Union(K)
-    cluster, size = list(range(K)), [1] * K
-    tree = np.empty((K - 1, 4))
-    for i, (height, left, right) in enumerate(merges):
-        a, b = union.find(left), union.find(right)
-        first, second = sorted((cluster[a], cluster[b]))
-        union.parents[a] = b
-        cluster[b], size[b] = K + i, size[a] + size[b]
-        tree[i] = first, second, height, size[b]
-    return tree
-
-
-def _join_by_ward(centers: Float, counts: Float) -> list[Merge]:
-    """Return all merges in order of height √(2 n m/(n + m)) |c − d|, by chains of nearest neighbours."""
-    K = len(counts)
-    n = counts.astype(np.float64)
-    cost = _squared_distances(centers)
-    cost *= 2.0 * n[:, None] * n / (n[:, None] + n)
-    np.fill_diagonal(cost, np.inf)
-    merges: list[Merge] = []
-    chain: list[int] = []
-    alive = np.ones(K, dtype=bool)
-    while len(merges) < K - 1:
-        if not chain:
-            chain = [int(np.argmax(alive))]
-        a = chain[-1]
-        b = int(np.argmin(cost[a]))
-        if len(chain) == 1 or cost[a, b] < cost[a, chain[-2]]:
-            chain.append(b)
-            continue
-        b = chain[-2]
-        del chain[-2:]
-        merges.append(Merge(float(np.sqrt(cost[a, b])), a, b))
-        joint = ((n[a] + n) * cost[a] + (n[b] + n) * cost[b] - n * cost[a, b]) / (n[a] + n[b] + n)
-        joint[b] = np.inf
-        cost[b] = cost[:, b] = joint
-        cost[a] = cost[:, a] = np.inf
-        alive[a] = False
-        n[b] += n[a]
-    return sorted(merges, key=lambda merge: merge.height)
-
-
-def _join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
+def join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
     """Return all merges by falling saddle, and the root of each table where only insignificant valleys are crossed."""
     K = len(shapes.counts)
     if K == 1:
         return [], np.zeros(1, dtype=np.int64)
-    apart = _squared_distances(shapes.centers)
+    apart = squared_distances(shapes.centers)
     pairs = _neighbours(apart)
     kernels = _Kernels(shapes, apart)
     log_peaks = kernels.log_peaks()
     log_saddles = np.minimum(kernels.log_saddles(pairs), np.min(log_peaks[pairs], axis=1))  # the ends belong to it
     top = float(np.max(log_peaks))
-    tree, groups = _Union(K), _Union(K)
+    tree, clusters = Union(K), Union(K)
     n_rows = np.exp(kernels.log_weights + kernels.log_windows)
     merges: list[Merge] = []
     order = np.lexsort((apart[pairs[:, 0], pairs[:, 1]], -log_saddles))  # of equal saddles the shortest first
@@ -267,7 +66,7 @@ def _join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
         if a != b:
             tree.parents[a] = b
             merges.append(Merge(max(top - float(log_saddles[i]), 0.0), left, right))
-        high, low = groups.find(left), groups.find(right)
+        high, low = clusters.find(left), clusters.find(right)
         if log_peaks[high] < log_peaks[low]:
             high, low = low, high
         if high == low:
@@ -275,9 +74,9 @@ def _join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
         ratio = np.exp(log_saddles[i] - log_peaks[low])
         rows = np.exp(log_peaks[low] + kernels.log_windows[low])
         if not _is_significant(max(rows, n_rows[low]) if ratio < EMPTY else rows, ratio):
-            groups.parents[low] = high
+            clusters.parents[low] = high
             n_rows[high] += n_rows[low]
-    return merges, groups.roots()
+    return merges, clusters.roots()
 
 
 def _is_significant(peak: float, ratio: float) -> bool:
@@ -337,7 +136,7 @@ class _Kernels:
         if self.forms.shape[1] == 1:
             return apart * self.forms[:, 0]
         about = self.centers - np.median(self.centers, axis=0)
-        if _is_compact(about):
+        if is_compact(about):
             Q = about.shape[1]
             diagonal = self.forms.shape[1] == Q
             pull = self.forms * about if diagonal else np.einsum("kij,kj->ki", self.forms.reshape(K, Q, Q), about)
@@ -389,26 +188,6 @@ def _log_sum(values: Float) -> Float:
     top = np.max(values, axis=-1)
     values -= top[..., None]
     return np.log(np.sum(np.exp(values, out=values), axis=-1)) + top
-
-
-def _is_compact(about: Float) -> bool:
-    """Whether squared distances of points (K, Q) about their median may be expanded: it costs no more than 1e-6."""
-    return bool(np.max(np.abs(about)) < 1e4)
-
-
-def _squared_distances(points: Float) -> Float:
-    """Return |a − b|² of all pairs (K, K); if one lies far out, from differences: the others keep their digits."""
-    from scipy.spatial.distance import cdist
-
-    about = points - np.median(points, axis=0)
-    if _is_compact(about):
-        square = np.sum(about**2, axis=1)
-        found = about @ (-2.0 * about.T)
-        found += square[:, None]
-        found += square
-        np.fill_diagonal(found, 0.0)
-        return np.maximum(found, 0.0, out=found)
-    return np.minimum(cdist(points, points, "sqeuclidean"), FURTHEST)
 
 
 def _first(values: Float, n: int) -> Int:
