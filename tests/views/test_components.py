@@ -1,0 +1,108 @@
+"""Tables joined by evidence: the loop in C++ against NumPy, NumPy against sequential predictions, and what it finds."""
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from scipy.stats import multivariate_t
+from sklearn.metrics import adjusted_mutual_info_score
+
+from dyncrp import Bernoulli, Categorical, DynamicalMixture, Gaussian, NormalGamma, Poisson
+from dyncrp.engine import has_extension
+from dyncrp.families.protocols import Scatter
+from dyncrp.views.components import join_by_likelihood, join_by_scatter, join_slowly
+from dyncrp.views.linkage import apply
+
+
+def scatter_of(rows, kappa):
+    """The scatter of tables with these rows, each (n, Q)."""
+    lower = np.tril_indices(rows[0].shape[1])
+    about = [some - some.mean(axis=0) for some in rows]
+    return Scatter(
+        np.array([float(len(some)) for some in rows]),
+        np.array([some.mean(axis=0) for some in rows]),
+        np.array([(some.T @ some)[lower] for some in about]),
+        kappa,
+    )
+
+
+def tables(seed, K, Q):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=Q) * 3.0 + rng.normal(size=(rng.integers(1, 30), Q)) for _ in range(K)]
+
+
+def sequential(X, degrees, spread, kappa):
+    """log p(X) of one component as a product of Student-t predictions, one row at a time."""
+    Q = X.shape[1]
+    total, n, mean, psi = 0.0, 0.0, np.zeros(Q), (degrees - Q - 1.0) * spread * np.eye(Q)
+    for x in X:
+        k, nu = kappa + n, degrees + n - Q + 1.0
+        total += multivariate_t(loc=mean, shape=psi * (k + 1.0) / (k * nu), df=nu).logpdf(x)
+        gap = x - mean
+        psi = psi + k / (k + 1.0) * np.outer(gap, gap)
+        mean, n = mean + gap / (k + 1.0), n + 1.0
+    return total
+
+
+@pytest.mark.parametrize("Q", [1, 2, 5])
+def test_a_gain_is_the_evidence_of_one_component_against_two(Q):
+    rows = tables(Q, 2, Q)
+    ((kept, gone, gain),), evidence = join_slowly(scatter_of(rows, 0.3), Q + 3.0, 2.0)
+    one, two, both = (sequential(X, Q + 3.0, 2.0, 0.3) for X in (*rows, np.vstack(rows)))
+    n, m = map(len, rows)
+    seats = gammaln(n + m) - gammaln(n) - gammaln(m)  # of the Chinese Restaurant; ours is its leading part
+    assert (kept, gone) == (0, 1)
+    assert evidence == pytest.approx(one + two, rel=1e-10)
+    leading = n * np.log1p(m / n) + m * np.log1p(n / m)
+    assert gain == pytest.approx(both - one - two + leading, rel=1e-9)
+    assert leading == pytest.approx(seats, rel=0.5)
+
+
+@pytest.mark.skipif(not has_extension(), reason="needs the extension")
+@pytest.mark.parametrize(("K", "Q"), [(1, 2), (2, 1), (12, 3), (40, 8)])
+def test_the_loop_joins_as_numpy_does(K, Q):
+    from dyncrp.engine import loop
+
+    rows = scatter_of(tables(7, K, Q), 0.1)
+    slow, expected = join_slowly(rows, 2.0 * Q + 10.0, 1.0)
+    joins, evidence = loop.join_tables(*rows[:3], degrees=2.0 * Q + 10.0, spread=1.0, kappa=0.1, near=20)
+    assert [join[:2] for join in joins] == [join[:2] for join in slow]
+    assert len(joins) == K - 1
+    np.testing.assert_allclose([join[2] for join in joins], [join[2] for join in slow], rtol=1e-9, atol=1e-9)
+    assert evidence == pytest.approx(expected, rel=1e-12)
+
+
+def test_tiles_of_an_ellipse_join_and_ellipses_do_not():
+    rng = np.random.default_rng(1)
+    clusters = [rng.normal(size=(300, 2)) @ [[6.0, 0.0], [5.0, 1.0]] + center for center in ([0.0, 0.0], [3.0, -12.0])]
+    rows = [X[np.digitize(X[:, 0], (-6.0, 0.0, 6.0)) == i] for X in clusters for i in range(4)]
+    joins = join_by_scatter(scatter_of(rows, 0.01))
+    kept = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
+    roots = apply([(0.0, join.kept, join.gone) for join in joins[:kept]], 8)
+    assert len(set(roots[:4])) == len(set(roots[4:])) == 1
+    assert roots[0] != roots[4]
+
+
+@pytest.mark.parametrize(
+    "family", [Bernoulli(0.5, 0.5), Poisson(1.0, 0.1), Categorical(0.5), NormalGamma(1.0, 50.0)], ids=repr
+)
+def test_tables_of_other_families_join_by_their_own_likelihood(family):
+    parameters = np.repeat(family.sample_parameters(4, 12, 3), 3, axis=0)
+    rows = [family.check(family.sample(np.tile(one, (20, 1)), seed)) for seed, one in enumerate(parameters)]
+    stats = np.array([family.statistics(X).sum(axis=0) for X in rows])
+    from dyncrp.families import protocols
+
+    shapes = protocols.shapes(family, stats, np.array([protocols.squares(family, X).sum(axis=0) for X in rows]))
+    joins = join_by_likelihood(family, stats, shapes)
+    kept = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
+    roots = apply([(0.0, join.kept, join.gone) for join in joins[:kept]], 12)
+    assert adjusted_mutual_info_score(np.repeat(np.arange(4), 3), roots) == pytest.approx(1.0)
+
+
+def test_clusters_are_better_than_tables_where_clusters_are_long():
+    rng = np.random.default_rng(0)
+    mixes = rng.normal(size=(4, 3, 3)) * [1.0, 1.0, 4.0]
+    centers, y = rng.normal(size=(4, 3)) * 12.0, rng.integers(0, 4, 1500)
+    X = centers[y] + np.einsum("nij,nj->ni", mixes[y], rng.normal(size=(1500, 3)))
+    model = DynamicalMixture(Gaussian(4.0, 400.0)).fit(X)
+    tables, clusters = model.labels_, model.clusters().labels(model.labels_)
+    assert adjusted_mutual_info_score(y, clusters) > adjusted_mutual_info_score(y, tables) + 0.1
