@@ -120,7 +120,7 @@ def strip(text):
 
 
 # Paragraphs that napoleon reads.
-SECTION = re.compile(r"(Args|Returns|Raises|Yields):$")
+SECTION = re.compile(r"(Args|Returns|Raises|Yields):$|(Parameters|Returns|Notes|Examples)$")
 
 
 def mend_docstring(app, what, name, obj, options, lines):
