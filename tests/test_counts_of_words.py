@@ -105,7 +105,7 @@ def test_one_document_at_a_time():
     assert model.log_evidence_ == expected.log_evidence_
     model.learn_one(np.ones(40))
     assert model.n_features_in_ == 40
-    with pytest.raises(ValueError, match="one row is taken at a time, got 2"):
+    with pytest.raises(ValueError, match="expected one row, got 2"):
         model.learn_one(sparse.csr_array(X[:2]))
 
 

@@ -270,7 +270,7 @@ def test_a_split_takes_rows_out_exactly():
     [
         ({}, None, "needs the times of the rows"),
         ({"memory": 9.0}, [0.0], "needs memory=inf"),
-        ({}, [3.5], "not after 3"),
+        ({}, [3.5], "not be after 3"),
     ],
 )
 def test_a_split_that_cannot_be_exact_is_refused(params, times, match):

@@ -1,4 +1,4 @@
-"""The tables of a stream as people handle them: by id or name, with edits and events."""
+"""The tables of a stream by id or name, with edits and events."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.arrays.checks import as_times
-from dyncrp.engine.types import Float, Rows
+from dyncrp.arrays.checks import Clock, as_times
+from dyncrp.dynamics import Dynamics
+from dyncrp.engine.types import Engine, Float, Rows
+from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.constraints import check_name
 from dyncrp.input.input import Input
@@ -20,17 +22,11 @@ from dyncrp.search.spec import ModelSpec, check_alarm_rate
 from dyncrp.stream.events import Batch, Event, as_time, events_of
 from dyncrp.stream.learner import Learner
 
-NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not know of edits"
+NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not account for edits"
 
 
 class EditableTables(ABC):
-    """What a stream offers to those who look at its tables and edit them; ``Stream`` adds learning and prediction.
-
-    Attributes:
-        batch: what the latest call of ``learn`` that was to be remembered did, None if there was none.
-        group_of: the groups of tables by id, which events name.
-        on_event: a function that is called with each event, once ids are final.
-    """
+    """A stream as far as its tables are concerned: names, edits and events. ``Stream`` adds learning and prediction."""
 
     def __init__(self, spec: ModelSpec, input: Input) -> None:
         self.spec, self.input = spec, input
@@ -42,7 +38,7 @@ class EditableTables(ABC):
     @property
     @abstractmethod
     def learner(self) -> Learner:
-        """What learns the rows by the hyperparameters in use."""
+        """The learner, which has the hyperparameters in use."""
 
     @property
     @abstractmethod
@@ -50,12 +46,37 @@ class EditableTables(ABC):
         """Whether tables and ids are final."""
 
     @property
+    def engine(self) -> Engine:
+        """The engine that does the inference."""
+        return self.learner.engine
+
+    @property
+    def family(self) -> Family:
+        """The family, given or learned."""
+        return self.learner.family
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """The dynamics, given or learned."""
+        return self.learner.dynamics
+
+    @property
+    def alpha(self) -> float:
+        """The present alpha."""
+        return self.learner.alpha
+
+    @property
+    def clock(self) -> Clock:
+        """The kind of times."""
+        return self.learner.clock
+
+    @property
     def names(self) -> dict[int, str]:
-        """The names of tables by their ids."""
+        """The names of tables by id."""
         return dict(sorted(self.learner.names.of.items()))
 
     def find(self, table: Any, *, closed: bool = False) -> int:
-        """Return the id of the open table that an id or a name stands for; closed: or of one that has closed."""
+        """Return the id of the table that an id or a name stands for. closed: whether it may be closed."""
         learner = self.learner
         engine, names = learner.engine, learner.names
         if isinstance(table, str):
@@ -69,11 +90,11 @@ class EditableTables(ABC):
                 raise ValueError(f"a table must be an id below {engine.n_opened} or a name, got {table!r}")
             found = int(names.find(int(table)))  # type: ignore[arg-type]
         if not closed and found not in engine.ids:
-            raise ValueError(f"table {table!r} has closed: what it knew is forgotten")
+            raise ValueError(f"table {table!r} has closed, and its rows are forgotten")
         return found
 
     def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
-        """Return the ids that ids and names stand for, as merges have made them; −1 stays −1."""
+        """Return the present ids (n,) of tables given by id or name; −1 stays −1."""
         given = tables if hasattr(tables, "__array__") else list(tables)
         array = np.asarray(given)
         if array.dtype.kind in "iu" or not array.size:
@@ -82,7 +103,7 @@ class EditableTables(ABC):
         return np.array([-1 if table == -1 else self.find(table, closed=True) for table in listed], dtype=np.int64)
 
     def merge(self, a: int | str, b: int | str) -> int:
-        """Let two open tables, ids or names, be one; return its id, the older of the two."""
+        """Merge two open tables, given by id or name; return the id of the result, which is the older one."""
         learner = self._editable("merge")
         one, other = self.find(a), self.find(b)
         if one == other:
@@ -93,12 +114,12 @@ class EditableTables(ABC):
         return kept
 
     def rename(self, table: int | str, name: str) -> None:
-        """Give a table a name that no other one has; "" takes its name away."""
+        """Give a table a name that no other table has; "" removes its name."""
         learner, found = self._editable("rename"), self.find(table)
         self._note("renamed", found, {"before": _rename(learner, found, name)})
 
     def split(self, table: int | str, X: Any, *, times: ArrayLike | None = None) -> int:
-        """Take rows X (n, D), which came at times (n,), out of their table into a new one; return its id."""
+        """Move rows X (n, D), learned at times (n,), from their table to a new one; return its id."""
         learner, found = self._editable("split"), self.find(table)
         _require_whole_tables(learner)
         rows = self.input.read_to_predict(X, learner.family, learner.engine.n_features)
@@ -107,7 +128,7 @@ class EditableTables(ABC):
         return new
 
     def _editable(self, doing: str) -> Learner:
-        """Return the learner, whose tables may be edited."""
+        """Return the learner if tables can be edited; raise ``ValueError`` otherwise."""
         if not self.learned:
             n = self.spec.warmup
             raise ValueError(
@@ -124,13 +145,13 @@ class EditableTables(ABC):
     # Events
 
     def novelty_p(self) -> Float:
-        """Return the probability that a row of the stream so far would have been as unexpected, of the last batch."""
+        """Return, for each row of the last batch, the probability that an earlier row was as unexpected: (n,)."""
         assert self.batch is not None
         self.learner.wants_p = True
         return self.batch.novelty_p
 
     def events(self) -> list[Event]:
-        """Return what happened in the last batch, in order, and the edits since."""
+        """Return the events of the last batch, in order, and of the edits since then."""
         found = [] if self.batch is None else self._events(self.batch)
         names = self.learner.names.of
         edits = (
@@ -139,7 +160,7 @@ class EditableTables(ABC):
         return [*found, *edits]
 
     def set_alarm_rate(self, alarm_rate: float) -> None:
-        """Raise alarms at this rate from now on; what is known of past novelty stays."""
+        """Raise alarms at this rate from now on. The sketch of past novelty is kept."""
         rate = check_alarm_rate(alarm_rate)
         self.spec = replace(self.spec, alarm_rate=rate, params={**self.spec.params, "alarm_rate": rate})
         self.learner.keep_sketch()
@@ -150,7 +171,7 @@ class EditableTables(ABC):
         return events_of(batch, modes, learner.clock, names, self.group_of, self.spec.alarm_rate)
 
     def _note(self, kind: str, table: int, what: dict[str, Any]) -> None:
-        """Note an edit."""
+        """Record an edit as an event, and report it."""
         learner = self.learner
         time, row = as_time(learner.engine.time, learner.clock), learner.engine.n_observations - 1
         event = Event(kind, row, time, table, learner.names.of.get(table), self.group_of.get(table), what)
@@ -159,14 +180,14 @@ class EditableTables(ABC):
             self.on_event(event)
 
     def _report(self, *batches: Batch) -> None:
-        """Call ``on_event`` with what happened."""
+        """Call ``on_event`` with the events of batches."""
         if self.on_event is not None:
             for event in (event for batch in batches for event in self._events(batch)):
                 self.on_event(event)
 
 
 def _merge(learner: Learner, one: int, other: int) -> tuple[int, bool]:
-    """Let two open tables be one; return its id, and whether rows at the centres of both would join it."""
+    """Merge two open tables; return the id of the result, and whether rows at both centres would join it."""
     engine = learner.engine
     places = np.flatnonzero(np.isin(engine.ids, [one, other]))
     # The centre of documents is no document, and would be dense.
@@ -176,7 +197,7 @@ def _merge(learner: Learner, one: int, other: int) -> tuple[int, bool]:
 
 
 def _covers(learner: Learner, table: int, centers: Float) -> bool:
-    """Whether rows at these centres (n, D) would join a table now; True if the family takes no such rows."""
+    """Return whether rows at these centres (n, D) would join a table now; True if they are not valid rows."""
     engine = learner.engine
     try:
         rows = check_rows(engine.model.family, np.ascontiguousarray(centers))
@@ -186,7 +207,7 @@ def _covers(learner: Learner, table: int, centers: Float) -> bool:
 
 
 def _rename(learner: Learner, table: int, name: str) -> str | None:
-    """Give a table a name that no other one has, "" for none; return the name that it had."""
+    """Give a table a name that no other table has, "" for none; return its previous name."""
     names, text = learner.names, "" if name == "" else check_name(name)
     if text and names.find(text) not in (None, table):
         raise ValueError(f"table {names.find(text)} is called {text!r} already: merge the two, if they are one")
@@ -196,14 +217,14 @@ def _rename(learner: Learner, table: int, name: str) -> str | None:
 
 
 def _require_whole_tables(learner: Learner) -> None:
-    """Refuse to split tables that forget their rows."""
+    """Raise ``ValueError`` if tables forget their rows."""
     memory = learner.engine.model.memory
     if memory < math.inf:
         raise ValueError(f"split needs memory=inf: with memory={memory:g} the table has forgotten rows")
 
 
 def _split(learner: Learner, table: int, rows: Rows, times: ArrayLike | None) -> int:
-    """Take rows (n, D), which came at times (n,), out of a table; return the id of theirs."""
+    """Move rows (n, D), learned at times (n,), from a table to a new one; return its id."""
     engine = learner.engine
     if times is None:
         if np.any(engine.model.modes.rates != 0.0):
@@ -212,5 +233,5 @@ def _split(learner: Learner, table: int, rows: Rows, times: ArrayLike | None) ->
     t = as_times(times, n=len(rows), ordered=False)
     late = np.flatnonzero(t > engine.time)
     if len(late):
-        raise ValueError(f"the times of rows that have come are not after {engine.time:g}, got {t[late[0]]:g}")
+        raise ValueError(f"the times of learned rows must not be after {engine.time:g}, got {t[late[0]]:g}")
     return learner.split(table, rows, t)
