@@ -20,12 +20,15 @@ class Hyperbolic(Timed):
     2e-6 of the hyperbola up to x = 1e4; ``Hyperbolic(τ, n_modes=48, horizon=1e6)`` within 2e-9 up to 1e6. Past
     the horizon, the kernel falls exponentially, and old tables are forgotten for good.
 
-    Args:
-        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds), or
-            None to learn it from data.
-        n_modes: the largest number of exponentials, 2 to 100. More are more accurate and slower.
-        horizon: up to how many timescales the kernel must be accurate, at most 1e12. An error of more than 1 % up to
-            there raises ``ValueError``.
+    Parameters
+    ----------
+    timescale : float, timedelta, or None
+        τ, a positive number in the unit of the times, or a timedelta (then times are seconds). None to learn it.
+    n_modes : int
+        The largest number of exponentials, 2 to 100. More are more accurate and slower.
+    horizon : float
+        Up to how many timescales the kernel must be accurate, at most 1e12. An error of more than 1 % up to there
+        raises ``ValueError``.
     """
 
     timescale: Duration | None = None

@@ -57,13 +57,21 @@ class Gaussian(Family):
 
     A hyperparameter of None is learned from data. But ``prior_mean`` is 0 by default if both variances are given.
 
-    Args:
-        variance: σ², of an observation about its cluster's mean.
-        prior_variance: ρ², of the means about ``prior_mean``.
-        prior_mean: m₀.
-        directions: W, with linearly independent rows.
-        residual_variance: τ²; needed if there are fewer directions than features.
+    Parameters
+    ----------
+    variance : float, array-like of shape (D,), or None
+        σ², of an observation about its cluster's mean.
+    prior_variance : float, array-like of shape (D,), or None
+        ρ², of the means about ``prior_mean``.
+    prior_mean : float, array-like of shape (D,), or None
+        m₀.
+    directions : array-like of shape (Q, D), optional
+        W, with linearly independent rows.
+    residual_variance : float, optional
+        τ². Required if there are fewer directions than features.
 
+    Examples
+    --------
     >>> family = Gaussian(variance=1.0, prior_variance=3.0)
     >>> stats = family.statistics(np.array([[2.0]]))
     >>> family.centers(stats)
