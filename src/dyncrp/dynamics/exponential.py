@@ -21,11 +21,7 @@ class Exponential(Timed):
     timescale: Duration | None = None
 
     duration_field = "timescale"
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
+    nonnegative = True
 
     def modes(self) -> Modes:
         """One mode of rate 1/τ."""

@@ -36,6 +36,7 @@ class Hyperbolic(Timed):
     horizon: float = 1e4
 
     duration_field = "timescale"
+    nonnegative = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,11 +50,6 @@ class Hyperbolic(Timed):
                 f"n_modes = {self.n_modes} exponentials miss 1/(1 + x) by {100 * error:.2g} % up to the horizon "
                 f"{self.horizon:g}, but at most 1 % is allowed; raise n_modes or lower the horizon"
             )
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
 
     def modes(self) -> Modes:
         """Real rates; the amplitudes sum to 1, so that kernel(0) = 1."""

@@ -24,11 +24,7 @@ class Oscillatory(Timed):
 
     duration_field = "period"
     periodic = True
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
+    nonnegative = True
 
     def modes(self) -> Modes:
         """Rates 0 and 2πi/P, one half each."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import BadRow, BadTime, Clock, as_times
+from dyncrp.arrays.checks import LATEST_DATE, BadRow, BadTime, Clock, as_times
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import LOG, NUMBER, quote
@@ -22,7 +22,7 @@ from dyncrp.serve.journal import Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
 from dyncrp.serve.settings import feature_names, make_served_model, text_column
-from dyncrp.stream.events import LAST_MICROSECOND, Event
+from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Rows as Examples
 from dyncrp.views.describe import describe_tables
 from dyncrp.views.explain import Odds
@@ -431,7 +431,7 @@ def as_time(seconds: float, clock: str) -> float | str | None:
     """
     if clock != Clock.DATES:
         return as_number(seconds)
-    if abs(seconds) >= LAST_MICROSECOND:
+    if abs(seconds) >= LATEST_DATE:
         return f"{np.datetime64(round(seconds), 's')}Z"
     micro = round(seconds * 1e6)
     return f"{np.datetime64(micro, 'us') if micro % 1000 else np.datetime64(micro // 1000, 'ms')}Z"

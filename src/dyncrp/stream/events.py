@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyncrp.arrays.checks import Clock
+from dyncrp.arrays.checks import Clock, as_date
 from dyncrp.dynamics import Modes
 from dyncrp.engine.types import Float, Trace
 from dyncrp.stream.novelty import NoveltySketch
 
 # A table returns if a row joins it after an absence Δ with kernel(Δ) below this.
 FAINT = 0.1
-LAST_MICROSECOND = 9e12  # seconds from 1970 that fit into int64 as microseconds
 KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed")  # the order of the events of one row
 
 
@@ -117,11 +116,7 @@ def as_time(t: float, clock: Clock) -> Any:
     >>> as_time(86400.0, Clock.DATES)
     np.datetime64('1970-01-02T00:00:00.000000')
     """
-    if clock is not Clock.DATES:
-        return float(t)
-    if abs(t) >= LAST_MICROSECOND:
-        return np.datetime64(round(float(t)), "s")
-    return np.datetime64(round(float(t) * 1e6), "us")
+    return as_date(t) if clock is Clock.DATES else float(t)
 
 
 def as_plain(event: Event) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import Clock
+from dyncrp.arrays.checks import LATEST_DATE, Clock
 from dyncrp.engine.types import Engine, Float
 from dyncrp.families import Columns, Family
 from dyncrp.input.encoding import Encoding
@@ -24,7 +24,6 @@ MOST_CODES = 3  # listed in a cell
 LEAST_PROBABILITY = 0.05  # of codes that are listed after the likeliest one
 MOST_WORDS = 6  # listed in a cell
 LEAST_SHARE = 0.1  # a listed word must be in this share of the documents of a table
-LAST_MICROSECOND = 9e12  # seconds from 1970 that fit into int64 as microseconds
 
 
 def describe(stream: Stream, groups: Groups | int | None = None) -> pd.DataFrame:
@@ -198,7 +197,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 def _as_dates(times: Float) -> NDArray[np.datetime64]:
     """Return seconds since 1970 as dates with microseconds, or with seconds if that would overflow."""
-    if np.max(np.abs(times)) < LAST_MICROSECOND:
+    if np.max(np.abs(times)) < LATEST_DATE:
         return np.rint(times * 1e6).astype(np.int64).view("M8[us]")
     return np.rint(times).astype(np.int64).view("M8[s]")
 
