@@ -24,8 +24,6 @@ from dyncrp.io import files
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event
 from dyncrp.stream.stream import Stream
-from dyncrp.views.explain import Explanation, explain
-from dyncrp.views.groups import Groups, groups_of
 from dyncrp.views.methods import TableMethods
 
 
@@ -218,6 +216,8 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         DynamicalMixture
             The model itself.
 
+        Examples
+        --------
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))
         >>> model.partial_fit([[0.0], [1.5], [0.1]], labels=["left", "right", None]).labels_
@@ -250,6 +250,8 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         int
             The id of its table.
 
+        Examples
+        --------
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0))
         >>> [model.learn_one(x) for x in ([0.0, 0.1], [9.0, 9.2], [0.2, 0.0])]
@@ -318,71 +320,11 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         """Return the mean of ``score_samples``, by which scikit-learn compares models. y is ignored."""
         return float(np.mean(self.score_samples(X, times)))
 
-    def groups(self, n_groups: int | None = None) -> Groups:
-        """Return the open tables joined into groups, which may have any shape.
-
-        Several tables often share one cluster that is not Gaussian. Without a number of groups, two tables are joined
-        unless there is a significant valley between them in the density of the model. With a number, tables are joined
-        by Ward's criterion on their centres. Events name the groups of the latest call.
-
-        Parameters
-        ----------
-        n_groups : int, optional
-            The number of groups.
-
-        Returns
-        -------
-        Groups
-            The groups. The id of a group is that of its oldest table.
-
-        >>> from sklearn.datasets import make_moons
-        >>> from dyncrp import DynamicalMixture
-        >>> X, y = make_moons(500, noise=0.05, random_state=0)
-        >>> model = DynamicalMixture().fit(X)
-        >>> model.n_tables_ > 20, len(model.groups())
-        (True, 2)
-        """
-        return groups_of(self.stream_, n_groups)
-
     def predict_groups(
         self, X: ArrayLike, n_groups: int | None = None, *, times: ArrayLike | None = None
     ) -> NDArray[np.int64]:
         """Return the group of the table that each row would join now, −1 for a new table; see ``groups``."""
         return self.groups(n_groups).labels(self.predict(X, times))
-
-    def explain(self, x: Any, t: Any = None) -> Explanation:
-        """Return why x would join its table: log odds against the runner-up and a new table, feature by feature.
-
-        The log odds are sums of a term for the prior weights and one term for each feature. Nothing is learned. With
-        ``assignment="variational"``, the odds are those of predictive scores, which differ a little from those that
-        decide.
-
-        Parameters
-        ----------
-        x : array-like of shape (D,), mapping, or DataFrame of one row
-            One row: numbers, a mapping from the names of the features, or a frame. With ``Multinomial``, one document,
-            whose features are its words.
-        t : number or date, optional
-            Its time, as in ``predict``.
-
-        Returns
-        -------
-        Explanation
-            The odds, which print as a list.
-
-        >>> from dyncrp import DynamicalMixture, Gaussian
-        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])
-        >>> print(model.explain([6.0, 0.0]))
-        table 1
-        log odds in nats  against table 0  against a new table
-        prior weight                -0.69                +0.00
-        x0 = 6                      +9.35                +0.01
-        x1 = 0                      -0.15                +1.95
-        total                       +8.51                +1.97
-        """
-        if is_frame(x):
-            self._check_names(x, self.stream_)
-        return explain(self.stream_, x, t)
 
     @property
     def stream_(self) -> Stream:
