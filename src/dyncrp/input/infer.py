@@ -87,8 +87,8 @@ def infer_entry(
     reason = ""
     if not n:
         reason = EMPTY
-    elif kind == TIMES or (kind == NUMBER and n >= FEW_ROWS and _are_times(np.asarray(column))):
-        reason = TIMES
+    elif kind == TIMES or (kind == NUMBER and n >= FEW_ROWS and find_epoch(column) and np.all(np.diff(column) >= 0)):
+        reason = TIMES  # since 1970, in order
     elif kind != CATEGORY and n >= FEW_ROWS and different == 1:
         reason = CONSTANT  # more categories may come
     elif kind == CATEGORY and n >= FEW_ROWS and different == n:
@@ -110,21 +110,17 @@ def counts_rows(column: Sequence[float] | Float) -> bool:
         return len(column) >= FEW_ROWS and bool(np.all(np.diff(column) == 1.0))
 
 
-def find_epoch(numbers: Float) -> str | None:
+def find_epoch(column: Sequence[float] | Float) -> str | None:
     """Return the unit in which all numbers would be times since 1970 in the years 2001 to 2064, None if there is none.
 
     >>> find_epoch(np.array([1763287200000.0])), find_epoch(np.array([12.0, 13.0]))
     ('ms', None)
     """
+    numbers = np.asarray(column)
     for unit, scale in EPOCHS.items():
         if len(numbers) and np.all((numbers >= FIRST_SECOND * scale) & (numbers < LAST_SECOND * scale)):
             return unit
     return None
-
-
-def _are_times(numbers: Float) -> bool:
-    """Return whether numbers look like times since 1970: see ``find_epoch``, and in order."""
-    return find_epoch(numbers) is not None and bool(np.all(np.diff(numbers) >= 0))
 
 
 def prefers_log(column: Float) -> bool:

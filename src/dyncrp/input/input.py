@@ -24,7 +24,7 @@ from dyncrp.input.words import Documents, Vocabulary, holds_documents
 from dyncrp.search.spec import ModelSpec
 
 NEEDS_WORDS = "the model was learned on words: give texts, lists of tokens or dictionaries of counts"
-NEEDS_COUNTS = "the model was learned on counts of words without names: give counts, not words"
+NEEDS_COUNTS = "the model was learned on counts of words that have no names: give it counts, not words"
 
 
 class NamedRows(NamedTuple):

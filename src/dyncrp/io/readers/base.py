@@ -258,20 +258,20 @@ class Reader(ABC):
                     chosen += [Entry(f"{name}[{at}]", NUMBER) for at in range(self.widths[name] or 1)]
             self.encoding = Encoding(tuple(chosen))
         assert self.encoding is not None
-        known = {entry.name: entry for entry in self.encoding.entries}
         if wanted.learned is not None and wanted.columns is None:
             absent = next((name for name in self.encoding.features if name not in self.features), None)
             if absent is not None:
                 raise self._no_column(absent, self.columns)
         line = self.encoding.describe()
-        left = [name for name in self.columns if self.widths[name] is not None or _is_clustered(known.get(name))]
-        if set(left) == set(self.encoding.features):
-            left = list(self.encoding.features)  # in the order that the model knows
+        clustered = set(self.encoding.features)
+        left = [name for name in self.columns if self.widths[name] is not None or name in clustered]
+        if set(left) == clustered:
+            left = list(self.encoding.features)  # in the order of the model
         self._set_columns(left, f": {line}")
         self.findings["columns"] = list(self.columns)
         self.notes.append(line)
         for reason, note in NOTES.items():
-            names = [entry.name for entry in known.values() if entry.reason == reason]
+            names = [entry.name for entry in self.encoding.entries if entry.reason == reason]
             if names and wanted.learned is None:
                 self.notes.append(note.format(shlex.quote(names[0])))
 
@@ -445,7 +445,3 @@ class Reader(ABC):
                 f", {chunk.where(int(chunk.rows[at]))}, column {self.selection.time_column!r}: times must not run "
                 f"backwards: {times[at]} is earlier than {earlier}, the time before it"
             )
-
-
-def _is_clustered(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind != LEFT_OUT

@@ -169,7 +169,7 @@ def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -
         return None
     unit = min(units, default="")
     choices = [NumberFormat(*marks, unit) for marks in MARKS if decimal in (None, marks[0])]
-    counts = [_count(choice, column) for choice in choices]
+    counts = [sum(choice.number(cell) is not None for cell in column) for choice in choices]
     if max(counts) < n_least:
         return None
     best = [choice for choice, n in zip(choices, counts, strict=True) if n == max(counts)]
@@ -182,10 +182,6 @@ def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -
     # If no cell has thousands, the other mark may still come between thousands in later rows.
     seen = {choice.decimal for choice in best} == {best[0].decimal}
     return best[1] if seen and len(best) > 1 and best[1].thousands in (",", ".") else best[0]
-
-
-def _count(format: NumberFormat, column: Sequence[object]) -> int:
-    return sum(format.number(cell) is not None for cell in column)
 
 
 def _split(cell: str) -> tuple[bool, str, str, str] | None:

@@ -95,9 +95,6 @@ class ParquetReader(Reader):
             raise self._read_error(error) from error
         return len(first) if first else 1
 
-    def _holds_words(self, name: str) -> bool:
-        return name == self.selection.text or self._is_category(name)
-
     def _read_error(self, error: Exception) -> Exception:
         return self.error(f" is not a readable Parquet file: {' '.join(str(error).split())}")
 
@@ -135,8 +132,9 @@ class ParquetReader(Reader):
                     continue
                 batch = batch.slice(max(begin - at, 0))
                 cells = {name: batch.column(name).cast(kind) for name, kind in self.types.items()}
+                words = {name for name in self.columns if name == self.selection.text or self._is_category(name)}
                 features = {
-                    name: cells[name].to_pylist() if self._holds_words(name) else _features(cells[name], width)
+                    name: cells[name].to_pylist() if name in words else _features(cells[name], width)
                     for name, width in self.widths.items()
                 }
                 kept = {name: cells[name] for name in self.kept}
