@@ -169,7 +169,7 @@ def test_labels_merges_and_splits():
     assert model.merge(2, 0) == 0
     for name, array in model.engine_.arrays().items():
         assert name in ("n_opened", "last_times") or np.array_equal(array, before[name]), name
-    with pytest.raises(ValueError, match="table 0 has 3 rows, and what these 1 leave of it is no table"):
+    with pytest.raises(ValueError, match="table 0 has 3 rows, and the rest without these 1 is not a table"):
         model.split(0, X[[1]])
     model.partial_fit(X[:, :2], labels=["a", None, -1, "a", "b"])
     assert model.labels_.tolist()[::3] == [3, 3]

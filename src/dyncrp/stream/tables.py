@@ -190,7 +190,7 @@ def _merge(learner: Learner, one: int, other: int) -> tuple[int, bool]:
     """Merge two open tables; return the id of the result, and whether rows at both centres would join it."""
     engine = learner.engine
     places = np.flatnonzero(np.isin(engine.ids, [one, other]))
-    # The centre of documents is no document, and would be dense.
+    # The centre of documents is not a document, and would be dense.
     centers = None if learner.family.sparse else engine.model.family.centers(engine.state.stats[places])
     kept = learner.merge(one, other)
     return kept, centers is None or _covers(learner, kept, centers)
