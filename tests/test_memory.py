@@ -23,7 +23,7 @@ families = pytest.mark.parametrize("name", FAMILIES)
 
 def make_model(family, memory, dynamics=None, alpha=0.8, **rules):
     dynamics = dynamics or Exponential(30.0)
-    return Model(family, dynamics.modes(), alpha, Rules(**rules), clip=not dynamics.nonnegative, memory=memory)
+    return Model(family, dynamics, alpha, memory, Rules(**rules))
 
 
 def moving(n=1500, D=2, K=6, speed=0.01, seed=0):
@@ -319,7 +319,7 @@ def test_the_command_line_reads_what_it_writes():
     for text, memory in ((None, math.inf), ("inf", math.inf), ("auto", None), ("AUTO", None), ("30", 30.0)):
         assert parse_model(None, [], None, [], text).memory == memory
     for text in ("1", "long", "nan", "-inf", ""):
-        with pytest.raises(ValueError, match=f"--memory must be a number ≥ 2, inf or auto, got '{text}'"):
+        with pytest.raises(ValueError, match=f"^memory must be a number ≥ 2, inf or auto, got '{text}'"):
             parse_model(None, [], None, [], text)
     with pytest.raises(ValueError, match="unknown setting 'memory'"):
         parse_model(None, [], None, ["memory=9"])

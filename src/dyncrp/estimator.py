@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ from dyncrp.families import Family
 from dyncrp.input.encoding import is_frame
 from dyncrp.input.input import Input, NamedRows
 from dyncrp.input.words import Vocabulary
-from dyncrp.io import files
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event
 from dyncrp.stream.stream import Stream
@@ -335,12 +333,12 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, from which it continues to the bit. The last batch is not saved."""
-        files.write(path, self.to_bytes())
+        self.stream_.save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the model that ``save`` wrote to ``path``."""
-        return cls.from_stream(Stream.from_bytes(Path(path).read_bytes(), os.fspath(path)))
+        return cls.from_stream(Stream.load(path))
 
     def to_bytes(self) -> bytes:
         """Return the content of the file that ``save`` writes."""

@@ -18,19 +18,18 @@ from scipy import special, stats
 from cases import FAMILIES, UNKNOWN_FAMILIES
 from dyncrp import families
 from dyncrp.dynamics import Stationary
-from dyncrp.engine.types import Model, Rules
+from dyncrp.engine.types import Model
 from dyncrp.families import (
     Bernoulli,
     Categorical,
     Columns,
-    Family,
     Gaussian,
     Multinomial,
     NormalGamma,
     Poisson,
     VonMisesFisher,
 )
-from dyncrp.families.base import SCALES
+from dyncrp.families.protocols import SCALES, Sharpens
 from dyncrp.testing import family_checks
 
 SIGMAS = 5.0
@@ -327,9 +326,9 @@ def test_rows_and_tables_on_their_own_to_the_last_digits(family, X, tables):
 @unknown
 def test_what_is_unknown_is_said_to_be(family):
     assert not family.known
-    model = (Stationary().modes(), 1.0, Rules())
+    model = (Stationary(), 1.0)
     uses = [family.require_known, lambda: Model(family, *model)]
-    if type(family).sharpen is not Family.sharpen:
+    if isinstance(family, Sharpens):
         uses.append(lambda: family.sharpen(2.0))
     for use in uses:
         with pytest.raises(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dyncrp.engine.types import MOST_OBSERVATIONS, Arrays
 from dyncrp.families import Family
+from dyncrp.families.protocols import HasShape
 
 FLOAT, COMPLEX, INT, BYTE = np.float64, np.complex128, np.int64, np.uint8
 FINITE, CELLS, FROM_0, UP = "finite numbers", "finite numbers or NaN", "numbers from 0", "numbers from 0 that count up"
@@ -257,7 +258,7 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
         if not found.keys() >= set(SEEN):
             counts = np.clip(np.rint(found["stats"][:, 0]), 0, n).astype(np.int64)
             found = dict(zip(SEEN, (counts, np.full(K, time), np.full(K, time)), strict=True)) | found
-        if sizes["P"] and "squares" not in found:
+        if "squares" not in found and isinstance(family, HasShape) and sizes["P"]:
             found["squares"] = family.expected_squares(found["stats"], sizes["D"])
     for name in set(SEEN) - found.keys():
         raise ValueError(f"its array {name!r} is missing")

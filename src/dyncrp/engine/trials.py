@@ -14,6 +14,7 @@ import numpy as np
 from dyncrp.engine import has_code_for, make_engine
 from dyncrp.engine.types import Float, Int, Model
 from dyncrp.families import Family
+from dyncrp.families.protocols import settings
 
 if TYPE_CHECKING:
     from dyncrp.engine import loop
@@ -33,8 +34,7 @@ def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize
     """Let a model learn rows X (n, D), checked by the family, at times (n,); stop if it has more than most_tables.
 
     >>> from dyncrp import Gaussian, Stationary
-    >>> from dyncrp.engine import Rules
-    >>> model = Model(Gaussian(1.0, 100.0), Stationary().modes(), 1.0, Rules())
+    >>> model = Model(Gaussian(1.0, 100.0), Stationary(), 1.0)
     >>> trial = try_out(model, np.array([[0.0], [20.0], [0.5]]), np.arange(3.0))
     >>> trial.labels, trial.n_tables
     (array([0, 1, 0]), 2)
@@ -69,9 +69,9 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
 
 @lru_cache(maxsize=8)  # a family is tried many times in a row
 def _recipe(family: Family, n_features: int) -> loop.Recipe:
-    from dyncrp.engine import loop, native
+    from dyncrp.engine import loop
 
-    return loop.Recipe(*native.settings_for(family, n_features))
+    return loop.Recipe(*settings(family, n_features))
 
 
 def _told(model: Model) -> tuple[list[loop.Mode], loop.Rules]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dyncrp.arrays.checks import integer, real
-from dyncrp.dynamics import Modes
+from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]
@@ -93,22 +93,29 @@ class Rules:
 
 @dataclass(frozen=True)
 class Model:
-    """What inference needs: the family, the modes of the dynamics, alpha, the rules, and the memory of tables.
+    """A model with nothing unknown: all that inference needs.
 
-    clip: whether occupancies can be negative before they are clipped; only engines that skip tables use it. memory: how
-    many of its members a table remembers.
+    memory: how many of its members a table remembers. modes: the modes of the dynamics; given only if they come from a
+    file, and computed from the dynamics otherwise.
     """
 
     family: Family
-    modes: Modes
+    dynamics: Dynamics
     alpha: float
-    rules: Rules
-    clip: bool = True
     memory: float = math.inf
+    rules: Rules = Rules()
+    modes: Modes = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         self.family.require_known()
         check_words(self.family, self.rules, self.memory)
+        if self.modes is None:
+            object.__setattr__(self, "modes", self.dynamics.modes())
+
+    @property
+    def clip(self) -> bool:
+        """Whether an occupancy can be negative before it is clipped; for engines that do not look at every table."""
+        return not self.dynamics.nonnegative
 
 
 def check_words(family: Family, rules: Rules, memory: float) -> None:

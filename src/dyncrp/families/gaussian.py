@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -10,18 +11,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import BadRow, Seed
+from dyncrp.families import directions
 from dyncrp.families.base import (
-    SCALES,
     SMALLEST_POSITIVE,
     Family,
     Float,
     Hyperparameter,
-    Shapes,
     Tables,
-    View,
     check_width,
-    matrix,
     scalar_or_vector,
+)
+from dyncrp.families.protocols import (
+    SCALES,
+    Compiled,
+    Explains,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+    View,
+    by_feature,
+    terms_of_independent,
+    unless,
 )
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -30,7 +42,6 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 LEAST_RATIO = 1e-3
 # Rows further out would have variances beyond the range of a hyperparameter.
 FURTHEST_TO_LEARN_FROM = 1e45
-LONGEST_DIRECTION = 1e50
 # Up to this many coordinates, the squares are all products y_i y_j; beyond it, |y|². See engine/cpp/moments.hpp.
 MOST_PRODUCTS = 8
 # The variance of centres, in units of a cluster's variance, if all rows so far are one cluster.
@@ -40,7 +51,7 @@ FURTHEST_WITH_SPREAD = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Family):
+class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I). Each of σ², ρ² and m₀ is a number, or one for each feature.
 
     Statistics are taken about the prior mean, T(x) = (1, x − m₀), so that data far from the origin lose no digits.
@@ -132,36 +143,9 @@ class Gaussian(Family):
     def _prepare_directions(self) -> None:
         if self.variance is None or self.prior_variance is None:
             raise ValueError("a Gaussian with directions needs its variance and prior_variance")
-        W = matrix("directions", self.directions)
-        Q, D = W.shape
-        if np.max(np.abs(W)) > LONGEST_DIRECTION:
-            raise ValueError(
-                f"directions must have entries of at most {LONGEST_DIRECTION:g}, got {np.max(np.abs(W)):g}"
-            )
-        # Scale rows and columns to similar size, so that a small diagonal entry means dependence.
-        columns = np.max(np.abs(W), axis=0)
-        columns = np.where(columns > 0, columns, 1.0) if Q == D else np.ones(D)  # scaling would lose orthogonality
-        rows = np.linalg.norm(W / columns, axis=1)
-        balanced = W / columns / np.where(rows > 0, rows, 1.0)[:, None]
-        basis, triangle = np.linalg.qr(balanced.T)
-        if Q > D or np.min(np.abs(np.diag(triangle))) <= 1e-10:
-            raise ValueError(f"directions must be linearly independent rows, got {Q} dependent rows of {D} features")
-        inverse = np.linalg.solve(triangle, basis.T) / rows[:, None] / columns
-        log_scale = np.sum(np.log(np.abs(np.diag(triangle)))) + np.sum(np.log(rows)) + np.sum(np.log(columns))
-        residual = self.residual_variance
-        if Q < D:
-            residual = scalar_or_vector("residual_variance", residual) if residual is not None else None
-            if residual is None or np.ndim(residual):
-                raise ValueError(
-                    f"residual_variance must be a positive number for {Q} directions, fewer than {D} features, "
-                    f"got {self.residual_variance!r}"
-                )
-        elif residual is not None:
-            raise ValueError(f"residual_variance must be None if there are as many directions as features, {D}")
-        object.__setattr__(self, "directions", W)
-        object.__setattr__(self, "residual_variance", residual)
-        object.__setattr__(self, "inverse", np.ascontiguousarray(inverse))
-        object.__setattr__(self, "log_scale", float(log_scale))
+        found = directions.prepare(self.directions, self.residual_variance)
+        for name, value in zip(("directions", "residual_variance", "inverse", "log_scale"), found, strict=True):
+            object.__setattr__(self, name, value)
 
     def _agreed_widths(self) -> dict[str, int]:
         """Return how many entries the vectors of coordinates and the vectors of features have."""
@@ -189,26 +173,8 @@ class Gaussian(Family):
         >>> family.within_covariance(2).round(6), family.between_covariance(2).round(6)
         (array([[2., 1.], [1., 2.]]), array([[9., 0.], [0., 9.]]))
         """
-        from scipy.linalg import eigh
-
-        W, B = matrix("within", within), matrix("between", between)
-        units = np.sqrt(np.diag(W)) if len(W) == W.shape[1] and np.all(np.diag(W) > 0) else np.ones(1)
-        scaled = []
-        for name, value in (("within", W), ("between", B)):
-            in_units = value / units[:, None] / units if value.shape == (len(W), len(W)) else value
-            if in_units.shape != (len(W), len(W)) or not np.allclose(
-                in_units, in_units.T, rtol=1e-8, atol=1e-12 * np.max(np.abs(in_units))
-            ):
-                raise ValueError(f"{name} must be a symmetric (D, D) matrix, got shape {value.shape}")
-            scaled.append(0.5 * (in_units + in_units.T))
-        try:
-            ratios, vectors = eigh(scaled[1], scaled[0])
-        except np.linalg.LinAlgError:
-            raise ValueError("within must be positive definite") from None
-        if ratios[0] < -1e-8 * max(ratios[-1], 1.0):
-            raise ValueError("between must be positive semi-definite")
-        vectors = vectors / units[:, None]
-        return cls(1.0, np.maximum(ratios, LEAST_RATIO), prior_mean, np.ascontiguousarray(vectors.T))
+        W, ratios = directions.diagonalize(within, between)
+        return cls(1.0, np.maximum(ratios, LEAST_RATIO), prior_mean, W)
 
     def within_covariance(self, n_features: int) -> Float:
         """Return the covariance (D, D) of an observation about its cluster's mean."""
@@ -382,7 +348,7 @@ class Gaussian(Family):
         out. It has a square for each feature and is otherwise divided evenly; it does not change log odds.
         """
         if self.directions is None:
-            return super().log_predictive_terms(X, stats)
+            return terms_of_independent(self, X, stats)
         mean, variance = self._posterior(stats)
         variance = self.variance + variance
         D, W = X.shape[1], self.directions
@@ -457,6 +423,37 @@ class Gaussian(Family):
         from dyncrp.families import gaussian_proposals  # it makes Gaussians
 
         return [*super().views(X)] if self.known else gaussian_proposals.views(self, X, super().views(X))
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Gaussian`` in C++, or of ``GaussianDiagonal`` if variances are not proportional."""
+        width, projection = n_features, {}
+        if self.directions is not None:
+            width, projection = len(self.directions), self._projection()
+        scale = np.sqrt(by_feature(self.variance, width))
+        precision = by_feature(self.variance / self.prior_variance, width)
+        shift = unless(0.0, by_feature(self.prior_mean, n_features))
+        values = {
+            "log_normalizer": -0.5 * width * LOG_2PI - float(np.sum(np.log(scale))),
+            "scale": unless(1.0, scale),
+        }
+        coordinates = {"shift": shift, "scale": values["scale"]} | projection
+        if np.all(precision == precision[0]):
+            return Settings("Gaussian", values | {"width": width, "precision": float(precision[0])}, coordinates)
+        return Settings("GaussianDiagonal", values | {"precision": precision}, coordinates)
+
+    def _projection(self) -> dict[str, Any]:
+        """Return z = W (x − m₀) and the log density of what z leaves out, for the loop."""
+        Q, D = self.directions.shape
+        constant, half = self.log_scale, 0.0
+        if self.residual_variance is not None:
+            constant -= 0.5 * (D - Q) * (LOG_2PI + math.log(self.residual_variance))
+            half = 0.5 / self.residual_variance
+        return {
+            "directions": np.ascontiguousarray(self.directions.T).ravel(),
+            "inverse": np.ascontiguousarray(self.inverse).ravel(),
+            "log_scale": constant,
+            "half_precision": half,
+        }
 
     def __repr__(self) -> str:
         shown = ((f.name, getattr(self, f.name)) for f in fields(self))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -19,7 +21,7 @@ from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
 from dyncrp.input.input import Input, as_one_row, require_width
 from dyncrp.input.words import WordEngine, forgets_after, pieces
-from dyncrp.io import model_file
+from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
@@ -107,12 +109,6 @@ class Stream(EditableTables):
     def n_rows(self) -> int:
         """The number of rows learned."""
         return self.engine.n_observations if self.started else 0
-
-    @property
-    def n_columns(self) -> int:
-        """The number of columns of the input, including columns of a data frame that are left out."""
-        encoding = self.input.encoding
-        return self.engine.n_features if encoding is None else len(encoding.entries)
 
     # Learning
 
@@ -443,6 +439,15 @@ class Stream(EditableTables):
         stream = cls(spec, input)
         stream._take(warmup)
         return stream
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file, see ``to_bytes``; an existing one is replaced in one step."""
+        files.write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the stream that ``save`` wrote, which continues where it stopped."""
+        return cls.from_bytes(Path(path).read_bytes(), os.fspath(path))
 
     def to_state(self) -> bytes:
         """Return what was learned, without the parameters; see ``DynamicalMixture.to_state``."""

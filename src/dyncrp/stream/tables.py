@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_times
 from dyncrp.dynamics import Dynamics
+from dyncrp.engine.reference import occupancy
 from dyncrp.engine.types import Engine, Float, Rows
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
@@ -66,9 +67,25 @@ class EditableTables(ABC):
         return self.learner.alpha
 
     @property
+    def memory(self) -> float:
+        """The number of members that a table remembers, given or learned."""
+        return self.engine.model.memory
+
+    @property
     def clock(self) -> Clock:
         """The kind of times."""
         return self.learner.clock
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the input, including columns of a data frame that are left out."""
+        encoding = self.input.encoding
+        return self.engine.n_features if encoding is None else len(encoding.entries)
+
+    @property
+    def occupancies(self) -> Float:
+        """The occupancies of the open tables just after the latest observation, (K,)."""
+        return occupancy(self.engine.seating, self.engine.model.modes)
 
     @property
     def names(self) -> dict[int, str]:

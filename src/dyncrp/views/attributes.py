@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dyncrp.engine.reference import occupancy
 from dyncrp.engine.types import Float, Trace
 from dyncrp.search import Candidate
 from dyncrp.stream.events import Event
@@ -46,7 +45,7 @@ class FittedAttributes:
     family_ = _attribute("family", "The family, given or learned.")
     dynamics_ = _attribute("dynamics", "The dynamics, given or learned.")
     alpha_ = _attribute("alpha", "The present alpha, given or learned.")
-    memory_ = _attribute("engine.model.memory", "The number of members that a table remembers, given or learned.")
+    memory_ = _attribute("memory", "The number of members that a table remembers, given or learned.")
     n_observations_ = _attribute("engine.n_observations", "The number of rows learned.")
     log_evidence_ = _attribute(
         "engine.log_evidence",
@@ -56,6 +55,9 @@ class FittedAttributes:
     n_tables_ = _attribute("engine.n_tables", "The number of open tables, K.")
     n_opened_ = _attribute("engine.n_opened", "The number of tables ever opened, including closed ones.")
     table_ids_ = _attribute("engine.ids", "The ids of the open tables, ascending, (K,).")
+    occupancies_ = _attribute(
+        "occupancies", "The occupancies of the open tables just after the latest observation, (K,)."
+    )
     n_features_in_ = _attribute("n_columns", "The number of columns.")
     encoding_ = _attribute(
         "input.encoding",
@@ -132,11 +134,6 @@ class FittedAttributes:
                 "this DynamicalMixture comes from a file, which does not keep the candidates, so it has no evidence_"
             )
         return candidates
-
-    @property
-    def occupancies_(self) -> Float:
-        """The occupancies of the open tables just after the latest observation, (K,)."""
-        return occupancy(self.engine_.seating, self.engine_.model.modes)
 
     @property
     def centers_(self) -> Float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dyncrp.arrays.checks import LATEST_DATE, Clock
 from dyncrp.engine.types import Engine, Float
 from dyncrp.families import Columns, Family
+from dyncrp.families.protocols import HasCodes
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.words import WordEngine
 from dyncrp.stream.stream import Stream
@@ -32,10 +33,14 @@ def describe(stream: Stream, groups: Groups | int | None = None) -> pd.DataFrame
         if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)):
             raise ValueError(f"groups must be what groups() returns, or a number of groups, got {groups!r}")
         groups = groups_of(stream, int(groups))
+    return as_frame(describe_stream(stream, groups), stream.engine.ids)
+
+
+def describe_stream(stream: Stream, groups: Groups | None = None) -> dict[str, Any]:
+    """Return what is known of each open table as columns by name; see ``describe_tables``."""
     input = stream.input
     names = input.names if input.vocabulary is None else input.vocabulary.words
-    columns = describe_tables(stream.engine, names, stream.clock, groups, input.encoding, stream.names)
-    return as_frame(columns, stream.engine.ids)
+    return describe_tables(stream.engine, names, stream.clock, groups, input.encoding, stream.names)
 
 
 def describe_tables(
@@ -101,8 +106,8 @@ def describe_features(
         centers = encoding.decode(centers)
     cells: dict[str, list[Any]] = {}
     for d, name in enumerate(names):
-        probabilities = family.code_probabilities(stats, d)
-        if probabilities is None:
+        probabilities = family.code_probabilities(stats, d) if isinstance(family, HasCodes) else None
+        if not isinstance(family, HasCodes) or probabilities is None:
             cells[name] = centers[:, d].tolist()
             continue
         counts = family.counts(stats, d)
