@@ -511,7 +511,7 @@ def test_texts_are_taken_out_of_a_table():
     assert model.labels_.tolist() == [0, 0, 0]
     assert model.split(0, ["coast storm"]) == 1
     assert model.engine_.word_counts(0).counts.tolist() == [2.0, 2.0, 1.0]
-    with pytest.raises(ValueError, match="what these 1 leave of it is no table"):
+    with pytest.raises(ValueError, match="the rest without these 1 is not a table"):
         model.split(0, ["storm thunder"])
 
 

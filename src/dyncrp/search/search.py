@@ -26,6 +26,7 @@ from dyncrp.families import Columns, Family, protocols
 from dyncrp.families.base import first_missing, repeats
 from dyncrp.families.protocols import View
 from dyncrp.search.candidate import Candidate, Found, Job, Steps, durations, usual_gap
+from dyncrp.search.cloud import is_cloud
 from dyncrp.search.race import race
 from dyncrp.search.reproducibility import reproducibility, split
 from dyncrp.search.spec import ModelSpec
@@ -52,6 +53,7 @@ LEAST_SHARE_OF_BEST = 0.92  # a candidate must reach this share of the best repr
 LEAST_SHARE_IF_LARGE_GAIN = 0.75  # or this, if its evidence is higher by a LARGE_GAIN
 LEAST_GAIN_OF_FORGETTING = 0.1  # nats per row; see best_dynamics
 MOST_REFINED = 0.05  # nats per row; a kind of dynamics further behind on the coarse grid is not refined
+REPRODUCED_IF_NO_CLOUD = 0.9  # tables that tile a cloud are less reproducible
 ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters are this reproducible,
 MOST_FEATURES = 48  # or if there are more features
 OTHER_SCALES = (1.0, 0.3, 0.1)  # scales of the spread of clusters, for another family
@@ -205,7 +207,8 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
             best = yield from search.best_dynamics(best.family, dynamics, alpha)
             best = yield from search.best_memory(best)
     candidates = [c for one in searches for c in one.candidates(best)]
-    return spec.model(search.view.lift(best.family), best.dynamics, best.alpha, best.memory), candidates
+    cloud = trusted and best.n_tables > 1 and search.is_cloud(best)
+    return spec.model(search.view.lift(best.family), best.dynamics, best.alpha, best.memory, cloud), candidates
 
 
 def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
@@ -320,6 +323,11 @@ class _Search:
         run = min(runs, key=lambda run: run.n_tables)
         self.tried.append((run, True))
         return run
+
+    def is_cloud(self, run: _Run) -> bool:
+        """Return whether rows are one cloud, which the tables of a run tile; not if tables are reproducible."""
+        reproduced = max((one.reproducibility for one, _ in self.tried if one.family is run.family), default=np.nan)
+        return not reproduced >= REPRODUCED_IF_NO_CLOUD and is_cloud(run.family, run.alpha, self.halves)
 
     def _is_better(self, run: _Run, gain: float, least: float) -> Steps[tuple[_Run, bool]]:
         """Return the run, and whether it gains enough evidence and its reproducibility is at least ``least``."""

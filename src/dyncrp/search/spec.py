@@ -159,9 +159,11 @@ class ModelSpec:
                         "the duration as a number of observations"
                     )
 
-    def model(self, family: Family, dynamics: Dynamics, alpha: Any, memory: Any = math.inf) -> Model:
+    def model(
+        self, family: Family, dynamics: Dynamics, alpha: Any, memory: Any = math.inf, cloud: bool = False
+    ) -> Model:
         """Return the model with these values for what may be unknown."""
-        return Model(family, dynamics, positive("alpha", alpha), check_memory(memory), self.rules)
+        return Model(family, dynamics, positive("alpha", alpha), check_memory(memory), self.rules, cloud is True)
 
 
 def check_memory(memory: Any) -> float:

@@ -25,7 +25,9 @@ from dyncrp.views.valleys import join_by_valleys
 
 SHAPES = ("auto", "elliptical", "any")
 MOST_TABLES = 5_000  # all pairs must fit into memory
-MOST_ON_BORDERS = 1.13  # rows on the borders of ellipses, as a share of those that ellipses have there, if no curve is cut
+MOST_ON_BORDERS = (
+    1.13  # rows on the borders of ellipses, as a share of those that ellipses have there, if no curve is cut
+)
 BORDER = 0.15  # half the width of a border, as a share of the distance between two centres
 FEWEST_ROWS = 15.0  # of an ellipse whose borders are looked at
 NEIGHBOURS = 2  # of an ellipse, whose borders with it are looked at
@@ -99,13 +101,13 @@ def clusters_of(stream: Stream, n: int | None = None, shape: str = "auto") -> Cl
 
     shape: one of ``SHAPES``.
     """
-    found = join(stream.engine, n, shape, cloud=stream.cloud)
+    found = join(stream.engine, n, shape)
     stream.cluster_of = dict(zip(found.table_ids.tolist(), found.cluster_of.tolist(), strict=True))
     return found
 
 
-def join(engine: Engine, n: int | None = None, shape: str = "auto", *, cloud: bool = False) -> Clusters:
-    """Join the open tables of an engine. cloud: whether its first rows had no clusters."""
+def join(engine: Engine, n: int | None = None, shape: str = "auto") -> Clusters:
+    """Join the open tables of an engine."""
     state, model = engine.state, engine.model
     K = len(state.ids)
     if isinstance(n, str):
@@ -128,7 +130,7 @@ def join(engine: Engine, n: int | None = None, shape: str = "auto", *, cloud: bo
     groups = None
     if n is None and shape != "elliptical" and (shapes.spread.size or shape == "any"):
         merges, groups = _valleys(family, shapes)
-        if shape == "any" or (cloud and len(np.unique(groups)) == 1):
+        if shape == "any" or (model.cloud and len(np.unique(groups)) == 1):
             return _made(state.ids, shapes.counts, merges, groups, "any")
     joins = join_by_likelihood(family, state.stats, shapes) if rows is None else join_by_scatter(rows)
     n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)]))) if n is None else K - n
