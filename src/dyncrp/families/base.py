@@ -130,6 +130,14 @@ class Family(ABC):
     def centers(self, stats: Float) -> Float:
         """Return where each table lies in the space of the observations: (K, S) to (K, D)."""
 
+    def means(self, stats: Float) -> Float:
+        """Return the mean of the observations of each table, which no prior pulls: (K, S) to (K, D).
+
+        Observations count by their responsibilities. This default, the centres, is for families whose observations have
+        no mean, such as codes.
+        """
+        return self.centers(stats)
+
     @abstractmethod
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ from the prior: (n_tables, P). By default, P is n_features."""
@@ -171,6 +179,12 @@ class Family(ABC):
     @cached_property
     def _hash(self) -> int:
         return hash((type(self), *(np.asarray(getattr(self, f.name)).tobytes() for f in fields(self))))
+
+
+def mean_of(stats: Float) -> Float:
+    """Return s/n of tables with stats (n, s, …), as many s as the rest has columns; 0 for a table without rows."""
+    n = stats[:, :1]
+    return np.divide(stats[:, 1:], n, out=np.zeros_like(stats[:, 1:]), where=n > 0.0)
 
 
 def missing_cell(family: Family, row: int, column: int) -> BadRow:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, digamma
 
 from dyncrp.arrays.checks import BadRow, Seed
-from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, mean_of, scalar_or_vector
 from dyncrp.families.protocols import (
     SCALES,
     Compiled,
@@ -131,6 +131,10 @@ class Bernoulli(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
         """Return the posterior probabilities of a one."""
         a, b = self._posterior(stats)
         return a / (a + b)
+
+    def means(self, stats: Float) -> Float:
+        """Return s/n."""
+        return mean_of(stats)
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return shapes in 2 arcsin √p, in which a feature of any probability has about unit variance."""

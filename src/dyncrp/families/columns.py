@@ -322,6 +322,14 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
             found[:, piece.at] = piece.family.centers(stats[:, piece.stats])
         return found
 
+    def means(self, stats: Float) -> Float:
+        """Return the means of the pieces, of the cells that are there; the centre where a table has seen none."""
+        found = self.centers(stats)
+        for piece in self.pieces:
+            own = stats[:, piece.stats]
+            found[:, piece.at] = np.where(own[:, :1] > 0.0, piece.family.means(own), found[:, piece.at])
+        return found
+
     def code_probabilities(self, stats: Float, d: int) -> Float | None:
         """Return the code probabilities of column d from its family."""
         piece = next(piece for piece in self.pieces if d in piece.at)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,17 +19,16 @@ from dyncrp.families.base import (
     Hyperparameter,
     Tables,
     check_width,
+    mean_of,
     scalar_or_vector,
 )
+from dyncrp.families.gaussian_shape import GaussianShape
 from dyncrp.families.protocols import (
     SCALES,
     Compiled,
     Explains,
-    HasScatter,
     Proposes,
-    Scatter,
     Settings,
-    Shapes,
     Sharpens,
     View,
     by_feature,
@@ -44,16 +42,12 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 LEAST_RATIO = 1e-3
 # Rows further out would have variances beyond the range of a hyperparameter.
 FURTHEST_TO_LEARN_FROM = 1e45
-# Up to this many coordinates, the squares are all products y_i y_j; beyond it, |y|². See engine/cpp/moments.hpp.
-MOST_PRODUCTS = 8
 # The variance of centres, in units of a cluster's variance, if all rows so far are one cluster.
 PRIOR_OF_ONE_CLUSTER = 100.0
-# If a centre is further from the prior mean, in standard deviations, its squares are too coarse for the spread.
-FURTHEST_WITH_SPREAD = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Family, Proposes, Sharpens, HasScatter, Explains, Compiled):
+class Gaussian(GaussianShape, Family, Proposes, Sharpens, Explains, Compiled):
     """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I). Each of σ², ρ² and m₀ is a number, or one for each feature.
 
     Statistics are taken about the prior mean, T(x) = (1, x − m₀), so that data far from the origin lose no digits.
@@ -246,87 +240,6 @@ class Gaussian(Family, Proposes, Sharpens, HasScatter, Explains, Compiled):
         """Return T(x) = (1, z): (n, D) to (n, 1 + D), or (n, 1 + Q) with directions."""
         return np.hstack([np.ones((len(X), 1)), self.coordinates(X)])
 
-    @cached_property
-    def leading(self) -> NDArray[np.int64]:
-        """The 8 coordinates in which clusters differ most, of more; none if they differ equally in all."""
-        ratios = np.asarray(self.prior_variance / self.variance)
-        if ratios.size <= MOST_PRODUCTS or np.all(ratios == ratios[0]):
-            return np.zeros(0, dtype=np.int64)
-        return np.sort(np.argsort(-ratios, kind="stable")[:MOST_PRODUCTS])
-
-    def squares(self, X: Float) -> Float:
-        """Return y_i y_j for i ≥ j, where y = z/σ: (n, Q(Q + 1)/2); for more than 8 coordinates, see below.
-
-        Of more than 8 coordinates it is |y|², followed by the products of the ``leading`` ones, if there are any:
-        (n, 1) or (n, 37).
-        """
-        y = self.coordinates(X) / np.sqrt(self.variance)
-        if y.shape[1] <= MOST_PRODUCTS:
-            return _fold(y[:, :, None] * y[:, None, :])
-        some = y[:, self.leading]
-        return np.hstack([np.sum(y**2, axis=1)[:, None], _fold(some[:, :, None] * some[:, None, :])])
-
-    def expected_squares(self, stats: Float, n_features: int) -> Float:
-        """Return the squares of tables whose spread is that of the family."""
-        n, mean = self._means(stats)
-        Q = mean.shape[1]
-        some = mean if Q <= MOST_PRODUCTS else mean[:, self.leading]
-        products = _fold(n[:, None, None] * (np.eye(some.shape[1]) + some[:, :, None] * some[:, None, :]))
-        if Q <= MOST_PRODUCTS:
-            return products
-        return np.hstack([n[:, None] * (Q + np.sum(mean**2, axis=1)[:, None]), products])
-
-    def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
-        """Return Σ r y² of each feature. For more than 8, only the sum is kept, and each gets an equal share of it."""
-        n, mean = self._means(stats)
-        Q = mean.shape[1]
-        if Q <= MOST_PRODUCTS:
-            return list(np.diagonal(_unfold(squares, Q), axis1=1, axis2=2).T[:, :, None])
-        within = np.maximum(squares[:, :1] - n[:, None] * np.sum(mean**2, axis=1, keepdims=True), 0.0) / Q
-        return list((n[:, None] * mean**2 + within).T[:, :, None])
-
-    def widen_squares(self, stats: Float, squares: Float, n_features: int) -> Float:
-        """Return squares as if all observations had had 0 in features added at the end."""
-        n, mean = self._means(stats)
-        K, Q = mean.shape
-        zero = -float(self.prior_mean) / np.sqrt(float(self.variance))
-        if n_features > MOST_PRODUCTS:
-            total = np.trace(_unfold(squares, Q), axis1=1, axis2=2) if Q <= MOST_PRODUCTS else squares[:, 0]
-            return (total + n * (n_features - Q) * zero**2)[:, None]
-        wider = np.full((K, n_features, n_features), zero**2) * n[:, None, None]
-        wider[:, Q:, :Q] = n[:, None, None] * zero * mean[:, None, :]
-        wider[:, :Q, :Q] = _unfold(squares, Q)
-        return _fold(wider)
-
-    def shapes(self, stats: Float, squares: Float) -> Shapes:
-        """Return shapes in y = z/σ: covariances for up to 8 coordinates, one common variance for more."""
-        n, mean = self._means(stats)
-        Q = mean.shape[1]
-        norm = np.sum(mean**2, axis=1)
-        near = norm <= FURTHEST_WITH_SPREAD**2
-        between = np.atleast_1d(self.prior_variance / self.variance)
-        if Q > MOST_PRODUCTS:
-            spread = (squares[:, 0] / n - norm) / Q
-            return Shapes(n, mean, np.where(near, np.maximum(spread, 0.0), 1.0), 1.0, between)
-        spread = _unfold(squares / n[:, None], Q) - mean[:, :, None] * mean[:, None, :]
-        return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
-
-    def scatter(self, stats: Float, squares: Float) -> Scatter | None:
-        """Return the scatter in y = z/σ, in the coordinates whose products are kept."""
-        n, mean = self._means(stats)
-        products = squares
-        if mean.shape[1] > MOST_PRODUCTS:
-            if not len(self.leading):
-                return None
-            mean, products = mean[:, self.leading], squares[:, 1:]
-        kappa = float(1.0 / np.mean(self.prior_variance / self.variance))
-        return Scatter(n, mean, products - n[:, None] * _fold(mean[:, :, None] * mean[:, None, :]), kappa)
-
-    def _means(self, stats: Float) -> tuple[Float, Float]:
-        """Return the count (K,) of each table and the mean (K, Q) of its observations, in y = z/σ."""
-        n = stats[:, 0]
-        return n, stats[:, 1:] / n[:, None] / np.sqrt(self.variance)
-
     def _posterior(self, stats: Float) -> tuple[Float, Float]:
         """Return the mean about m₀ and the variance of each table's φ, in the coordinates: both (K, Q)."""
         n, s = stats[:, :1], stats[:, 1:]
@@ -350,7 +263,7 @@ class Gaussian(Family, Proposes, Sharpens, HasScatter, Explains, Compiled):
         distance from the prior mean, so tables far out are compared as accurately as others.
         """
         p = np.atleast_1d(self.variance / self.prior_variance)
-        n2, mean2 = self._means(second["stats"])
+        n2, mean2 = self.means_in_units(second["stats"])
         n2 = n2[:, None]
         q1, q2 = first["stats"][:, :1] + p, n2 + p
         gap = mean2 - first["stats"][:, 1:] / q1 / np.sqrt(self.variance)
@@ -404,6 +317,10 @@ class Gaussian(Family, Proposes, Sharpens, HasScatter, Explains, Compiled):
     def centers(self, stats: Float) -> Float:
         """Return the posterior means μ."""
         return self._from_coordinates(self._posterior(stats)[0])
+
+    def means(self, stats: Float) -> Float:
+        """Return m₀ + s/n; with directions, in the span of the directions."""
+        return self._from_coordinates(mean_of(stats))
 
     def _from_coordinates(self, z: Float) -> Float:
         """Return the x nearest to m₀ with these coordinates: (K, Q) to (K, D)."""
@@ -488,19 +405,6 @@ class Gaussian(Family, Proposes, Sharpens, HasScatter, Explains, Compiled):
     def __repr__(self) -> str:
         shown = ((f.name, getattr(self, f.name)) for f in fields(self))
         return f"Gaussian({', '.join(f'{name}={_short(value)}' for name, value in shown if value is not None)})"
-
-
-def _fold(matrices: Float) -> Float:
-    """Return the lower triangles of symmetric matrices, row by row: (K, Q, Q) to (K, Q(Q + 1)/2)."""
-    return matrices[:, *np.tril_indices(matrices.shape[1])]
-
-
-def _unfold(triangles: Float, Q: int) -> Float:
-    """Return the symmetric matrices with these lower triangles: (K, Q(Q + 1)/2) to (K, Q, Q)."""
-    matrices = np.empty((len(triangles), Q, Q))
-    rows, columns = np.tril_indices(Q)
-    matrices[:, rows, columns] = matrices[:, columns, rows] = triangles
-    return matrices
 
 
 def _short(value: Any) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 from dyncrp.arrays.checks import Seed, positive
-from dyncrp.families.base import LARGEST_POSITIVE, Family, Float, Hyperparameter, Tables
+from dyncrp.families.base import LARGEST_POSITIVE, Family, Float, Hyperparameter, Tables, mean_of
 from dyncrp.families.gamma import log_gamma_half, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 from dyncrp.families.protocols import (
@@ -223,6 +223,10 @@ class NormalGamma(Family, Proposes, Sharpens, HasShape, Compiled):
     def centers(self, stats: Float) -> Float:
         """Return the posterior means m₀ + μ."""
         return self.prior_mean + np.sqrt(self.variance) * self._posterior(stats)[2]
+
+    def means(self, stats: Float) -> Float:
+        """Return m₀ + s/n."""
+        return self.prior_mean + mean_of(stats[:, : 1 + (stats.shape[1] - 1) // 2])
 
     def variances(self, stats: Float) -> Float:
         """Return σ₀² B/(ν + n) for each table, the inverse of the posterior mean of 1/σ²: (K, S) to (K, D).

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from dyncrp.arrays.checks import BadRow, Seed
-from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, mean_of, scalar_or_vector
 from dyncrp.families.gamma import log_rising, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI
 from dyncrp.families.protocols import SCALES, Compiled, HasShape, Proposes, Settings, Shapes, by_feature
@@ -141,6 +141,10 @@ class Poisson(Family, Proposes, HasShape, Compiled):
         """Return the posterior means A/B."""
         A, B = self._posterior(stats)
         return A / B
+
+    def means(self, stats: Float) -> Float:
+        """Return s/n."""
+        return mean_of(stats)
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return shapes in 2√x, in which a count of any mean has about unit variance."""

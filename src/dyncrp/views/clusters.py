@@ -152,7 +152,7 @@ def _valleys(family: object, shapes: protocols.Shapes) -> tuple[list[Merge], Int
 
 def _merges(joins: list[Join]) -> list[Merge]:
     """Return joins with heights that rise: by how much less each gains than the first, or one before it."""
-    losses = np.maximum.accumulate([joins[0].gain - join.gain for join in joins]) if joins else []
+    losses: Float = np.maximum.accumulate([joins[0].gain - join.gain for join in joins]) if joins else np.zeros(0)
     return [Merge(float(loss), join.kept, join.gone) for join, loss in zip(joins, losses, strict=True)]
 
 
@@ -215,9 +215,9 @@ class _Ellipse:
     def border(self, other: _Ellipse) -> tuple[Float, float, float]:
         """Return the direction from this ellipse to another, and between which projections on it their border lies."""
         gap = other.mean - self.mean
-        direction = np.linalg.solve(self.covariance + other.covariance, gap)
+        direction: Float = np.linalg.solve(self.covariance + other.covariance, gap)
         length = float(direction @ gap)
-        here, there = (np.sqrt(direction @ one.covariance @ direction) for one in (self, other))
+        here, there = (float(np.sqrt(direction @ one.covariance @ direction)) for one in (self, other))
         middle = float(direction @ self.mean) + length * here / (here + there)
         return direction, middle - BORDER * length, middle + BORDER * length
 

@@ -89,26 +89,27 @@ def describe_features(
 ) -> dict[str, list[Any]]:
     """Return a description of each feature, by name, in each of K tables with stats (K, S).
 
-    For numbers it is the centre. For codes it is a text with the likeliest code, its probability and its lift, then
-    other codes of at least 5 %. The lift is the ratio of the probability in the table to that in all tables, weighted
-    by their numbers of observations. With an encoding, codes are its categories, and logarithms are undone.
+    For numbers it is the mean of the table's rows, each weighted by its responsibility. For codes it is a text with the
+    likeliest code, its probability and its lift, then other codes of at least 5 %. The lift is the ratio of the
+    probability in the table to that in all tables, weighted by their numbers of observations. With an encoding, codes
+    are its categories, and logarithms are undone.
 
     >>> from dyncrp import Bernoulli, Categorical
     >>> ones = np.array([[8.0, 7.0], [8.0, 0.0]])  # of 8 observations, 7 and none
     >>> describe_features(Bernoulli(1.0, 1.0), ones, ["wet"])
-    {'wet': [0.8, 0.1]}
+    {'wet': [0.875, 0.0]}
     >>> codes = np.array([[20.0, 2.0, 18.0, 0.0], [20.0, 20.0, 0.0, 0.0]])
     >>> describe_features(Categorical(0.1, n_codes=2), codes, ["colour"])
     {'colour': ['1 90 % (lift 2.0), 0 10 %', '0 100 % (lift 1.8)']}
     """
-    centers = family.centers(stats)
+    means = family.means(stats)
     if encoding is not None:
-        centers = encoding.decode(centers)
+        means = encoding.decode(means)
     cells: dict[str, list[Any]] = {}
     for d, name in enumerate(names):
         probabilities = family.code_probabilities(stats, d) if isinstance(family, HasCodes) else None
         if not isinstance(family, HasCodes) or probabilities is None:
-            cells[name] = centers[:, d].tolist()
+            cells[name] = means[:, d].tolist()
             continue
         counts = family.counts(stats, d)
         words = None if encoding is None else encoding[encoding.features[d]].words
