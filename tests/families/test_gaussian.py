@@ -696,19 +696,19 @@ def test_the_true_labels_give_the_true_covariance(name):
     np.testing.assert_allclose(plain.variance, np.diag(exact), rtol=1e-9)
 
 
-def test_proposals_scale_what_is_within_and_keep_the_whole():
+def test_proposals_scale_what_is_within_and_keep_the_rest_between():
     X, labels = clusters_of(DIRECTED["from-covariances"], 3, 3000, 30)
     found = Gaussian().proposals(X, labels)
     at = SCALES.index(1.0)
     for scale, plain, full in zip(SCALES, found[0::2], found[1::2], strict=True):
         np.testing.assert_allclose(plain.variance, scale * found[2 * at].variance, rtol=1e-12)
-        np.testing.assert_allclose(plain.variance + plain.prior_variance, np.var(X, axis=0), rtol=1e-12)
+        # Wider clusters are not closer together: what is between them is never less than at scale 1.
+        rest = np.var(X, axis=0) - min(scale, 1.0) * found[2 * at].variance
+        np.testing.assert_allclose(plain.prior_variance, rest, rtol=1e-12)
         within = found[2 * at + 1].within_covariance(3)
         np.testing.assert_allclose(full.within_covariance(3), scale * within, rtol=1e-9, atol=1e-12)
-        if scale > 1.0:  # more than there is, in some direction
-            continue
         # Between, all is shrunk towards a sphere by D/(K + D), which keeps the trace.
-        rest = np.cov(X.T, bias=True) - scale * within
+        rest = np.cov(X.T, bias=True) - min(scale, 1.0) * within
         expected = (30 * rest + 3 * np.trace(rest) / 3 * np.eye(3)) / 33
         np.testing.assert_allclose(full.between_covariance(3), expected, rtol=1e-6, atol=1e-6)
 

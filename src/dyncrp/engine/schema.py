@@ -99,7 +99,9 @@ MODES = _group(
 STATS = _group(
     Array("stats", FLOAT, ("K", "S"), "Σ r T(x)"),
     Array("squares", FLOAT, ("K", "P"), "`Gaussian` only, also as a part of `Columns`: Σ r y_i y_j for i ≥ j, row by "
-          r"row, where y = T(x)/σ without its 1; beyond 8 coordinates Σ r \|y\|²", "as the family expects"),
+          r"row, where y = T(x)/σ without its 1; beyond 8 coordinates Σ r \|y\|², and then the former for the 8 "
+          "coordinates of the highest ρ²/σ², if it is not the same in all. A file of an earlier version may have only "
+          r"Σ r \|y\|² there", "as the family expects"),
 )  # fmt: skip
 EXTRAS = _group(
     Array("scatter", FLOAT, ("K", "D"), "`NormalGamma` only: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
@@ -243,6 +245,10 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
     group: ``OF_ROWS`` or ``OF_COUNTS``. sizes: at least M, and for ``OF_ROWS`` also S, P and D. By default, the size of
     a table is its count, rounded, and its times are that of the state.
     """
+    sums = None
+    if "squares" in arrays and arrays["squares"].shape[-1:] == (1,) != (sizes.get("P"),):
+        sums = check(arrays, {"squares": STATS["squares"]}, {"K": len(arrays["squares"])})["squares"]
+        arrays = {name: array for name, array in arrays.items() if name != "squares"}  # products were not kept then
     found = check(arrays, group, sizes)
     ids, time = found["table_ids"], found["time"]
     K, n_opened, n = len(ids), int(found["n_opened"]), int(found["n_observations"])
@@ -258,8 +264,10 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
         if not found.keys() >= set(SEEN):
             counts = np.clip(np.rint(found["stats"][:, 0]), 0, n).astype(np.int64)
             found = dict(zip(SEEN, (counts, np.full(K, time), np.full(K, time)), strict=True)) | found
-        if "squares" not in found and isinstance(family, HasShape) and sizes["P"]:
+        if isinstance(family, HasShape) and sizes["P"] and "squares" not in found:
             found["squares"] = family.expected_squares(found["stats"], sizes["D"])
+            if sums is not None:
+                found["squares"][:, :1] = sums
     for name in set(SEEN) - found.keys():
         raise ValueError(f"its array {name!r} is missing")
     if found["sizes"].max() > n:

@@ -386,7 +386,9 @@ class Gaussian(GaussianShape, Family, Proposes, Sharpens, Explains, Compiled):
         coordinates = {"shift": shift, "scale": values["scale"]} | projection
         if np.all(precision == precision[0]):
             return Settings("Gaussian", values | {"width": width, "precision": float(precision[0])}, coordinates)
-        return Settings("GaussianDiagonal", values | {"precision": precision}, coordinates)
+        return Settings(
+            "GaussianDiagonal", values | {"precision": precision, "leading": self.leading.tolist()}, coordinates
+        )
 
     def _projection(self) -> dict[str, Any]:
         """Return z = W (x − m₀) and the log density of what z leaves out, for the loop."""

@@ -31,10 +31,10 @@ class GaussianShape(HasScatter):
     @cached_property
     def leading(self) -> NDArray[np.int64]:
         """The 8 coordinates in which clusters differ most, of more; none if they differ equally in all."""
-        ratios = np.asarray(self.prior_variance / self.variance)
-        if ratios.size <= MOST_PRODUCTS or np.all(ratios == ratios[0]):
+        precision = np.asarray(self.variance / self.prior_variance)
+        if precision.size <= MOST_PRODUCTS or np.all(precision == precision[0]):
             return np.zeros(0, dtype=np.int64)
-        return np.sort(np.argsort(-ratios, kind="stable")[:MOST_PRODUCTS])
+        return np.sort(np.argsort(precision, kind="stable")[:MOST_PRODUCTS])
 
     def squares(self, X: Float) -> Float:
         """Return y_i y_j for i ≥ j, where y = z/σ: (n, Q(Q + 1)/2); for more than 8 coordinates, see below.

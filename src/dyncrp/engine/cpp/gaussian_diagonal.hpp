@@ -23,18 +23,20 @@ class GaussianDiagonal {
         std::vector<double> precision;  // p (D,)
         double log_normalizer = 0.0;    // −½ D log 2π − Σ log σ
         std::vector<double> scale;      // σ (D,), or none: all 1
+        std::vector<Index> leading;     // coordinates whose products are kept, of more than MOST_PRODUCTS
 
         void for_each(auto each) {
             each("precision", precision);
             each("log_normalizer", log_normalizer);
             each("scale", scale);
+            each("leading", leading);
         }
     };
 
     GaussianDiagonal(const Settings& settings, bool variational)
         : D_(static_cast<Index>(settings.precision.size())), p_(settings.precision),
-          log_normalizer_(settings.log_normalizer), variational_(variational), moments_(D_), mean_(D_), gain_(D_),
-          weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
+          log_normalizer_(settings.log_normalizer), variational_(variational), moments_(D_, settings.leading),
+          mean_(D_), gain_(D_), weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_;
         for (const double p : p_) {

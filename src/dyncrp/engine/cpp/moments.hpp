@@ -1,21 +1,30 @@
 // The statistics of the tables of a Gaussian: counts, sums, and the second moments that groups of tables need.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "coordinates.hpp"
 #include "vectors.hpp"
 
 namespace dyncrp {
 
-/// Up to this many coordinates, all products are kept; beyond it, only the sum of squares. See families/gaussian.py.
+/// Up to this many coordinates, all products are kept; beyond it, the sum of squares, and the products of as many
+/// leading coordinates, if there are such. See families/gaussian_shape.py.
 inline constexpr Index MOST_PRODUCTS = 8;
 
-/// For each table n = Σ r, s = Σ r z, and its squares: Σ r y_i y_j for i ≥ j, or Σ r |y|².
+/// For each table n = Σ r, s = Σ r z, and its squares: Σ r y_i y_j for i ≥ j; or Σ r |y|², and the former for leading
+/// i, j.
 class Moments {
   public:
-    explicit Moments(Index D) : D_(D), sums_(1 + D + squares_width()) {}
+    explicit Moments(Index D, std::vector<Index> leading = {})
+        : D_(D), leading_(std::move(leading)), sums_(1 + D + squares_width()) {}
 
     Index stats_width() const { return 1 + D_; }
-    Index squares_width() const { return D_ <= MOST_PRODUCTS ? D_ * (D_ + 1) / 2 : 1; }
+    Index squares_width() const {
+        const Index L = static_cast<Index>(leading_.size());
+        return D_ <= MOST_PRODUCTS ? D_ * (D_ + 1) / 2 : 1 + L * (L + 1) / 2;
+    }
     PerTable<double>& array() { return sums_; }
     const double* row(Index c) const { return sums_.row(c); }  // n, s, squares
 
@@ -36,6 +45,10 @@ class Moments {
         const double* y = row.y;
         if (D_ > MOST_PRODUCTS) {
             *squares = keep * *squares + r * row.square;
+            for (std::size_t i = 0; i < leading_.size(); ++i) {
+                const double share = r * y[leading_[i]];
+                for (std::size_t j = 0; j <= i; ++j) ++squares, *squares = keep * *squares + share * y[leading_[j]];
+            }
             return;
         }
         for (Index i = 0; i < D_; ++i) {
@@ -57,6 +70,7 @@ class Moments {
 
   private:
     Index D_;
+    std::vector<Index> leading_;
     PerTable<double> sums_;
 };
 
