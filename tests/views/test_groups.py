@@ -175,8 +175,9 @@ def slow_groups(shapes):
     for a in range(K):
         for b in np.argsort(gaps[a])[:16]:
             if a != b:
-                points = [mu[a] + i / 16 * (mu[b] - mu[a]) for i in range(17)]
-                saddles[min(a, b), max(a, b)] = min(density(x) for x in points)
+                points = [mu[a] + i / 16 * (mu[b] - mu[a]) for i in range(1, 16)]
+                # The ends are the peaks to the bit: saddles as high as the same peak are equal, and the shortest first.
+                saddles[min(a, b), max(a, b)] = min(peaks[a], peaks[b], *(density(x) for x in points))
     group = list(range(K))
     for (a, b), saddle in sorted(saddles.items(), key=lambda item: (-item[1], gaps[item[0]])):
         low, high = sorted((group[a], group[b]), key=lambda c: peaks[c])
