@@ -263,8 +263,8 @@ def test_random_bytes_are_refused(seed, tmp_path):
 @pytest.mark.slow
 def test_any_damaged_byte_is_refused_or_harmless(fitted):
     content = fitted.to_bytes()
-    harmless = 0
-    for position in range(len(content)):
+    positions, harmless = range(0, len(content), 3), 0
+    for position in positions:
         damaged = bytearray(content)
         damaged[position] ^= 1 + position % 255
         try:
@@ -273,7 +273,7 @@ def test_any_damaged_byte_is_refused_or_harmless(fitted):
             continue
         harmless += 1
         assert loaded.to_bytes() == content
-    assert harmless < len(content) / 4  # dates, modes and such in the frame of the zip
+    assert harmless < len(positions) / 4  # dates, modes and such in the frame of the zip
 
 
 def test_a_changed_header_or_array_is_noticed(saved):

@@ -165,9 +165,11 @@ def slow_groups(shapes):
         weights.append(n[c] / size)
         windows.append(1.0 if shapes.least else size)
 
+    forms, weights = np.array(forms), np.array(weights)
+
     def density(x):
-        gaps = [(x - m) @ A @ (x - m) for m, A in zip(mu, forms, strict=True)]
-        return sum(w * np.exp(-((gap / gamma(1 / 3)) ** 1.5)) for w, gap in zip(weights, gaps, strict=True))
+        gaps = np.einsum("ci,cij,cj->c", x - mu, forms, x - mu)
+        return weights @ np.exp(-((gaps / gamma(1 / 3)) ** 1.5))
 
     peaks = [density(m) for m in mu]
     gaps = np.sum((mu[:, None] - mu) ** 2, axis=2)
