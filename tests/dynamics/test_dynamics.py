@@ -15,7 +15,7 @@ from dyncrp import dynamics as module
 from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
 from dyncrp.testing import check_dynamics
 
-NAMED = [Stationary(), Exponential(3.0), Oscillatory(7.0), Hyperbolic(2.0)]
+NAMED = [DYNAMICS[name] for name in ("stationary", "exponential", "oscillatory", "hyperbolic")]
 RINGING = DYNAMICS["ringing"]
 DELAYS = np.random.default_rng(0).exponential(10.0, size=200)
 
