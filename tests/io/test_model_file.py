@@ -13,7 +13,6 @@ import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -201,17 +200,6 @@ def test_what_load_would_refuse_is_not_saved():
         deep = deep * Stationary()
     with pytest.raises(ValueError, match="200 levels"):
         model_file.dumps({"dynamics": deep}, {})
-
-
-@pytest.mark.parametrize("options", [{}, {"learn_alpha": True}], ids=str)
-@pytest.mark.parametrize("family", [*THREE_FEATURES.values(), Foreign(1.0, 25.0)], ids=repr)
-def test_everything_in_a_file_is_documented(family, options, monkeypatch):
-    monkeypatch.setitem(families_module.FAMILIES, "Foreign", Foreign)
-    X, _ = stream(family)
-    with np.load(io.BytesIO(DynamicalMixture(family, Exponential(5.0), **options).fit(X).to_bytes())) as file:
-        names = [*file.files, *json.loads(file["header"].tobytes())["config"]]
-    page = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
-    assert [name for name in names if f"`{name}`" not in page and f"`config.{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("options", [{}, {"learn_alpha": True}], ids=str)
