@@ -1,7 +1,6 @@
 """The compiled engine does what the reference says: every family, every dynamics, every rule."""
 
 import math
-from itertools import cycle
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from engines import (
     families,
     make_model,
     make_stream,
+    memories,
     run_in_pieces,
 )
 
@@ -128,7 +128,8 @@ def test_clipping_what_is_never_negative_changes_nothing(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "memory"), list(zip(ENGINE_FAMILIES, cycle(MEMORIES), strict=False)))
+@memories
+@pytest.mark.parametrize("name", ENGINE_FAMILIES)
 def test_long_streams(name, memory):
     family, D = ENGINE_FAMILIES[name]
     X, times = make_stream(family, D, 500, seed=7, n_clusters=12)

@@ -103,7 +103,7 @@ def test_generated_streams(family, dynamics, rules, alpha, seed, length):
     both(model, *stream(60, n_words=12, seed=seed, length=length, n_topics=5))
 
 
-@pytest.mark.parametrize("dynamics", [Exponential(40.0), Hyperbolic(20.0)], ids=repr)
+@pytest.mark.parametrize("dynamics", [Stationary(), Exponential(40.0), Hyperbolic(20.0)], ids=repr)
 def test_hundreds_of_tables_are_bounded_by_chunks(dynamics):
     """Most tables share no word with a document, and some of them are the likeliest, or have a share to report."""
     rng = np.random.default_rng(2)
