@@ -4,12 +4,12 @@
 #include "bernoulli.hpp"
 #include "categorical.hpp"
 #include "columns.hpp"
+#include "dense.hpp"
 #include "gaussian.hpp"
 #include "gaussian_diagonal.hpp"
 #include "multinomial.hpp"
 #include "normal_gamma.hpp"
 #include "poisson.hpp"
-#include "stream.hpp"
 #include "von_mises_fisher.hpp"
 
 namespace dyncrp {
