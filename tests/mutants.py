@@ -54,7 +54,7 @@ MUTANTS = [
     Mutant(CPP + "gaussian.hpp", "1.0001 * std::sqrt(square)", "0.0 * square"),
     Mutant(CPP + "gaussian.hpp", "keep * (p_ + n) / q", "keep * n / q"),
     Mutant(CPP + "gaussian.hpp", "moved_[c] > 0.0F", "false"),
-    Mutant(CPP + "gaussian_diagonal.hpp", "block.touch(c)", ""),
+    Mutant(CPP + "family.hpp", "block.touch(c)", ""),
     Mutant(CPP + "vectors.cpp", "(q + 1.0) * inverse", "q * inverse"),
     Mutant(CPP + "agreement.hpp", "0.5 * entropies - expected", "0.5 * entropies"),
     Mutant(CPP + "trials.hpp", "streams[1 - j]", "streams[j]"),

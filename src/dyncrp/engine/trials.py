@@ -39,7 +39,7 @@ def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize
     >>> trial.labels, trial.n_tables
     (array([0, 1, 0]), 2)
     """
-    if has_code_for(model.family):
+    if has_code_for(model.family) and isinstance(X, np.ndarray):
         recipe, told = _recipe(model.family, X.shape[1]), _told(model)
         return Trial(*recipe.try_out(*told, X, times, most_tables=most_tables, rows_per_look=ROWS_PER_LOOK))
     engine, labels = make_engine(model, X.shape[1]), []

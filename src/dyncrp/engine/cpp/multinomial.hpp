@@ -69,7 +69,7 @@ class Multinomial final : public Stream {
     static constexpr double STEP = 1e150;
     static constexpr Index SUM_UP_EVERY = 4096;  // rows, so that rounding errors do not accumulate
     static constexpr Index ROWS_TO_PAUSE = 16;   // which are called a block
-    static constexpr double SMALL = 16.0;  // counts up to this are scored by a product
+    static constexpr double SMALL = 16.0;        // counts up to this are scored by a product
     static constexpr double REPORTED = 0.01;
 
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }

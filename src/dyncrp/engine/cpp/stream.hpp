@@ -128,8 +128,8 @@ struct Tuning {
     bool keeps_index = false;  // whatever it costs
 };
 
-/// The loops over rows to learn and rows to predict are the same for all families; what happens with a block of rows, or
-/// with a single one, is not.
+/// The loops over rows to learn and rows to predict are the same for all families; what happens with a block of rows,
+/// or with a single one, is not.
 class Stream {
   public:
     Stream(std::vector<Mode> modes, const Rules& rules) : seats_(std::move(modes)), rules_(rules) {}
