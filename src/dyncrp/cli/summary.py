@@ -51,11 +51,12 @@ def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None,
 
     told |= {"share": [_percent(share) for share in told["share"].tolist()], **_times(told, model.clock_)}
     own, features = ([name for name in told if (name in COLUMNS) == wanted] for wanted in (True, False))
-    parts = {} if model.family_.sparse else what_tells_apart(model.engine_, features)
+    words = model.family_.sparse
+    parts = {} if words else what_tells_apart(model.engine_, features)
     clear = {name: _clear(values) for name, values in told.items()}
     cells = {name: _column_of(name, [values[i] for i in order], model.clock_) for name, values in clear.items()}
     columns = [_column("table", model.table_ids_[order].tolist()), *cells.values()]
-    if model.family_.sparse:  # as many words as fit
+    if words:  # as many words as fit
         room = max(LONGEST_NAME, width - _total_width(columns[:-1]) - len(GAP))
         columns[-1] = _column("words", [_first_words(told["words"][i], room) for i in order])
     if _total_width(columns) > width:  # then those that tell the most

@@ -62,7 +62,6 @@ FamilySettings = (
     | loop.Poisson
     | loop.Categorical
     | loop.VonMisesFisher
-    | loop.Multinomial
 )
 Settings = tuple[FamilySettings, loop.Coordinates]
 
@@ -70,12 +69,18 @@ Settings = tuple[FamilySettings, loop.Coordinates]
 def has_code_for(family: Family) -> bool:
     """Whether the loop computes this family; of others, and of those derived from ours, only the reference knows."""
     if type(family) is Columns:
-        return all(type(part) is not Multinomial and has_code_for(part) for _, part in family.parts)
-    return type(family) in _SETTINGS
+        return all(type(part) in _SETTINGS for _, part in family.parts)
+    return type(family) in _SETTINGS or type(family) is Multinomial
 
 
-def settings_for(family: Family, n_features: int) -> tuple[FamilySettings | loop.Columns, loop.Coordinates]:
+def settings_for(
+    family: Family, n_features: int
+) -> tuple[FamilySettings | loop.Multinomial | loop.Columns, loop.Coordinates]:
     """Return what the loop is told of the family, and of the coordinates in which it learns rows of n_features."""
+    if isinstance(family, Multinomial):
+        family.require_known()
+        told = {"concentration": family.concentration or 0.0, "background": family.background or 0.0}
+        return loop.Multinomial(**told), _coordinates(0)
     if not isinstance(family, Columns):
         return _SETTINGS[type(family)](family, n_features)
     parts = []
@@ -209,7 +214,7 @@ class NativeEngine(loop.Engine):
 class TextEngine(NativeEngine):
     """The same for rows that are Counts of words, with an index from words to the tables that have them.
 
-    See ``cpp/multinomial.hpp``. A dense array (n, D) will do. n_features: columns seen so far, which may grow in number.
+    See ``cpp/multinomial.hpp``. A dense array (n, D) will do. n_features: columns seen so far; there may be more.
     """
 
     def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
@@ -219,8 +224,12 @@ class TextEngine(NativeEngine):
 
     def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Learn from one document, Counts of one row or (D,); return its label and its log evidence."""
-        self.widen(x.shape[-1])
-        return super().run_one(x, t)
+        self.n_features = max(self.n_features, x.n_columns if isinstance(x, Counts) else len(x))
+        return self._run_one_of_words(x, t)
+
+    def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
+        """Return the label that a document would get at time t, and its log evidence; changes nothing."""
+        return self._predict_one_of_words(x, t)
 
     def word_counts(self, table: int) -> WordCounts:
         """Return the words that an open table has, and how often."""
@@ -259,7 +268,8 @@ class TextEngine(NativeEngine):
             raise ValueError(
                 f"{K} tables of {D} words are too many for a dense array: ask the engine for word_counts of a table"
             )
-        rows = Counts(*(arrays[name] for name in WORDS), D).toarray()
+        indptr, indices, data = (arrays[name] for name in WORDS)
+        rows = Counts(indptr, indices, data, D).toarray()
         stats = np.hstack([arrays["sizes"][:, None].astype(np.float64), rows])
         return state_of(arrays, self.model.modes, stats)
 
@@ -402,11 +412,6 @@ def _von_mises_fisher(family: VonMisesFisher, n_features: int) -> Settings:
     return settings, _coordinates(n_features)
 
 
-def _multinomial(family: Multinomial, n_features: int) -> Settings:
-    assert family.concentration is not None
-    return loop.Multinomial(concentration=family.concentration, background=family.background or 0.0), _coordinates(0)
-
-
 _SETTINGS: dict[type[Family], Callable[[Any, int], Settings]] = {
     Gaussian: _gaussian,
     NormalGamma: _normal_gamma,
@@ -414,5 +419,4 @@ _SETTINGS: dict[type[Family], Callable[[Any, int], Settings]] = {
     Poisson: _poisson,
     Categorical: _categorical,
     VonMisesFisher: _von_mises_fisher,
-    Multinomial: _multinomial,
 }

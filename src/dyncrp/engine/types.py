@@ -112,17 +112,21 @@ class Model:
         check_words(self.family, self.rules, self.memory)
 
 
-def check_words(family: Family, rules: Rules, memory: float) -> None:
-    """Refuse what does not suit a family of counts of words, even one that is not known yet."""
+def check_words(family: Family, rules: Rules, memory: float | None) -> float | None:
+    """Refuse what does not suit a family of counts of words, even one that is not known yet.
+
+    Return the memory; if it is not known, the only possible one, if there is only one.
+    """
     if not family.sparse:
-        return
+        return memory
     if rules.assignment != "predictive":
         raise ValueError(
             f"{type(family).__name__} needs assignment='predictive': a word that is new has no expected log "
             f"probability, got {rules.assignment!r}"
         )
-    if memory < math.inf:
+    if memory is not None and memory < math.inf:
         raise ValueError(f"{type(family).__name__} needs memory=inf: tables keep whole counts, got {memory!r}")
+    return math.inf
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class Learner:
         self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
         self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
         self.names, self.sketch = Names(), NoveltySketch()
-        self.examples = Reservoir(spec.n_examples, sparse=known.family.sparse) if spec.n_examples else None
+        self.examples = Reservoir(spec.n_examples, known.family.rows) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
         # Whether it does more with rows than the engine does; and whether it does not, and times count the rows.
         self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
@@ -290,7 +290,7 @@ class Learner:
         modes = _modes(known.dynamics, arrays)
         arrays = {name: array for name, array in arrays.items() if name not in schema.MODES}
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
-        if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is taken
+        if n_features > max(widest, known.family.width or 0) and not known.family.rows.grows:  # before memory is taken
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
         learner = cls(spec, known, clock, n_features, modes)
         if spec.learn_alpha:
@@ -320,9 +320,9 @@ class Learner:
         kept = NoveltySketch() if arrays.keys().isdisjoint(schema.NOVELTY) else NoveltySketch.restore(arrays)
         reservoir = self.examples
         if reservoir is not None:
-            size, sparse, D = reservoir.size, self.family.sparse, self.engine.n_features
+            size, kind, D = reservoir.size, reservoir.kind, self.engine.n_features
             none = arrays.keys().isdisjoint(schema.OF_EXAMPLES)
-            reservoir = Reservoir(size, sparse=sparse) if none else Reservoir.restore(size, D, sparse, arrays)
+            reservoir = Reservoir(size, kind) if none else Reservoir.restore(size, D, kind, arrays)
         schema.check(arrays, of_alpha, {"M": len(self.engine.model.modes.rates)})
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last that may fail, so that a refusal changes nothing
@@ -337,7 +337,7 @@ class Learner:
         engine, posterior = self.engine, self.alpha_posterior
         alpha = engine.model.alpha if posterior is None else posterior.prior_mean
         told = self.family, self.dynamics, alpha, engine.model.memory, engine.model.rules, posterior is None
-        n_features = 0 if self.family.sparse else engine.n_features  # there may be more at any time
+        n_features = 0 if self.family.rows.grows else engine.n_features
         return digest(*told, n_features, self.clock.value)
 
     def to_state(self) -> bytes:

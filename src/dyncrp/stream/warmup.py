@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.arrays.checks import Clock, as_observations, as_times
-from dyncrp.arrays.counts import Counts
-from dyncrp.engine.schema import WARMUP, WARMUP_ROWS, WARMUP_WORDS, check
+from dyncrp.arrays.checks import Clock, as_times
+from dyncrp.arrays.rows import type_of
+from dyncrp.engine.schema import WARMUP, WARMUP_ROWS, check
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints, check_name
@@ -128,9 +128,7 @@ class Warmup:
             self.learner.widen(n_features, absent)
             return
         rows, times, known = self._rows()
-        rows = check_rows(
-            self.spec.family, np.pad(rows, ((0, 0), (0, n_features - rows.shape[1])), constant_values=absent)
-        )
+        rows = check_rows(self.spec.family, type_of(rows).widen(rows, n_features, absent))
         goal = 1 if self.piecewise else self.n_learned_from  # from 1 row at once, and then again from more in pieces
         self._search = None
         self._seat(goal, *self._find(goal, rows, times), rows, times, known, self._batch)
@@ -140,9 +138,8 @@ class Warmup:
         if self.over:
             return {}
         rows, times, known = self._rows()
-        kept: Arrays = {"warmup_rows": rows}
-        if isinstance(rows, Counts):
-            kept = dict(zip(WARMUP_WORDS, rows.csr, strict=True))
+        kind = type_of(rows)
+        kept: Arrays = dict(zip(WARMUP_ROWS[kind], kind.arrays(rows), strict=True))
         kept |= {"warmup_times": times, "warmup_learnt_from": np.array(self.n_learned_from)}
         return kept if known.empty else kept | {"warmup_tables": known.tables, "warmup_marks": known.marks}
 
@@ -157,7 +154,7 @@ class Warmup:
 
         Without arrays of its own it is over, as it was when the file was written, or had nothing unknown.
         """
-        group = WARMUP | (WARMUP_WORDS if spec.family.sparse else WARMUP_ROWS)
+        group = WARMUP | WARMUP_ROWS[spec.family.rows]
         learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - group})
         warmup = cls(spec, learner.clock)
         warmup.learner, warmup.over = learner, arrays.keys().isdisjoint(group)
@@ -171,13 +168,11 @@ class Warmup:
     def _restore(self, found: Arrays, names: Any, D: int) -> None:
         """Keep the rows that arrays of the schema describe, and what is known of them."""
         times, learned_from, n = found["warmup_times"], int(found["warmup_learnt_from"]), self.n_rows
-        if self.spec.family.sparse:
-            rows: Rows = Counts.checked((found[name] for name in WARMUP_WORDS), n)
-            if rows.n_columns > D:
-                raise ValueError(f"it keeps rows of {rows.n_columns} words, and has {D}")
-        else:
-            rows = found["warmup_rows"]
-            check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
+        kind = self.spec.family.rows
+        rows: Rows = kind.checked((found[name] for name in WARMUP_ROWS[kind]), n)
+        if rows.shape[1] > D:
+            raise ValueError(f"it keeps rows of {rows.shape[1]} words, and has {D}")
+        check_rows(self.spec.family, kind.read(rows))
         if as_times(times, n=n)[-1] != self.learner.engine.time or not 1 <= learned_from <= n:
             raise ValueError("the rows that it keeps are not those that it has learned")
         known = Constraints.nothing(n)
@@ -198,8 +193,7 @@ class Warmup:
         if len(parts) == 1:
             return parts[0]
         rows, times, known = zip(*parts, strict=True)
-        join = Counts.join if isinstance(rows[0], Counts) else np.concatenate
-        return join(rows), np.concatenate(times), Constraints.join(known)
+        return type_of(rows[0]).join(rows), np.concatenate(times), Constraints.join(known)
 
     def _start(self, goal: int, rows: Rows, times: Float) -> Search:
         """Return a search on the first so many rows; if cells of others are missing, for a family that takes that."""

@@ -101,8 +101,9 @@ class Bernoulli : public Bookkeeping<Bernoulli> {
     }
 
     double screen(Block& block, Index m, Index K) const {
-        screen_products_of(block, m, K, odds_,
-                           [this](Index c, float product) { return screen_constant_[c] + product; });
+        screen_products_of(block, m, K, odds_, [constant = screen_constant_.row(0)](Index c, float product) {
+            return constant[c] + product;
+        });
         return 1e-4;
     }
 

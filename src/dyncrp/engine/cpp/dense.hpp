@@ -148,12 +148,12 @@ class StreamOf final : public Stream {
     /// Between calls there are no closed tables.
     void end_learning() override { remove_closed(); }
 
-    Outcome judge_one(const Rows& row, const Seats& seats) override {
-        work_.forget_told();
+    std::pair<std::int64_t, double> judge_one(const Rows& row, const Seats& seats) override {
         Pass<F, false> pass(family_, seats, rules_, work_);
         take_block(row, 0, 1, capacity_, work_);
         pass.prepare();
-        return pass.observe(0, *row.times);
+        const Outcome outcome = pass.observe(0, *row.times);
+        return {seats.label_of(outcome.place), outcome.log_evidence};
     }
 
     void judge(const Rows& rows, const Seats& seats, const Prediction& prediction, bool predictive,
@@ -168,19 +168,18 @@ class StreamOf final : public Stream {
         }
         Pass<F, false> pass(other ? *other : family_, seats, rules, work);
         const Index K = seats_.n_tables;
-        const auto take = [&](Index i) {
+        judge_rows(rows, pause, [&](Index i) {
             const Index size = std::min(block_size(K, K + 1), rows.n - i);
             take_block(rows, i, size, K + 1, work);
             pass.prepare();
-            return size;
-        };
-        judge_rows(rows, prediction, pause, take, [&](Index m, Index i, double* shares) {
-            const Outcome outcome = pass.observe(m, rows.times[i]);
-            if (shares != nullptr) {
+            for (Index m = 0; m < size; ++m, ++i) {
+                prediction.write(i, pass.observe(m, rows.times[i]), seats);
+                double* shares = prediction.shares(i, K);
+                if (shares == nullptr) continue;
                 std::fill_n(shares, K + 1, 0.0);
                 for (std::size_t j = 0; j < work.places.size(); ++j) shares[work.places[j]] = work.responsibilities[j];
             }
-            return outcome;
+            return size;
         });
     }
 

@@ -232,8 +232,9 @@ class Bookkeeping {
     template <class Bound>
     static void screen_products_of(Block& block, Index m, Index K, const PerTable<float>& weights, Bound bound) {
         float* screened = block.screened.data();
-        const float* row = block.coordinates.data() + m * weights.width();
-        const auto alone = [&](Index c) { screened[c] = bound(c, dot(row, weights.row(c), weights.width())); };
+        const Index width = weights.width();
+        const float *row = block.coordinates.data() + m * width, *first = weights.row(0);
+        const auto alone = [=](Index c) { screened[c] = bound(c, dot(row, first + c * width, width)); };
         if (block.size == 1) {
             for (Index c = 0; c < K; ++c) alone(c);
         } else {

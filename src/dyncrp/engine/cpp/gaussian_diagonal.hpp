@@ -98,8 +98,9 @@ class GaussianDiagonal : public Bookkeeping<GaussianDiagonal, Moments> {
     }
 
     double screen(Block& block, Index m, Index K) const {
-        screen_products_of(block, m, K, weights_,
-                           [this](Index c, float product) { return screen_constant_[c] + product; });
+        screen_products_of(block, m, K, weights_, [constant = screen_constant_.row(0)](Index c, float product) {
+            return constant[c] + product;
+        });
         const double norm = block.norm[static_cast<std::size_t>(m)];
         if (norm > HUGE_SQUARE) return INF;
         return rounding() * norm + 1e-6 * (1.0 + std::abs(log_normalizer_) + std::abs(log_empty_));

@@ -128,8 +128,8 @@ class Pass {
     Outcome observe(Index m, double t) {
         const Row& row = work_.block.rows[static_cast<std::size_t>(m)];
         Outcome outcome;
-        bars_ = !work_.barred.empty();
         if constexpr (Learns) {  // 1. Let time pass.
+            bars_ = !work_.barred.empty();
             seats_.advance(t, work_.frame);
         } else {
             seats_.look(t, work_.frame);
@@ -151,7 +151,7 @@ class Pass {
     /// 2. Prior weights: their total. Those of single tables are computed when needed, unless they may be clipped.
     void weigh(const Row& row) {
         double total = 0.0;
-        if (rules_.clip || bars_) {
+        if (rules_.clip || (Learns && bars_)) {
             for (Index c = 0; c < seats_.n_tables; ++c) {
                 const double occupancy = barred(c) ? 0.0 : seats_.occupancy(c, work_.frame);
                 work_.occupancy[static_cast<std::size_t>(c)] = occupancy;
@@ -171,7 +171,9 @@ class Pass {
         }
     }
 
-    bool barred(Index c) const { return bars_ && std::binary_search(work_.barred.begin(), work_.barred.end(), c); }
+    bool barred(Index c) const {
+        return Learns && bars_ && std::binary_search(work_.barred.begin(), work_.barred.end(), c);
+    }
 
     static double about(double weight) { return static_cast<double>(log_from_above(weight)); }
 

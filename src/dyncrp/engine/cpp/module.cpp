@@ -97,47 +97,60 @@ class Given {
   private:
     Given(const Stream& stream, nb::handle X, const double* times, std::size_t n, std::size_t n_dimensions)
         : rows{nullptr, times, static_cast<Index>(n)} {
-        if (stream.is_sparse() && nb::hasattr(X, "csr")) {
-            counts_ = nb::cast<std::tuple<Integers, Integers, Vector>>(X.attr("csr"));
-            const auto& [indptr, columns, data] = counts_;
-            if (!is_csr({indptr.data(), indptr.size()}, {columns.data(), columns.size()}, data.size(), n)) {
-                throw std::invalid_argument("these are not rows of counts, with a time for each");
+        if (stream.is_sparse()) {
+            words_ = std::make_unique<Words>();
+            if (const nb::object csr = nb::getattr(X, "csr", nb::none()); !csr.is_none()) {
+                take_counts(csr, n);
+                return;
             }
-            rows.sparse = {indptr.data(), columns.data(), data.data()};
-            return;
         }
         if (!nb::try_cast(X, array_) || array_.ndim() != n_dimensions) {
             throw nb::type_error("rows must be an array (n, D) of numbers, a single row (D,), or counts for words");
         }
-        if (n_dimensions == 2 && array_.shape(0) != n)
+        if (n_dimensions == 2 && array_.shape(0) != n) {
             throw std::invalid_argument("there must be a time for every row");
+        }
+        rows.x = array_.data();
         const auto D = static_cast<Index>(array_.shape(n_dimensions - 1));
-        if (stream.is_sparse()) {
-            thin_out(array_.data(), static_cast<Index>(n), D);
+        if (words_ != nullptr) {
+            take_nonzero(rows.x, rows.n, D);
         } else if (D != stream.n_features()) {
             throw std::invalid_argument("a row has another number of features than the stream");
         }
-        rows.x = array_.data();
     }
 
-    /// Let the rows be sparse.
-    void thin_out(const double* x, Index n, Index D) {
-        indptr_.push_back(0);
+    void take_counts(const nb::object& csr, std::size_t n) {
+        words_->csr = nb::cast<std::tuple<Integers, Integers, Vector>>(csr);
+        const auto& [indptr, columns, data] = words_->csr;
+        if (!is_csr({indptr.data(), indptr.size()}, {columns.data(), columns.size()}, data.size(), n)) {
+            throw std::invalid_argument("these are not rows of counts, with a time for each");
+        }
+        rows.sparse = {indptr.data(), columns.data(), data.data()};
+    }
+
+    void take_nonzero(const double* x, Index n, Index D) {
+        auto& [csr, indptr, columns, data] = *words_;
+        indptr.push_back(0);
         for (Index i = 0; i < n; ++i, x += D) {
             for (Index d = 0; d < D; ++d) {
                 if (x[d] == 0.0) continue;
-                columns_.push_back(d);
-                data_.push_back(x[d]);
+                columns.push_back(d);
+                data.push_back(x[d]);
             }
-            indptr_.push_back(static_cast<std::int64_t>(data_.size()));
+            indptr.push_back(static_cast<std::int64_t>(data.size()));
         }
-        rows.sparse = {indptr_.data(), columns_.data(), data_.data()};
+        rows.sparse = {indptr.data(), columns.data(), data.data()};
     }
 
+    /// Sparse rows, as they were given or found in an array.
+    struct Words {
+        std::tuple<Integers, Integers, Vector> csr;
+        std::vector<std::int64_t> indptr, columns;
+        std::vector<double> data;
+    };
+
     Numbers array_;
-    std::tuple<Integers, Integers, Vector> counts_;
-    std::vector<std::int64_t> indptr_, columns_;
-    std::vector<double> data_;
+    std::unique_ptr<Words> words_;
 };
 
 /// What a call of learn did, row by row. It becomes arrays only when someone reads them, which takes longer than to
@@ -241,16 +254,13 @@ class Engine {
     }
 
     // So short that the interpreter's lock is kept, which makes the stream's own scratch space safe to use.
-    std::pair<std::int64_t, double> run_one(nb::handle x, double t) {
-        const Given given(*stream_, x, &t);
-        const Change change(*this);
-        return stream_->learn_one(given.rows);
+    std::pair<std::int64_t, double> run_one(const Vector& x, double t) { return learn_one(as_row(x, &t)); }
+    std::pair<std::int64_t, double> predict_one(const Vector& x, double t) { return judge_one(as_row(x, &t)); }
+    std::pair<std::int64_t, double> run_one_of_words(nb::handle x, double t) {
+        return learn_one(Given(*stream_, x, &t).rows);
     }
-
-    std::pair<std::int64_t, double> predict_one(nb::handle x, double t) {
-        const Given given(*stream_, x, &t);
-        const Turns::ToPredict turn(turns_);
-        return stream_->predict_one(given.rows);
+    std::pair<std::int64_t, double> predict_one_of_words(nb::handle x, double t) {
+        return judge_one(Given(*stream_, x, &t).rows);
     }
 
     nb::object predict(nb::handle X, const Vector& times) {
@@ -410,6 +420,23 @@ class Engine {
     static void for_each_number(Snapshot& of, Each each) {
         each("mode_time", of.mode_time), each("time", of.time), each("log_evidence", of.log_evidence);
         each("n_opened", of.n_opened), each("n_observations", of.n_observations);
+    }
+
+    Rows as_row(const Vector& x, const double* t) const {
+        if (static_cast<Index>(x.shape(0)) != stream_->n_features()) {
+            throw std::invalid_argument("a row has another number of features than the stream");
+        }
+        return {x.data(), t, 1};
+    }
+
+    std::pair<std::int64_t, double> learn_one(const Rows& row) {
+        const Change change(*this);
+        return stream_->learn_one(row);
+    }
+
+    std::pair<std::int64_t, double> judge_one(const Rows& row) {
+        const Turns::ToPredict turn(turns_);
+        return stream_->predict_one(row);
     }
 
     static bool is_plain_array(nb::handle given) {
@@ -597,6 +624,8 @@ NB_MODULE(loop, module) {
         .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
         .def("predict_one", &Engine::predict_one, "x"_a, "t"_a)
+        .def("_run_one_of_words", &Engine::run_one_of_words, "x"_a, "t"_a)
+        .def("_predict_one_of_words", &Engine::predict_one_of_words, "x"_a, "t"_a)
         .def("predict", &Engine::predict, "X"_a, "times"_a)
         .def("responsibilities", &Engine::responsibilities, "X"_a, "times"_a)
         .def("log_density", &Engine::log_density, "X"_a, "times"_a)

@@ -35,12 +35,13 @@ Index Multinomial::learn_block(const Rows& rows, Index i, Record* record) {
     return m;
 }
 
-Outcome Multinomial::judge_one(const Rows& row, const Seats& seats) {
+std::pair<std::int64_t, double> Multinomial::judge_one(const Rows& row, const Seats& seats) {
     fit(work_);
     work_.forget_told();
     work_.every = weighs_each(seats);
     seats.look(*row.times, work_.frame);
-    return observe(row, 0, seats, work_);
+    const Outcome outcome = observe(row, 0, seats, work_);
+    return {seats.label_of(outcome.place), outcome.log_evidence};
 }
 
 void Multinomial::judge(const Rows& rows, const Seats& seats, const Prediction& prediction, bool,
@@ -48,10 +49,13 @@ void Multinomial::judge(const Rows& rows, const Seats& seats, const Prediction& 
     Work work;
     fit(work);
     work.every = weighs_each(seats) || prediction.responsibilities != nullptr;
-    const auto take = [&](Index i) { return std::min(ROWS_TO_PAUSE, rows.n - i); };
-    judge_rows(rows, prediction, pause, take, [&](Index, Index i, double* shares) {
-        seats.look(rows.times[i], work.frame);
-        return observe(rows, i, seats, work, shares);
+    judge_rows(rows, pause, [&](Index begin) {
+        const Index end = std::min(begin + ROWS_TO_PAUSE, rows.n);
+        for (Index i = begin; i < end; ++i) {
+            seats.look(rows.times[i], work.frame);
+            prediction.write(i, observe(rows, i, seats, work, prediction.shares(i, seats.n_tables)), seats);
+        }
+        return end - begin;
     });
 }
 

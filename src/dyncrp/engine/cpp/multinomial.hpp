@@ -92,7 +92,7 @@ class Multinomial final : public Stream {
     void assign(const Seats& seats, Work& work, double tables, double fresh, Outcome& outcome) const;
 
     Index learn_block(const Rows& rows, Index i, Record* record) override;
-    Outcome judge_one(const Rows& row, const Seats& seats) override;
+    std::pair<std::int64_t, double> judge_one(const Rows& row, const Seats& seats) override;
     void judge(const Rows& rows, const Seats& seats, const Prediction& prediction, bool predictive,
                const Pause& pause) const override;
     /// Whether each table must be weighed separately: its weight may be clipped, or is not that of `lengths_`.

@@ -110,8 +110,9 @@ class Poisson : public Bookkeeping<Poisson> {
     double screen(Block& block, Index m, Index K) const {
         const double sum = block.norm[2 * at(m)], pairs = block.norm[2 * at(m) + 1], factorials = block.prior[at(m)];
         const auto base = static_cast<float>(factorials);
-        screen_products_of(block, m, K, weights_,
-                           [=, this](Index c, float product) { return screen_constant_[c] + product - base; });
+        screen_products_of(block, m, K, weights_, [base, constant = screen_constant_.row(0)](Index c, float product) {
+            return constant[c] + product - base;
+        });
         if (pairs > FAR) return INF;
         const double size = sum * largest(&steepest_[0], K) + pairs * largest(&bent_[0], K) + factorials;
         return 1e-4 + UNIT * static_cast<double>(3 * D_ + 16) * size;

@@ -222,6 +222,9 @@ class Seats {
         return absence;
     }
 
+    /// The id of the table at a place, −1 for a new one.
+    std::int64_t label_of(Index c) const { return c < n_tables ? ids[c] : -1; }
+
     /// The place of the open table with this id, −1 if there is none.
     Index place_of(std::int64_t id) const {
         const std::int64_t *begin = ids.row(0), *end = begin + n_tables;

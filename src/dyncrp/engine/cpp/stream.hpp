@@ -53,6 +53,14 @@ struct Prediction {
     std::int64_t* labels = nullptr;
     double* log_evidence = nullptr;
     double* responsibilities = nullptr;
+
+    double* shares(Index i, Index K) const {
+        return responsibilities == nullptr ? nullptr : responsibilities + i * (K + 1);
+    }
+    void write(Index i, const Outcome& outcome, const Seats& seats) const {
+        if (labels != nullptr) labels[i] = seats.label_of(outcome.place);
+        if (log_evidence != nullptr) log_evidence[i] = outcome.log_evidence;
+    }
 };
 
 /// The state that the next step needs, as arrays of the reference, with the names and units of docs/files.md.
@@ -174,9 +182,11 @@ class Stream {
     }
 
     std::pair<std::int64_t, double> predict_one(const Rows& row) {
-        std::optional<Seats> copy;
-        const Outcome outcome = judge_one(row, reaching(*row.times, copy));
-        return {label_of(outcome.place), outcome.log_evidence};
+        if (seats_.out_of_reach(*row.times)) {
+            std::optional<Seats> copy;
+            return judge_one(row, reaching(*row.times, copy));
+        }
+        return judge_one(row, seats_);
     }
 
     /// As learning would score rows, or by their predictive density.
@@ -217,26 +227,17 @@ class Stream {
     virtual Index learn_block(const Rows& rows, Index i, Record* record) = 0;
     /// However a call that learns ends, this comes after it.
     virtual void end_learning() {}
-    virtual Outcome judge_one(const Rows& row, const Seats& seats) = 0;
+    virtual std::pair<std::int64_t, double> judge_one(const Rows& row, const Seats& seats) = 0;
     /// Judge rows by `judge_rows`.
     virtual void judge(const Rows& rows, const Seats& seats, const Prediction& prediction, bool predictive,
                        const Pause& pause) const = 0;
 
-    /// The loop over rows to predict. take(i) takes in a block of rows from i on and returns its size; observe(m, i,
-    /// shares) returns the outcome of row m of it, and fills its responsibilities (K + 1,) unless they are null.
-    template <class Take, class Observe>
-    void judge_rows(const Rows& rows, const Prediction& prediction, const Pause& pause, Take take,
-                    Observe observe) const {
+    /// The loop over rows to predict: judge_block(i) judges some rows from i on, and returns how many.
+    template <class JudgeBlock>
+    static void judge_rows(const Rows& rows, const Pause& pause, JudgeBlock judge_block) {
         Pauses pauses(pause);
-        const Index K = seats_.n_tables;
         for (Index i = 0; i < rows.n;) {
-            const Index size = take(i);
-            for (Index m = 0; m < size; ++m, ++i) {
-                double* shares = prediction.responsibilities;
-                const Outcome outcome = observe(m, i, shares == nullptr ? nullptr : shares + i * (K + 1));
-                if (prediction.labels != nullptr) prediction.labels[i] = label_of(outcome.place);
-                if (prediction.log_evidence != nullptr) prediction.log_evidence[i] = outcome.log_evidence;
-            }
+            i += judge_block(i);
             pauses.look();
         }
     }
@@ -249,9 +250,6 @@ class Stream {
             record->write(i, outcome_, work.places, work.responsibilities, work.closing, seats_);
         }
     }
-
-    /// The id of the table at a place; −1 for a new one.
-    std::int64_t label_of(Index place) const { return place < seats_.n_tables ? seats_.ids[place] : -1; }
 
     Seats seats_;
     Rules rules_;

@@ -15,6 +15,8 @@ namespace dyncrp {
 
 namespace nb = nanobind;
 
+namespace {  // of the one module that includes it, which makes it faster
+
 /// While Python ends, a thread that asks for the interpreter's lock is ended in the middle of C++: let it wait for the
 /// end of the process instead.
 inline void wait_for_the_end_if_near() {
@@ -149,4 +151,5 @@ class Turns {
     std::atomic<std::thread::id> learner_;
 };
 
+}  // namespace
 }  // namespace dyncrp
