@@ -168,19 +168,19 @@ class StreamOf final : public Stream {
         }
         Pass<F, false> pass(other ? *other : family_, seats, rules, work);
         const Index K = seats_.n_tables;
-        judge_rows(rows, pause, [&](Index i) {
+        Pauses pauses(pause);
+        for (Index i = 0; i < rows.n; pauses.look()) {
             const Index size = std::min(block_size(K, K + 1), rows.n - i);
             take_block(rows, i, size, K + 1, work);
             pass.prepare();
             for (Index m = 0; m < size; ++m, ++i) {
-                prediction.write(i, pass.observe(m, rows.times[i]), seats);
+                prediction.write(i, pass.observe(m, rows.times[i]), seats_);
                 double* shares = prediction.shares(i, K);
                 if (shares == nullptr) continue;
                 std::fill_n(shares, K + 1, 0.0);
                 for (std::size_t j = 0; j < work.places.size(); ++j) shares[work.places[j]] = work.responsibilities[j];
             }
-            return size;
-        });
+        }
     }
 
     void close() {

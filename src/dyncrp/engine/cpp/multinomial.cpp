@@ -49,14 +49,12 @@ void Multinomial::judge(const Rows& rows, const Seats& seats, const Prediction& 
     Work work;
     fit(work);
     work.every = weighs_each(seats) || prediction.responsibilities != nullptr;
-    judge_rows(rows, pause, [&](Index begin) {
-        const Index end = std::min(begin + ROWS_TO_PAUSE, rows.n);
-        for (Index i = begin; i < end; ++i) {
-            seats.look(rows.times[i], work.frame);
-            prediction.write(i, observe(rows, i, seats, work, prediction.shares(i, seats.n_tables)), seats);
-        }
-        return end - begin;
-    });
+    Pauses pauses(pause);
+    for (Index i = 0; i < rows.n; ++i) {
+        seats.look(rows.times[i], work.frame);
+        prediction.write(i, observe(rows, i, seats, work, prediction.shares(i, seats.n_tables)), seats);
+        if (i % ROWS_TO_PAUSE == 0) pauses.look();
+    }
 }
 
 Outcome Multinomial::observe(const Rows& rows, Index i, const Seats& seats, Work& work, double* all_shares) const {

@@ -228,19 +228,9 @@ class Stream {
     /// However a call that learns ends, this comes after it.
     virtual void end_learning() {}
     virtual std::pair<std::int64_t, double> judge_one(const Rows& row, const Seats& seats) = 0;
-    /// Judge rows by `judge_rows`.
+    /// Judge rows, and pause between blocks of them.
     virtual void judge(const Rows& rows, const Seats& seats, const Prediction& prediction, bool predictive,
                        const Pause& pause) const = 0;
-
-    /// The loop over rows to predict: judge_block(i) judges some rows from i on, and returns how many.
-    template <class JudgeBlock>
-    static void judge_rows(const Rows& rows, const Pause& pause, JudgeBlock judge_block) {
-        Pauses pauses(pause);
-        for (Index i = 0; i < rows.n;) {
-            i += judge_block(i);
-            pauses.look();
-        }
-    }
 
     /// Note what the outcome of row i was, before tables close.
     void note(const Rows& rows, Index i, const Scratch& work, Record* record) {
