@@ -395,7 +395,7 @@ def test_examples_of_counts_without_names_are_sparse_rows():
 def test_what_people_tell_of_texts(forgetful, monkeypatch, reference):
     if reference:
         monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
-    monkeypatch.setattr("dyncrp.engine.text.MOST_DENSE", 10)  # nothing of it needs all words of all tables
+    monkeypatch.setattr("dyncrp.engine.native.MOST_DENSE", 10)  # nothing of it needs all words of all tables
     texts = [f"{text} extra" for text in headlines(60)]
     labels: list = [None] * 60
     labels[3], labels[40], labels[41] = "weather", "weather", "other"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from dyncrp.views.groups import join
 from scipy.cluster import hierarchy
 from scipy.cluster.hierarchy import is_valid_linkage
 from scipy.special import gamma, xlogy
@@ -14,7 +15,6 @@ from cases import FAMILIES, SEPARATED, FamilyCase, draw
 from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, VonMisesFisher
 from dyncrp.engine.reference import ReferenceEngine
 from dyncrp.families.base import Family
-from dyncrp.views.groups import join
 
 FOUR_TABLES = [[0.0], [5.0], [50.0], [55.0], [1.0]]
 

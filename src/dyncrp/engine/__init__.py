@@ -15,17 +15,15 @@ __all__ = ["Engine", "Model", "ReferenceEngine", "Rules", "State", "Trace", "mak
 def make_engine(model: Model, n_features: int) -> Engine:
     """Return the fastest engine for a model. The extension is loaded when this is first called."""
     if has_extension():
-        from dyncrp.engine import native, text
+        from dyncrp.engine import native
 
-        if text.has_code_for(model.family):
-            return text.TextEngine(model, n_features)
         if native.has_code_for(model.family):
-            return native.NativeEngine(model, n_features)
+            return native.engine_for(model, n_features)
     return ReferenceEngine(model, n_features)
 
 
 def has_code_for(family: Family) -> bool:
-    """Return whether there is an engine in C++ for dense rows of this family."""
+    """Return whether there is an engine in C++ for this family."""
     if not has_extension():
         return False
     from dyncrp.engine import native

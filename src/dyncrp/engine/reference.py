@@ -110,7 +110,8 @@ def step(
 
     log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
     responsibilities = _softmax(scores)
-    enough = min(rules.new_table_threshold, np.max(responsibilities) if family.sparse else 1.0)
+    wholly = family.sparse
+    enough = min(rules.new_table_threshold, np.max(responsibilities) if wholly else 1.0)
     opens = len(state.stats) == 0 or responsibilities[-1] >= enough * (1.0 - TIE)
     if opens if table == UNKNOWN else table == NEW:
         stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
@@ -128,7 +129,7 @@ def step(
         responsibilities = (ids == (state.n_opened if table == NEW else table)).astype(np.float64)
 
     label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
-    if family.sparse:
+    if wholly:
         label = len(ids) - 1 if len(ids) > len(state.ids) else label
         seated = (np.arange(len(ids)) == label).astype(np.float64)
         responsibilities = np.where(

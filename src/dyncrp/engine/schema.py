@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.arrays.counts import Counts
+from dyncrp.arrays.rows import Dense, RowType
 from dyncrp.engine.types import MOST_OBSERVATIONS, Arrays
 from dyncrp.families import Family
 from dyncrp.families.protocols import HasShape
@@ -60,6 +62,7 @@ def _words(prefix: str, n: str, when: str, row: str) -> Group:
 
 
 _FOUND = "found from the others, up to rounding"
+_ROW = "the row as the family takes it, NaN where a cell is missing"
 
 HEADER = (
     Field("format", "text", '`"dyncrp-model"`'),
@@ -153,10 +156,12 @@ WARMUP = _group(
     Array("warmup_marks", INT, ("n",), "with it: the mark of each row, −1 for none; the digest of a text",
           "nothing is known"),
 )  # fmt: skip
-WARMUP_ROWS = _group(
-    Array("warmup_rows", FLOAT, ("n", "D"), "rows as the family takes them, fewer than `warmup`", holds=CELLS)
-)
-WARMUP_WORDS = _words("warmup_", "n", "of a `Multinomial`, in place of `warmup_rows`", "observation")
+WARMUP_ROWS: dict[RowType, Group] = {
+    Dense: _group(
+        Array("warmup_rows", FLOAT, ("n", "D"), "rows as the family takes them, fewer than `warmup`", holds=CELLS)
+    ),
+    Counts: _words("warmup_", "n", "of a `Multinomial`, in place of `warmup_rows`", "observation"),
+}
 NOVELTY = _group(
     Array("novelty_counts", INT, (2,), "how many rows there were, and how many of them are in the bins"),
     Array("novelty_values", FLOAT, ("C",), "the scores of the bins, increasing"),
@@ -169,14 +174,15 @@ EXAMPLES = _group(
     Array("example_numbers", INT, ("E",), "its number in the stream, from 0", holds=UP),
     Array("example_times", FLOAT, ("E",), "its time"),
 )
-EXAMPLE_ROWS = _group(
-    Array("example_rows", FLOAT, ("E", "D"), "the row as the family takes it, NaN where a cell is missing", holds=CELLS)
-)
-EXAMPLE_WORDS = _words("example_words_", "E", "if rows are counts of words, in place of `example_rows`", "row")
+EXAMPLE_ROWS: dict[RowType, Group] = {
+    Dense: _group(Array("example_rows", FLOAT, ("E", "D"), _ROW, holds=CELLS)),
+    Counts: _words("example_words_", "E", "if rows are counts of words, in place of `example_rows`", "row"),
+}
 
 OF_ENGINES = STATS | SEATS | EXTRAS | WORDS
 OF_ROWS, OF_COUNTS = STATS | SEATS | EXTRAS, WORDS | SEATS
-OF_EXAMPLES, OF_WARMUPS = EXAMPLES | EXAMPLE_ROWS | EXAMPLE_WORDS, WARMUP | WARMUP_ROWS | WARMUP_WORDS
+OF_EXAMPLES = EXAMPLES | EXAMPLE_ROWS[Dense] | EXAMPLE_ROWS[Counts]
+OF_WARMUPS = WARMUP | WARMUP_ROWS[Dense] | WARMUP_ROWS[Counts]
 ARRAYS = FRAME | OF_ENGINES | MODES | ALPHA | OF_WARMUPS | NOVELTY | OF_EXAMPLES
 SEEN = ("sizes", "first_times", "last_times")  # they describe the rows with the label of each table
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dyncrp.arrays.rows import Dense
 from dyncrp.engine import has_code_for, make_engine
 from dyncrp.engine.types import Float, Int, Model
 from dyncrp.families import Family
@@ -39,7 +40,7 @@ def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize
     >>> trial.labels, trial.n_tables
     (array([0, 1, 0]), 2)
     """
-    if has_code_for(model.family):
+    if has_code_for(model.family) and model.family.rows is Dense:
         recipe, told = _recipe(model.family, X.shape[1]), _told(model)
         return Trial(*recipe.try_out(*told, X, times, most_tables=most_tables, rows_per_look=ROWS_PER_LOOK))
     engine, labels = make_engine(model, X.shape[1]), []
@@ -57,7 +58,7 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
     This is the adjusted mutual information of the labels of a half by its own tables and by those of the other half,
     averaged over all halves. Times are the index of the rows.
     """
-    if has_code_for(model.family):
+    if has_code_for(model.family) and model.family.rows is Dense:
         return _recipe(model.family, halves[0].shape[1]).reproducibility(*_told(model), halves)
     from sklearn.metrics import adjusted_mutual_info_score
 

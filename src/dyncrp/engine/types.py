@@ -120,17 +120,21 @@ class Model:
         return not self.dynamics.nonnegative
 
 
-def check_words(family: Family, rules: Rules, memory: float) -> None:
-    """Raise ``ValueError`` if rules or memory do not suit a family of word counts, known or not."""
+def check_words(family: Family, rules: Rules, memory: float | None) -> float | None:
+    """Raise ``ValueError`` if rules or memory do not suit a family of word counts, known or not.
+
+    Return the memory. If it is unknown and only one is possible, return that one.
+    """
     if not family.sparse:
-        return
+        return memory
     if rules.assignment != "predictive":
         raise ValueError(
             f"{type(family).__name__} needs assignment='predictive': a word that is new has no expected log "
             f"probability, got {rules.assignment!r}"
         )
-    if memory < math.inf:
+    if memory is not None and memory < math.inf:
         raise ValueError(f"{type(family).__name__} needs memory=inf: tables keep whole counts, got {memory!r}")
+    return math.inf
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dyncrp.arrays.checks import as_observations
-from dyncrp.arrays.counts import Counts, as_counts
+from dyncrp.arrays.counts import Counts
+from dyncrp.arrays.rows import type_of
 from dyncrp.engine.types import Rows
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows
@@ -84,7 +83,7 @@ class Input:
             encoding = self.encoding if X.encoding is None else X.encoding
             names = None if X.names is None else tuple(map(str, X.names))
             return replace(self, encoding=encoding, names=names), _for_columns(spec, encoding, names)
-        if spec.family.sparse and holds_documents(X):
+        if self.holds_words(X, spec.family):
             vocabulary = Vocabulary() if self.vocabulary is None else self.vocabulary
             return replace(self, vocabulary=vocabulary), spec
         encoding, frames = self.encoding, tuple[Any, ...]()
@@ -124,13 +123,14 @@ class Input:
         if self.encoding is None or not is_frame(X):
             if self.names is not None and names_of(X) not in (None, self.names):
                 raise ValueError(f"the columns must be {list(self.names)!r}, in this order, got {list(X.columns)!r}")
-            return as_counts(X) if family.sparse else as_observations(X, missing=True), self
+            return family.rows.read(X), self
         rows, longer = self.encoding.encode(X)
         if not len(rows):
             raise ValueError(f"X must not be empty: found array with 0 sample(s) (shape={X.shape})")
         return rows, self if longer is self.encoding else replace(self, encoding=longer)
 
-    def holds_words(self, X: Any, family: Family) -> bool:
+    @staticmethod
+    def holds_words(X: Any, family: Family) -> bool:
         """Return whether X holds documents, and the family counts words."""
         return family.sparse and not isinstance(X, (NamedRows, Counts)) and holds_documents(X)
 
@@ -150,7 +150,7 @@ class Input:
             assert self.vocabulary is not None
             return self.vocabulary.encode(documents, grow=False).rows
         rows, _ = self.read(X, family)
-        require_width(rows, n_features, family)
+        require_width(rows, n_features)
         return check_rows(family, rows)
 
     # During the warm-up
@@ -209,9 +209,9 @@ class Input:
         return _for_columns(spec, self.encoding, self.names)
 
 
-def require_width(rows: Rows, n_features: int, family: Family) -> None:
+def require_width(rows: Rows, n_features: int) -> None:
     """Raise ``ValueError`` if rows have another number of features. The number of words may grow."""
-    if rows.shape[1] != n_features and not family.sparse:
+    if rows.shape[1] != n_features and not type_of(rows).grows:
         raise ValueError(
             f"X has {rows.shape[1]} features, but DynamicalMixture is expecting {n_features} features as input"
         )
@@ -248,14 +248,6 @@ def names_of(X: Any) -> tuple[str, ...] | None:
             "feature name / column name types. Convert them with X.columns = X.columns.astype(str)"
         )
     return tuple(names) if names and all(texts) else None
-
-
-def as_one_row(x: Any) -> Counts:
-    """Return one row as Counts, from a dense row, a sparse matrix of one row, or Counts."""
-    row = as_counts(x if isinstance(x, Counts) or hasattr(x, "tocsr") else np.asarray(x)[None, ...])
-    if len(row) != 1:
-        raise ValueError(f"expected one row, got {len(row)}")
-    return row
 
 
 def _for_columns(spec: ModelSpec, encoding: Encoding | None, names: Any) -> ModelSpec:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import integer
 from dyncrp.arrays.counts import Counts
-from dyncrp.engine.schema import EXAMPLE_ROWS, EXAMPLE_WORDS, EXAMPLES, check
+from dyncrp.arrays.rows import Dense, RowType, type_of
+from dyncrp.engine.schema import EXAMPLE_ROWS, EXAMPLES, check
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]
@@ -59,7 +60,7 @@ class Reservoir:
 
     Args:
         size: how many of the latest rows to keep, and how many typical rows to choose.
-        sparse: whether rows are Counts.
+        kind: the type of the rows.
 
     >>> kept = Reservoir(2)
     >>> kept.add(0, np.array([[0.1], [9.0], [0.2], [0.3]]), np.arange(4.0), np.array([0, 1, 0, 0]))
@@ -67,11 +68,10 @@ class Reservoir:
     ([[0.3], [0.2]], [0, 2, 3])
     """
 
-    def __init__(self, size: int, *, sparse: bool = False) -> None:
-        self.size = integer("size", size, 1, MOST)
-        none, no_rows = np.empty(0, np.int64), np.empty((0, 0))
-        X = Counts(np.zeros(1, np.int64), none, np.empty(0), 0) if sparse else no_rows
-        self._kept = _Store(none, none, np.empty(0), X)  # by number
+    def __init__(self, size: int, kind: RowType = Dense) -> None:
+        self.size, self.kind = integer("size", size, 1, MOST), kind
+        none = np.empty(0, np.int64)
+        self._kept = _Store(none, none, np.empty(0), kind.none())  # by number
         self._waiting: list[_Store] = []  # later rows, in order
         self._gone: list[int] = []  # tables to drop when these are sorted in
         self._n_waiting = 0
@@ -108,12 +108,7 @@ class Reservoir:
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Add features, which have the value ``absent`` in all rows so far."""
         self.sort_in()
-        X = self._kept.X
-        if isinstance(X, Counts):
-            return
-        wider = np.full((len(X), n_features), absent)
-        wider[:, : X.shape[1]] = X
-        self._kept = self._kept._replace(X=wider)
+        self._kept = self._kept._replace(X=self.kind.widen(self._kept.X, n_features, absent))
 
     def of(self, table: int) -> Kept:
         """Return what is kept of a table, perhaps no rows."""
@@ -128,18 +123,16 @@ class Reservoir:
         """Return all that is kept as arrays, in order of the rows; see ``restore``."""
         self.sort_in()
         *others, X = self._kept
-        rows = zip(EXAMPLE_WORDS, X.csr, strict=True) if isinstance(X, Counts) else zip(EXAMPLE_ROWS, [X], strict=True)
-        return dict(zip(EXAMPLES, others, strict=True)) | dict(rows)
+        return dict(zip(EXAMPLES | EXAMPLE_ROWS[self.kind], (*others, *self.kind.arrays(X)), strict=True))
 
     @classmethod
-    def restore(cls, size: int, n_features: int, sparse: bool, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restore(cls, size: int, n_features: int, kind: RowType, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the reservoir that ``arrays`` described; raise ``ValueError`` if they are not of this size."""
-        group = EXAMPLES | (EXAMPLE_WORDS if sparse else EXAMPLE_ROWS)
-        ids, numbers, times, *rows = check(arrays, group).values()
-        X = Counts.checked(rows, len(ids)) if sparse else rows[0]
-        if X.shape[1] > n_features or (len(ids) and not sparse and X.shape[1] < n_features):  # none: (0, 0)
+        ids, numbers, times, *rows = check(arrays, EXAMPLES | EXAMPLE_ROWS[kind]).values()
+        X = kind.checked(rows, len(ids))
+        if X.shape[1] > n_features or (len(ids) and not kind.grows and X.shape[1] < n_features):  # none: (0, 0)
             raise ValueError(f"its examples have {X.shape[1]} features, but it has {n_features}")
-        store, found = _Store(ids, numbers, times, X), cls(size, sparse=sparse)
+        store, found = _Store(ids, numbers, times, X), cls(size, kind)
         found._keep(store)
         if len(found._kept.ids) < len(store.ids):
             raise ValueError(f"it has more examples of a table than a size of {size} allows")
@@ -156,8 +149,7 @@ class Reservoir:
             return
         stores = [store for store in (self._kept, *self._waiting) if len(store.ids)] or [self._kept]
         ids, numbers, times, X = (list(some) for some in zip(*stores, strict=True))
-        joined = Counts.join(X) if isinstance(X[0], Counts) else np.concatenate(X)
-        store = _Store(np.concatenate(ids), np.concatenate(numbers), np.concatenate(times), joined)
+        store = _Store(np.concatenate(ids), np.concatenate(numbers), np.concatenate(times), self.kind.join(X))
         if self._gone:
             store = store.take(~np.isin(store.ids, self._gone))
         self._waiting, self._n_waiting, self._gone = [], 0, []
@@ -208,12 +200,12 @@ class _Store(NamedTuple):
     ids: Int
     numbers: Int
     times: Float
-    X: Float | Counts
+    X: Any
 
     def take(self, at: NDArray[Any]) -> _Store:
         """Return some of the rows as a copy."""
         ids, numbers, times = (np.array(array[at]) for array in (self.ids, self.numbers, self.times))
-        return _Store(ids, numbers, times, self.X[at] if isinstance(self.X, Counts) else np.array(self.X[at]))
+        return _Store(ids, numbers, times, type_of(self.X).take(self.X, at))
 
 
 def choose(family: Family, stats: Float, kept: Kept, columns: Int | None = None) -> Examples:

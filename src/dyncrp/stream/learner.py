@@ -65,7 +65,7 @@ class Learner:
         self.alpha_posterior = AlphaPosterior(model.alpha, model.modes) if spec.learn_alpha else None
         self._latest_times: Float = np.zeros(0)  # of the rows from which alpha is learned next
         self.names, self.sketch = Names(), NoveltySketch()
-        self.examples = Reservoir(spec.n_examples, sparse=model.family.sparse) if spec.n_examples else None
+        self.examples = Reservoir(spec.n_examples, model.family.rows) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # without alarms, files and states stay small
         # Whether the learner itself needs the rows; and whether it does not, and times are the index of arrival.
         self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
@@ -287,7 +287,8 @@ class Learner:
         modes = _modes(known.dynamics, arrays)
         arrays = {name: array for name, array in arrays.items() if name not in schema.MODES}
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
-        if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is allocated
+        # Before memory is allocated.
+        if n_features > max(widest, known.family.width or 0) and not known.family.rows.grows:
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
         learner = cls(spec, replace(known, modes=modes), clock, n_features)
         if spec.learn_alpha:
@@ -317,9 +318,9 @@ class Learner:
         kept = NoveltySketch() if arrays.keys().isdisjoint(schema.NOVELTY) else NoveltySketch.restore(arrays)
         reservoir = self.examples
         if reservoir is not None:
-            size, sparse, D = reservoir.size, self.family.sparse, self.engine.n_features
+            size, kind, D = reservoir.size, reservoir.kind, self.engine.n_features
             none = arrays.keys().isdisjoint(schema.OF_EXAMPLES)
-            reservoir = Reservoir(size, sparse=sparse) if none else Reservoir.restore(size, D, sparse, arrays)
+            reservoir = Reservoir(size, kind) if none else Reservoir.restore(size, D, kind, arrays)
         schema.check(arrays, of_alpha, {"M": len(self.engine.model.modes.rates)})
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last call that can fail, so that an error changes nothing
@@ -334,7 +335,7 @@ class Learner:
         engine, posterior = self.engine, self.alpha_posterior
         alpha = engine.model.alpha if posterior is None else posterior.prior_mean
         told = self.family, self.dynamics, alpha, engine.model.memory, engine.model.rules, posterior is None
-        n_features = 0 if self.family.sparse else engine.n_features  # it grows with the vocabulary
+        n_features = 0 if self.family.rows.grows else engine.n_features  # it grows with the vocabulary
         return digest(*told, n_features, self.clock.value)
 
     def to_state(self) -> bytes:

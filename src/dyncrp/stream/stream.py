@@ -20,7 +20,7 @@ from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
-from dyncrp.input.input import Input, as_one_row, require_width
+from dyncrp.input.input import Input, require_width
 from dyncrp.input.words import WordEngine, forgets_after, pieces
 from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
@@ -151,7 +151,7 @@ class Stream(EditableTables):
             done = self._learn_documents(X, times, told, whole=whole, remember=remember)
         elif learner is not None:
             rows, input = self.input.read(X, learner.family)
-            require_width(rows, learner.engine.n_features, learner.family)
+            require_width(rows, learner.engine.n_features)
             done = self._continue(rows, input, times, told, remember=remember, given=X)
         else:
             input, spec = self.input.begin(X, self.spec)
@@ -328,7 +328,7 @@ class Stream(EditableTables):
         family = self.spec.family if learner is None else learner.family
         X: Any = [x]
         if type(x) is np.ndarray or not self.input.holds_words(X, family):
-            X = as_one_row(x) if family.sparse else np.asarray(x)[None, ...]
+            X = family.rows.one(x)
         return int(self.learn(X, None if t is None else [t], remember=False).trace.labels[0])
 
     def _learn_checked(self, learner: Learner, x: Any, t: Any) -> int | None:
@@ -337,14 +337,14 @@ class Stream(EditableTables):
         if family.sparse:
             if self.input.vocabulary is not None or self.input.holds_words([x], family):
                 return None
-            row: Rows = as_one_row(x)
+            row: Rows = family.rows.one(x)
         else:
             x = np.asarray(x)
             label = learner.run_plain(x, t)
             if label is not None:
                 return label
             X = as_observations(x[None, ...], missing=True)
-            require_width(X, learner.engine.n_features, family)
+            require_width(X, learner.engine.n_features)
             if not takes_missing(learner.engine) and first_missing(X) == 0:
                 return None
             row = check_rows(learner.engine.model.family, X)[0]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dyncrp.arrays.checks import Clock, as_observations, as_times
-from dyncrp.arrays.counts import Counts
-from dyncrp.engine.schema import WARMUP, WARMUP_ROWS, WARMUP_WORDS, check
+from dyncrp.arrays.checks import Clock, as_times
+from dyncrp.arrays.rows import type_of
+from dyncrp.engine.schema import WARMUP, WARMUP_ROWS, check
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Model, Rows
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints, check_name
@@ -129,9 +129,7 @@ class Warmup:
             self.learner.widen(n_features, absent)
             return
         rows, times, known = self._rows()
-        rows = check_rows(
-            self.spec.family, np.pad(rows, ((0, 0), (0, n_features - rows.shape[1])), constant_values=absent)
-        )
+        rows = check_rows(self.spec.family, type_of(rows).widen(rows, n_features, absent))
         goal = 1 if self.piecewise else self.n_learned_from  # from 1 row now, and from more in pieces
         self._search = None
         self._seat(goal, *self._find(goal, rows, times), rows, times, known, self._batch)
@@ -141,9 +139,8 @@ class Warmup:
         if self.over:
             return {}
         rows, times, known = self._rows()
-        kept: Arrays = {"warmup_rows": rows}
-        if isinstance(rows, Counts):
-            kept = dict(zip(WARMUP_WORDS, rows.csr, strict=True))
+        kind = type_of(rows)
+        kept: Arrays = dict(zip(WARMUP_ROWS[kind], kind.arrays(rows), strict=True))
         kept |= {"warmup_times": times, "warmup_learnt_from": np.array(self.n_learned_from)}
         return kept if known.empty else kept | {"warmup_tables": known.tables, "warmup_marks": known.marks}
 
@@ -158,7 +155,7 @@ class Warmup:
 
         If there are no arrays of a warm-up, it is over.
         """
-        group = WARMUP | (WARMUP_WORDS if spec.family.sparse else WARMUP_ROWS)
+        group = WARMUP | WARMUP_ROWS[spec.family.rows]
         learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - group})
         warmup = cls(spec, learner.clock)
         warmup.learner, warmup.over = learner, arrays.keys().isdisjoint(group)
@@ -172,13 +169,11 @@ class Warmup:
     def _restore(self, found: Arrays, names: Any, D: int) -> None:
         """Take over rows and constraints from arrays that follow the schema."""
         times, learned_from, n = found["warmup_times"], int(found["warmup_learnt_from"]), self.n_rows
-        if self.spec.family.sparse:
-            rows: Rows = Counts.checked((found[name] for name in WARMUP_WORDS), n)
-            if rows.n_columns > D:
-                raise ValueError(f"its kept rows have {rows.n_columns} words, but it has {D}")
-        else:
-            rows = found["warmup_rows"]
-            check_rows(self.spec.family, as_observations(rows, "its kept rows", missing=True))
+        kind = self.spec.family.rows
+        rows: Rows = kind.checked((found[name] for name in WARMUP_ROWS[kind]), n)
+        if rows.shape[1] > D:
+            raise ValueError(f"its kept rows have {rows.shape[1]} words, but it has {D}")
+        check_rows(self.spec.family, kind.read(rows))
         if as_times(times, n=n)[-1] != self.learner.engine.time or not 1 <= learned_from <= n:
             raise ValueError("its kept rows are not the rows that it has learned")
         known = Constraints.nothing(n)
@@ -199,8 +194,7 @@ class Warmup:
         if len(parts) == 1:
             return parts[0]
         rows, times, known = zip(*parts, strict=True)
-        join = Counts.join if isinstance(rows[0], Counts) else np.concatenate
-        return join(rows), np.concatenate(times), Constraints.join(known)
+        return type_of(rows[0]).join(rows), np.concatenate(times), Constraints.join(known)
 
     def _start(self, goal: int, rows: Rows, times: Float) -> Search:
         """Return a search on the first rows, for a family that takes missing cells if any of the rows needs it."""

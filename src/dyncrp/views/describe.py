@@ -63,7 +63,6 @@ def describe_tables(
     >>> columns["rows"].tolist(), columns["share"].tolist(), columns["last_seen"].tolist(), list(columns)[-1]
     ([3, 1], [0.75, 0.25], [3.0, 1.0], 'x0')
     """
-    words = engine.model.family.sparse
     state = engine.seating
     called = [(table_names or {}).get(table, "") for table in state.ids.tolist()]
     columns = {
@@ -76,7 +75,7 @@ def describe_tables(
     }
     if clusters is not None:
         columns["cluster"] = clusters.labels(state.ids)
-    if words:
+    if engine.model.family.sparse:
         return columns | {"words": describe_words(engine, feature_names)}
     names = [f"x{d}" for d in range(engine.n_features)] if feature_names is None else list(map(str, feature_names))
     if encoding is not None:

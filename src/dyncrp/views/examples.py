@@ -21,7 +21,7 @@ def examples_of(stream: Stream, table: int | str) -> Examples:
         raise ValueError("no rows are kept as examples: give n_examples, such as DynamicalMixture(n_examples=5)")
     engine, kept = learner.engine, learner.examples.of(found)
     place = engine.ids.tolist().index(found)
-    if not learner.family.sparse:
+    if not isinstance(kept.sample.X, Counts):
         return choose(engine.model.family, engine.state.stats[place], kept)
     columns = np.unique(kept.sample.X.indices)
     family, stats = within_words(engine, columns)

@@ -14,7 +14,7 @@ from dyncrp.engine.types import Engine, Float, Int, Rows
 from dyncrp.families import Family, protocols
 from dyncrp.input.encoding import Encoding, is_frame
 from dyncrp.input.entries import join_columns
-from dyncrp.input.input import NamedRows, as_one_row
+from dyncrp.input.input import NamedRows
 from dyncrp.input.words import WordEngine
 from dyncrp.stream.stream import Stream
 
@@ -144,7 +144,7 @@ def explain(stream: Stream, x: Any, t: Any = None) -> Explanation:
     else:
         X, encoding = as_row(x, names, encoding)
     engine, rows, times = stream.read(X, None if t is None else [t])
-    row = as_one_row(rows) if isinstance(rows, Counts) else rows[0]
+    row = Counts.one(rows) if isinstance(rows, Counts) else rows[0]
     return explain_row(engine, row, float(times[0]), names, encoding, stream.names)
 
 

@@ -18,10 +18,11 @@ inline constexpr Index MOST_PRODUCTS = 8;
 class Moments {
   public:
     explicit Moments(Index D, std::vector<Index> leading = {})
-        : D_(D), leading_(std::move(leading)), sums_(1 + D + squares_width()) {}
+        : D_(D), leading_(std::move(leading)), sums_(1 + D + extra_width()) {}
 
     Index stats_width() const { return 1 + D_; }
-    Index squares_width() const {
+    static const char* extra() { return "squares"; }
+    Index extra_width() const {
         const Index L = static_cast<Index>(leading_.size());
         return D_ <= MOST_PRODUCTS ? D_ * (D_ + 1) / 2 : 1 + L * (L + 1) / 2;
     }
@@ -59,13 +60,13 @@ class Moments {
 
     void write(Index c, double* stats, double* squares) const {
         std::copy_n(sums_.row(c), stats_width(), stats);
-        std::copy_n(sums_.row(c) + stats_width(), squares_width(), squares);
+        std::copy_n(sums_.row(c) + stats_width(), extra_width(), squares);
     }
 
     void read(Index c, const double* stats, const double* squares) {
         open(c);
         std::copy_n(stats, stats_width(), sums_.row(c));
-        if (squares != nullptr) std::copy_n(squares, squares_width(), sums_.row(c) + stats_width());
+        if (squares != nullptr) std::copy_n(squares, extra_width(), sums_.row(c) + stats_width());
     }
 
   private:
