@@ -195,7 +195,8 @@ def test_times_are_routed_through_a_pipeline(routing):
     assert pipeline.fit_predict(X, times=times).tolist() == alone.labels_.tolist()
     assert same(pipeline.fit(X, times=times)[-1], alone)
     assert pipeline.predict(X, times=later).tolist() == alone.predict(Z, later).tolist()
-    assert pipeline.predict(X, times=later).tolist() != pipeline.predict(X, times=later + 1e3).tolist()
+    away = np.linspace(1.0, 20.0, 60)[:, None] * X[:1]  # from a certain distance on, a row is new; later from a shorter
+    assert pipeline.predict(away, times=later).tolist() != pipeline.predict(away, times=later + 1e3).tolist()
 
 
 def test_times_are_routed_through_a_grid_search(routing):

@@ -72,7 +72,7 @@ class Counts:
         """Return one row: of a dense row (D,), a sparse matrix of one row, or Counts."""
         row = as_counts(x if isinstance(x, Counts) or hasattr(x, "tocsr") else np.asarray(x)[None, ...])
         if len(row) != 1:
-            raise ValueError(f"one row is taken at a time, got {len(row)}")
+            raise ValueError(f"expected one row, got {len(row)}")
         return row
 
     @staticmethod

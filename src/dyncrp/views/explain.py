@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dyncrp.arrays.counts import Counts
-from dyncrp.engine.recall import answering
 from dyncrp.engine.reference import advance, prior_weights
 from dyncrp.engine.types import Engine, Float, Int, Rows
 from dyncrp.families import Family, protocols
@@ -169,7 +168,6 @@ def explain_row(
     >>> found.table, found.runner_up, found.against_runner_up.total > 0.0
     (1, 0, True)
     """
-    engine = answering(engine, x, t)
     model = engine.model
     state = advance(engine.seating, t, model.modes)
     if isinstance(x, Counts):
