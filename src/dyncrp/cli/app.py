@@ -106,14 +106,16 @@ def info(
 @app.command()
 def summary(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model or a checkpoint.")],
-    groups: Annotated[int | None, typer.Option(min=1, help="Join tables into this many groups and show them.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option(min=1, help="Join tables into this many clusters and show them.")
+    ] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="How many tables to show, the largest first.")] = 20,
     every: Annotated[bool, typer.Option("--all", help="Show every table.")] = False,
 ) -> None:
     """Show the tables of a saved model or a checkpoint: their number of rows, first and last time, and centre."""
     from dyncrp.cli.summary import show
 
-    show(file, groups, None if every else n)
+    show(file, clusters, None if every else n)
 
 
 @app.command()

@@ -37,7 +37,7 @@ def merge_tables(file: Path, tables: Sequence[str], output: Path | None) -> None
     listed = f"{', '.join(some)} and {last}"
     print_result(f"tables {listed} are table {kept}{called} from now on, with {count(rows, 'row')}")
     if any(far_apart):
-        say("they are too far apart for one table: new rows will open other tables; run --groups joins such tables")
+        say("they are too far apart for one table: new rows will open other tables; run --clusters joins such tables")
 
 
 def rename_table(file: Path, table: str, name: str, output: Path | None) -> None:

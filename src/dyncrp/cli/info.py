@@ -17,10 +17,10 @@ from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.model_text import as_options, brief, brief_dynamics, changed_settings
 from dyncrp.jobs.run import join_names
 from dyncrp.stream.stream import Stream
-from dyncrp.views.groups import groups_of
+from dyncrp.views.clusters import clusters_of
 
-MOST_TABLES_SHOWN = 10  # and groups
-MOST_TABLES_JOINED = 1000  # into groups, which takes less than a second
+MOST_TABLES_SHOWN = 10  # and clusters
+MOST_TABLES_JOINED = 1000  # into clusters, which takes less than a second
 LONGEST_SHOWN = 1000  # characters of options
 
 
@@ -71,7 +71,7 @@ def _describe(checkpoint: Checkpoint | None, stream: Stream | None) -> dict[str,
         ids, occupancies = stream.engine.ids, stream.occupancies
         order = np.argsort(-occupancies, kind="stable")[:MOST_TABLES_SHOWN]
         facts["largest_tables"] = [{"table": int(ids[i]), "occupancy": float(occupancies[i])} for i in order]
-        facts |= _describe_groups(stream) | _describe_edits(stream)
+        facts |= _describe_clusters(stream) | _describe_edits(stream)
         learned = stream.family, stream.dynamics, stream.alpha, stream.memory
         if not isinstance(stream.family, Columns):  # it cannot be given by options
             facts["options_to_paste"] = as_options(*learned, **changed_settings(stream.spec))
@@ -87,17 +87,17 @@ def _describe_edits(stream: Stream) -> dict[str, Any]:
     return ({"names": names} if names else {}) | ({"merged": merged} if merged else {})
 
 
-def _describe_groups(stream: Stream) -> dict[str, Any]:
-    """Return the number of groups and the largest; an empty dict for so many tables that it would take seconds."""
+def _describe_clusters(stream: Stream) -> dict[str, Any]:
+    """Return the number of clusters and the largest; an empty dict for so many tables that it would take seconds."""
     if stream.engine.n_tables > MOST_TABLES_JOINED:
         return {}
     try:
-        groups = groups_of(stream)
+        clusters = clusters_of(stream)
     except ValueError:  # a family whose tables have no known width
         return {}
-    order = np.argsort(-groups.sizes, kind="stable")[:MOST_TABLES_SHOWN]
-    largest = [{"group": int(groups.ids[i]), "rows": float(groups.sizes[i])} for i in order]
-    return {"groups": len(groups), "largest_groups": largest}
+    order = np.argsort(-clusters.sizes, kind="stable")[:MOST_TABLES_SHOWN]
+    largest = [{"cluster": int(clusters.ids[i]), "rows": float(clusters.sizes[i])} for i in order]
+    return {"clusters": len(clusters), "largest_clusters": largest}
 
 
 def _lines(facts: dict[str, Any], stream: Stream | None) -> list[str]:
@@ -106,8 +106,9 @@ def _lines(facts: dict[str, Any], stream: Stream | None) -> list[str]:
         largest = ", ".join("{table} ({occupancy:.4g})".format(**table) for table in facts["largest_tables"])
         facts = facts | {"family": brief(stream.family), "dynamics": brief_dynamics(stream.dynamics)}
         facts |= {"alpha": f"{stream.alpha:.6g}", "largest_tables": largest}
-        if "groups" in facts:
-            facts["largest_groups"] = ", ".join("{group} ({rows:,.0f})".format(**g) for g in facts["largest_groups"])
+        if "clusters" in facts:
+            largest = facts["largest_clusters"]
+            facts["largest_clusters"] = ", ".join("{cluster} ({rows:,.0f})".format(**one) for one in largest)
         for name, pair in (("names", "{} {!r}"), ("merged", "{} into {}")):
             if name in facts:
                 facts[name] = join_names([pair.format(*entry) for entry in facts[name].items()])

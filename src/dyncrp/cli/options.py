@@ -38,9 +38,9 @@ FAMILY_HELP = (
 )
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
-GROUPS_HELP = "Join the tables into groups at the end: how many, or auto for as many as stand out."
+CLUSTERS_HELP = "Join the tables into clusters at the end: how many, or auto for as many as stand out."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
-MOST_DIGITS = 18  # in a number of groups
+MOST_DIGITS = 18  # in a number of clusters
 # Options that a selection has as they are given.
 AS_GIVEN = (
     *("time_column", "label_column", "cannot_link_column", "time_format"),
@@ -198,7 +198,7 @@ class OutputOptions:
     keep: Annotated[str | None, _output(help="Columns to copy to the output, by name, or all.")] = None
     names: Annotated[bool, _output("--names", help="Also write the name of the table of each row.")] = False
     events: Annotated[str | None, _output(metavar="FILE.jsonl", help=EVENTS_HELP)] = None
-    groups: Annotated[str | None, _output(help=GROUPS_HELP, show_default="no groups")] = None
+    clusters: Annotated[str | None, _output(help=CLUSTERS_HELP, show_default="no clusters")] = None
     force: Annotated[bool, _output("--force", help="Replace an existing output, file of events or checkpoint.")] = False
 
     def resolve_format(self) -> str:
@@ -215,15 +215,16 @@ class OutputOptions:
             refuse(f"{found.title()} needs --output FILE: it cannot be written to a pipe")
         return found
 
-    def resolve_groups(self) -> int | Literal["auto"] | None:
-        """Return into how many groups to join the tables, or None for no groups."""
-        if self.groups is None:
+    def resolve_clusters(self) -> int | Literal["auto"] | None:
+        """Return into how many clusters to join the tables, or None for no clusters."""
+        if self.clusters is None:
             return None
-        if self.groups.lower() == "auto":
+        if self.clusters.lower() == "auto":
             return "auto"
-        if not (self.groups.isascii() and self.groups.isdigit() and 0 < len(self.groups.lstrip("0")) <= MOST_DIGITS):
-            refuse(f"--groups must be auto or an integer ≥ 1, got {self.groups!r}")
-        return int(self.groups)
+        n = self.clusters
+        if not (n.isascii() and n.isdigit() and 0 < len(n.lstrip("0")) <= MOST_DIGITS):
+            refuse(f"--clusters must be auto or an integer ≥ 1, got {n!r}")
+        return int(n)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import sys
 from dataclasses import replace
@@ -25,11 +26,11 @@ from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Selection, open_reader
 from dyncrp.io.writers import WRITERS
 from dyncrp.jobs.checkpoint import Checkpoint
-from dyncrp.jobs.model_text import brief_groups, brief_model, count
+from dyncrp.jobs.model_text import brief_clusters, brief_model, count
 from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.stream.stream import Stream
-from dyncrp.views.groups import Groups
+from dyncrp.views.clusters import Clusters
 
 
 def run_file(
@@ -46,9 +47,9 @@ def run_file(
     format, output_format, selection = source.resolve_format(), target.resolve_format(), source.select(target.keep)
     writer = WRITERS[output_format]
     files = writer.files(target.output)
-    join = target.resolve_groups()
-    groups_file = None if join is None or is_pipe(target.output) else writer.groups_file(target.output)
-    written: dict[str, str | Path | None] = {"--output": files[0], "the groups of --output": groups_file}
+    join = target.resolve_clusters()
+    clusters_file = None if join is None or is_pipe(target.output) else writer.clusters_file(target.output)
+    written: dict[str, str | Path | None] = {"--output": files[0], "the clusters of --output": clusters_file}
     written |= {f"the {Path(file).suffix} of --output": file for file in files[1:]}
     written |= {"--events": target.events, "--checkpoint": checkpointing.checkpoint, "--save": save, "--plot": plot}
     check_distinct({"INPUT": source.input, "--model": model}, written)
@@ -82,10 +83,10 @@ def run_file(
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         selection = replace(selection, learned=stream.input.encoding, takes=_kinds_taken(stream))
         own = files if target.events is None else (*files, target.events)
-        before = _find_checkpoint(own, groups_file, checkpointing, target.force, quiet)
+        before = _find_checkpoint(own, clusters_file, checkpointing, target.force, quiet)
         replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
         if join is None and replaces and not is_pipe(target.output):
-            groups_file = writer.groups_file(target.output)  # of the output that is replaced; it is removed too
+            clusters_file = writer.clusters_file(target.output)  # of the output that is replaced; it is removed too
         if before is not None and before.n_rows:
             selection = replace(selection, findings=before.place.get("findings"))
         stop.waiting = source.input == "-"
@@ -95,13 +96,13 @@ def run_file(
             more = ["name"] * target.names + ["novelty_p"] * (stream.spec.alarm_rate is not None)
             job = Run(
                 reader,
-                writer(target.output, reader, grouped=join is not None, more=more),
+                writer(target.output, reader, joined=join is not None, more=more),
                 stream,
                 checkpoint=None if checkpointing.checkpoint is None else str(checkpointing.checkpoint),
                 every=checkpointing.every,
                 options=options,
                 join=join,
-                groups_file=groups_file,
+                clusters_file=clusters_file,
                 events=None if target.events is None else GrowingFile(target.events),
             )
             if before is not None:
@@ -113,9 +114,10 @@ def run_file(
             job.stream.save(save)
         if plot is not None and job.n_rows:
             _draw(job, plot, source.time_column or "row")
-        if job.no_groups:
+        if job.no_clusters:
             where = "all rows are written" if is_pipe(target.output) else f"{target.output} is complete"
-            raise FileError(f"{where}, but there are no groups: {job.no_groups.replace('n_groups', '--groups')}")
+            why = re.sub("^n must", "--clusters must", job.no_clusters)
+            raise FileError(f"{where}, but there are no clusters: {why}")
 
 
 def _draw(job: Run, plot: Path, name: str) -> None:
@@ -124,7 +126,9 @@ def _draw(job: Run, plot: Path, name: str) -> None:
 
     line, dated = job.timeline, job.stream.clock is Clock.DATES
     tables = job.stream.resolve(line.tables)  # some may have been merged since they were written
-    figure = plots.timeline(line.times, tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups)
+    figure = plots.timeline(
+        line.times, tables, line.novelty, step=line.step, dated=dated, name=name, clusters=job.clusters
+    )
     figure.savefig(plot, dpi=200)
 
 
@@ -150,7 +154,7 @@ def _kinds_taken(stream: Stream) -> tuple[str, ...]:
 
 
 def _find_checkpoint(
-    files: tuple[str, ...], groups_file: str | None, checkpointing: CheckpointOptions, force: bool, quiet: bool
+    files: tuple[str, ...], clusters_file: str | None, checkpointing: CheckpointOptions, force: bool, quiet: bool
 ) -> Checkpoint | None:
     """Return the checkpoint to resume from, or None to start from the first row.
 
@@ -161,8 +165,10 @@ def _find_checkpoint(
         found = Checkpoint.read(str(checkpoint))
         if found is None:
             refuse(f"{checkpoint} is a saved model, not a checkpoint")
-        if groups_file and found.options.get(JOIN) is None and Path(groups_file).exists() and not force:
-            refuse(f"{groups_file} exists: use --force to replace it")  # it does not belong to the run that is resumed
+        if clusters_file and found.options.get(JOIN) is None and Path(clusters_file).exists() and not force:
+            refuse(
+                f"{clusters_file} exists: use --force to replace it"
+            )  # it does not belong to the run that is resumed
         row = f"after row {found.place['row']:,}"
         if not found.n_rows:
             say(f"{checkpoint} has no rows yet: starting from the first row", quiet=quiet)
@@ -171,8 +177,8 @@ def _find_checkpoint(
         else:
             say(f"resuming from {checkpoint}, {row}", quiet=quiet)
         return found
-    if groups_file is not None:
-        files = *files, groups_file
+    if clusters_file is not None:
+        files = *files, clusters_file
     if checkpointing.resume:
         for path in map(Path, files):
             if path.is_file() and path.stat().st_size and not force:
@@ -238,18 +244,18 @@ def _print_summary(job: Run, before: int, seconds: float) -> None:
         say(brief_model(job.stream))
         if job.events is not None or job.stream.spec.alarm_rate is not None:
             say(_brief_events(job))
-        if job.groups is not None:
-            _print_groups(job, job.groups)
+        if job.clusters is not None:
+            _print_clusters(job, job.clusters)
     if job.n_bad:
         faults = "; ".join(job.faults)
         more = f"; and {job.n_bad - len(job.faults):,} more" if job.n_bad > len(job.faults) > 0 else ""
         say(f"{count(job.n_bad, 'bad row')} skipped" + (f": {faults}{more}" if faults else ""))
 
 
-def _print_groups(job: Run, groups: Groups) -> None:
-    """Print the sizes of the groups, and which file has the group of each table or row."""
-    say(brief_groups(groups, told=job.join != "auto"))
-    if job.groups_file is not None:
-        say(f"the group of each table is in {job.groups_file}")
-    elif job.writer.groups_file(job.writer.path) is None:
-        say(f"the group of each row is in {job.writer.path}")
+def _print_clusters(job: Run, clusters: Clusters) -> None:
+    """Print the sizes of the clusters, and which file has the cluster of each table or row."""
+    say(brief_clusters(clusters, told=job.join != "auto"))
+    if job.clusters_file is not None:
+        say(f"the cluster of each table is in {job.clusters_file}")
+    elif job.writer.clusters_file(job.writer.path) is None:
+        say(f"the cluster of each row is in {job.writer.path}")

@@ -16,8 +16,8 @@ from dyncrp.io.files import FileError
 from dyncrp.jobs.model_text import count
 from dyncrp.jobs.run import JOIN
 from dyncrp.stream.stream import Stream
+from dyncrp.views.clusters import Clusters, clusters_of
 from dyncrp.views.describe import COLUMNS, describe_stream, what_tells_apart
-from dyncrp.views.groups import Groups, groups_of
 
 MOST_NAMED = 6  # features in the line about what tells tables apart
 LEAST_SHOWN = 1e-6  # relative to the largest number of a column; less is shown as 0
@@ -27,23 +27,23 @@ GAP = "  "
 WIDEST = 10_000  # characters per line if there is no terminal
 
 
-def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
-    """Print a line for each of the n_tables largest tables, or for all. With n_groups, add the group of each table."""
+def show(file: Path, n_clusters: int | None, n_tables: int | None) -> None:
+    """Print a line for each of the n_tables largest tables, or for all. With n_clusters, add the cluster of each."""
     with report_errors():
         checkpoint, stream = read_stream(file)
         if stream is None:
             raise FileError(f"{file} is a checkpoint from before the first row: there are no tables yet")
         asked = None if checkpoint is None else checkpoint.options.get(JOIN)  # as requested for the run
-        wanted = asked if n_groups is None else n_groups
-        groups = None if wanted is None else groups_of(stream, None if wanted == "auto" else wanted)
+        wanted = asked if n_clusters is None else n_clusters
+        clusters = None if wanted is None else clusters_of(stream, None if wanted == "auto" else wanted)
         width = shutil.get_terminal_size(fallback=(WIDEST, 24)).columns
-        print_result("\n".join(_lines(stream, groups, n_tables, width)))
+        print_result("\n".join(_lines(stream, clusters, n_tables, width)))
 
 
-def _lines(stream: Stream, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:
+def _lines(stream: Stream, clusters: Clusters | None, n_tables: int | None, width: int) -> list[str]:
     """Return the lines to print: the number of tables, a line per table in columns that fit, and what is left out."""
     engine, clock, words = stream.engine, stream.clock, stream.family.sparse
-    told = describe_stream(stream, groups)
+    told = describe_stream(stream, clusters)
     order = np.argsort(-told["rows"], kind="stable")[:n_tables]
     head = f"{count(engine.n_tables, 'table')} of {count(int(np.sum(told['rows'])), 'row')}"
     if len(order) < engine.n_tables:

@@ -142,7 +142,7 @@ class State:
     """All that the next step needs; K tables, S statistics, M modes.
 
     stats: (K, S) sufficient statistics, the parameters of q(φ_c), less what tables have forgotten.
-    squares: (K, P) sums of products of coordinates; used for groups of tables, not for inference.
+    squares: (K, P) sums of products of coordinates; used to join tables into clusters, not for inference.
     mode_states: (K, M) complex; the occupancy of table c is max(0, Re Σ_m amplitude_m mode_states[c, m]).
     time: of the latest observation.
     n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"``, 1 at k = K.

@@ -126,7 +126,7 @@ class Sharpens(ABC):
 
 
 class HasShape(ABC):
-    """A family whose tables have a width, for groups of tables."""
+    """A family whose tables have a width, so that they can be joined into clusters."""
 
     @abstractmethod
     def shapes(self, stats: Float, squares: Float) -> Shapes:

@@ -15,11 +15,11 @@ from dyncrp.dynamics.text import parse_dynamics
 from dyncrp.families import FAMILIES, Columns, Family
 from dyncrp.search.spec import SHORTEST_MEMORY, ModelSpec, check_memory
 from dyncrp.stream.stream import Stream
-from dyncrp.views.groups import Groups
+from dyncrp.views.clusters import Clusters
 
 FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
 MOST_NUMBERS_SHOWN = 10  # per vector
-MOST_GROUPS_SHOWN = 5
+MOST_CLUSTERS_SHOWN = 5
 WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
 DEFAULTS = ModelSpec.resolve().params
 WORDS = {"true": True, "false": False, "none": None}  # settings that are not text
@@ -182,21 +182,22 @@ def brief_model(stream: Stream) -> str:
     return f"{brief(stream.family)}, {brief_dynamics(stream.dynamics)}, alpha {stream.alpha:.6g}{memory}"
 
 
-def brief_groups(groups: Groups, *, told: bool) -> str:
-    """Return groups of tables as one readable line, with the sizes of the largest. told: whether a number was given.
+def brief_clusters(clusters: Clusters, *, told: bool) -> str:
+    """Return clusters as one readable line, with the sizes of the largest. told: whether a number was given.
 
     >>> ids = np.arange(8)
-    >>> brief_groups(Groups(ids, ids // 3 * 3, np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))), told=False)
-    '8 tables in 3 groups of 40, 12 and 2 rows'
-    >>> brief_groups(Groups(ids, 0 * ids, np.ones(8), np.empty((7, 4))), told=False)
-    '8 tables in 1 group: no clusters stand out'
+    >>> sizes, tree = np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))
+    >>> brief_clusters(Clusters(ids, ids // 3 * 3, sizes, tree, "any"), told=False)
+    '8 tables in 3 clusters of 40, 12 and 2 rows'
+    >>> brief_clusters(Clusters(ids, 0 * ids, sizes, tree, "any"), told=False)
+    '8 tables in 1 cluster: no clusters stand out'
     """
-    if len(groups) == 1 and not told:
-        return str(groups)
-    sizes = [f"{size:,.0f}" for size in np.sort(groups.sizes)[::-1][:MOST_GROUPS_SHOWN].tolist()]
+    if len(clusters) == 1 and not told:
+        return str(clusters)
+    sizes = [f"{size:,.0f}" for size in np.sort(clusters.sizes)[::-1][:MOST_CLUSTERS_SHOWN].tolist()]
     listed = ", ".join(sizes[:-1]) + " and " * (len(sizes) > 1) + sizes[-1]
-    of = " of" if len(groups) <= MOST_GROUPS_SHOWN else ", the largest of"
-    joined = f"{count(len(groups.table_ids), 'table')} in {count(len(groups), 'group')}"
+    of = " of" if len(clusters) <= MOST_CLUSTERS_SHOWN else ", the largest of"
+    joined = f"{count(len(clusters.table_ids), 'table')} in {count(len(clusters), 'cluster')}"
     return f"{joined}{of} {listed} rows"
 
 

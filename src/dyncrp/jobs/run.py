@@ -33,12 +33,12 @@ from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.jobs.timeline import Timeline
 from dyncrp.stream.events import Event, as_plain
 from dyncrp.stream.stream import Stream
-from dyncrp.views.groups import Groups, groups_of
+from dyncrp.views.clusters import Clusters, clusters_of
 
 MOST_ROWS_IN_CHUNK = 1 << 16  # a chunk is also bounded in bytes
 MOST_FAULTS_NAMED = 5
 MOST_NAMES_JOINED = 10
-JOIN = "--groups"  # the option that may differ when a run is resumed
+JOIN = "--clusters"  # the option that may differ when a run is resumed
 
 
 class Run:
@@ -50,12 +50,12 @@ class Run:
         checkpoint: where to save the state, or None.
         every: how many rows there are between checkpoints, up to a chunk more.
         options: plain values that must be the same when the run is resumed.
-        join: into how many groups to join the tables at the end, "auto" for as many as stand out, or None.
-        groups_file: where to write the groups, if they are not in the output.
+        join: into how many clusters to join the tables at the end, "auto" for as many as stand out, or None.
+        clusters_file: where to write the clusters, if they are not in the output.
         events: where to write events, or None.
 
     Attributes:
-        groups: the groups of the tables, at the end. no_groups: why there are none although they were requested.
+        clusters: the clusters of the tables, at the end. no_clusters: why there are none although they were requested.
         n_rows: how many rows are labelled so far. n_bad: how many rows were skipped.
         faults: what is wrong with the first of the skipped rows, since the start or the resumption.
         n_rows_learned_from: the number of rows in the call that learned the hyperparameters, or 0.
@@ -73,15 +73,15 @@ class Run:
         every: int = 100_000,
         options: dict[str, Any] | None = None,
         join: int | Literal["auto"] | None = None,
-        groups_file: str | None = None,
+        clusters_file: str | None = None,
         events: GrowingFile | None = None,
     ) -> None:
         self.reader, self.writer, self.stream = reader, writer, stream
         self.checkpoint, self.every, self.options = checkpoint, every, {**(options or {}), JOIN: join}
-        self.join, self.groups_file, self.events = join, groups_file, events
+        self.join, self.clusters_file, self.events = join, clusters_file, events
         self.counts = Counter[str]()
-        self.groups: Groups | None = None
-        self.no_groups = ""
+        self.clusters: Clusters | None = None
+        self.no_clusters = ""
         self.timeline = Timeline()
         self.n_rows = self.n_bad = 0
         self.n_rows_learned_from, self.seconds_to_learn = 0, 0.0
@@ -169,10 +169,10 @@ class Run:
         self._join_tables()
         if self._started:
             self.save()
-            self.writer.finish(None if self.groups is None else self._group_of)
+            self.writer.finish(None if self.clusters is None else self._cluster_of)
             self.save(finished=True)
             self.writer.clean()
-        self._write_groups()
+        self._write_clusters()
 
     def save(self, *, finished: bool = False) -> None:
         """Write a checkpoint, if a file was given for it."""
@@ -208,34 +208,34 @@ class Run:
             self.events.close()
 
     def _join_tables(self) -> None:
-        """Find the groups, if requested. If that fails, the output is written without them."""
+        """Find the clusters, if requested. If that fails, the output is written without them."""
         if self.join is None:
             return
         if not self.stream.started:  # there were no rows
             none = np.empty(0, dtype=np.int64)
-            self.groups = Groups(none, none, np.empty(0), np.empty((0, 4)))
+            self.clusters = Clusters(none, none, np.empty(0), np.empty((0, 4)), "any")
             return
         try:
-            self.groups = groups_of(self.stream, None if self.join == "auto" else self.join)
+            self.clusters = clusters_of(self.stream, None if self.join == "auto" else self.join)
         except (ValueError, MemoryError) as error:
-            self.no_groups = str(error) or "there is not enough memory for so many tables"
+            self.no_clusters = str(error) or "there is not enough memory for so many tables"
 
-    def _group_of(self, tables: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the groups of tables given by the ids that were written; some may have been merged since."""
-        assert self.groups is not None
-        return self.groups.labels(self.stream.resolve(tables) if self.stream.started else tables)
+    def _cluster_of(self, tables: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the clusters of tables given by the ids that were written; some may have been merged since."""
+        assert self.clusters is not None
+        return self.clusters.labels(self.stream.resolve(tables) if self.stream.started else tables)
 
-    def _write_groups(self) -> None:
-        """Write the group of each table. Remove an earlier file of groups if there are none now."""
-        if self.groups_file is None:
+    def _write_clusters(self) -> None:
+        """Write the cluster of each table. Remove an earlier file of clusters if there are none now."""
+        if self.clusters_file is None:
             return
-        if self.groups is None:
+        if self.clusters is None:
             with suppress(FileNotFoundError):
-                os.unlink(self.groups_file)
+                os.unlink(self.clusters_file)
             return
-        columns = self.groups.table_ids, self.groups.group_of, self.groups.table_sizes.round(2)
+        columns = self.clusters.table_ids, self.clusters.cluster_of, self.clusters.table_sizes.round(2)
         lines = [",".join(map(repr, row)) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        files.write(self.groups_file, "\n".join(["table,group,rows", *lines, ""]).encode())
+        files.write(self.clusters_file, "\n".join(["table,cluster,rows", *lines, ""]).encode())
 
     @property
     def _family(self) -> Family:

@@ -9,6 +9,6 @@ from dyncrp.plots.style import MARKERS as MARKERS
 from dyncrp.plots.style import NEW_TABLE_COLOR as NEW_TABLE_COLOR
 from dyncrp.plots.style import table_style
 from dyncrp.plots.timelines import timeline, topics
-from dyncrp.plots.tree import groups
+from dyncrp.plots.tree import clusters
 
-__all__ = ["building", "buildings", "evidence", "explain", "groups", "stream", "table_style", "timeline", "topics"]
+__all__ = ["building", "buildings", "clusters", "evidence", "explain", "stream", "table_style", "timeline", "topics"]

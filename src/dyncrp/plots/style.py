@@ -1,4 +1,4 @@
-"""Colours and markers of tables and groups, checks of labels, and axes of dates, for all figures."""
+"""Colours and markers of tables and clusters, checks of labels, and axes of dates, for all figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from dyncrp.views.groups import Groups
+from dyncrp.views.clusters import Clusters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ Color = tuple[float, float, float]
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4B1D5C", "#B8A900")
 MARKERS = "os^Dv<>P"
 NEW_TABLE_COLOR = (0.85, 0.85, 0.85)  # the label −1
-MOST_IN_LEGEND = 24  # tables or groups
+MOST_IN_LEGEND = 24  # tables or clusters
 
 
 def table_style(table: int) -> tuple[Color, str]:
@@ -33,9 +33,9 @@ def table_style(table: int) -> tuple[Color, str]:
     return (float(mixed[0]), float(mixed[1]), float(mixed[2])), MARKERS[(table + 3 * turn) % len(MARKERS)]
 
 
-def group_styles(groups: Groups) -> dict[int, tuple[Color, str]]:
-    """Return the colour and marker of each group, by id."""
-    return {group: table_style(i) for i, group in enumerate(groups.ids.tolist())}
+def cluster_styles(clusters: Clusters) -> dict[int, tuple[Color, str]]:
+    """Return the colour and marker of each cluster, by id."""
+    return {cluster: table_style(i) for i, cluster in enumerate(clusters.ids.tolist())}
 
 
 def check_labels(name: str, labels: ArrayLike, n: int) -> NDArray[np.int64]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_times, integer
-from dyncrp.plots.style import check_labels, group_styles, show_dates, table_style
-from dyncrp.views.groups import Groups
+from dyncrp.plots.style import check_labels, cluster_styles, show_dates, table_style
+from dyncrp.views.clusters import Clusters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def timeline(
     step: int = 1,
     dated: bool = False,
     name: str = "time",
-    groups: Groups | None = None,
+    clusters: Clusters | None = None,
 ) -> Figure:
     """Draw the tables of rows over time, and their novelty.
 
@@ -51,8 +51,8 @@ def timeline(
         Whether times that are numbers are seconds since 1970.
     name : str, default="time"
         The label of the time axis.
-    groups : Groups, optional
-        By which tables are coloured and ordered. Closed tables have no group, and are grey.
+    clusters : Clusters, optional
+        By which tables are coloured and ordered. Closed tables have no cluster, and are grey.
     """
     from matplotlib.figure import Figure
 
@@ -66,28 +66,28 @@ def timeline(
     ids, line, counts = np.unique(labels, return_inverse=True, return_counts=True)
     most = len(ids) if len(ids) <= MOST_TIMELINE_ROWS else MOST_TIMELINE_ROWS - 1
     largest = np.sort(np.argsort(-counts, kind="stable")[:most])
-    if groups is not None:
-        of_group = groups.labels(ids[largest])
-        largest = largest[np.lexsort((ids[largest], of_group, of_group < 0))]
+    if clusters is not None:
+        of_cluster = clusters.labels(ids[largest])
+        largest = largest[np.lexsort((ids[largest], of_cluster, of_cluster < 0))]
     position = np.full(len(ids), most)
     position[largest] = np.arange(most)
     line, names = position[line], [str(table) for table in ids[largest]]
-    shown = ids[largest] if groups is None else groups.labels(ids[largest])  # by which lines are coloured
+    shown = ids[largest] if clusters is None else clusters.labels(ids[largest])  # by which lines are coloured
     if most < len(ids):
         names, shown = [*names, f"{len(ids) - most} others"], np.append(shown, -1)
     height = 0.2 * max(len(names), 4)
     figure = Figure(figsize=(7.0, height + 2.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [height + 0.3, 1.4]})
     width = float(np.clip(400.0 / len(x), 0.6, 2.5))
-    styles = {int(table): table_style(int(table)) for table in shown} if groups is None else group_styles(groups)
+    styles = {int(table): table_style(int(table)) for table in shown} if clusters is None else cluster_styles(clusters)
     for at, table in enumerate(shown.tolist()):
         color = styles[table][0] if table >= 0 else (0.4, 0.4, 0.4)
         above.broken_barh(_bars(x, line == at, width), (at - 0.38, 0.76), color=color, linewidth=0, rasterized=True)
     above.set_yticks(range(len(names)), names, fontsize="small")
     above.set_ylim(-0.6, len(names) - 0.4)
     above.set_ylabel("table")
-    if groups is not None:
-        _draw_group_names(above, shown)
+    if clusters is not None:
+        _draw_cluster_names(above, shown)
     above.grid(axis="y", color="0.9", linewidth=0.5)
     above.set_axisbelow(True)
     below.plot(x, surprise, linestyle="", marker=".", markersize=2.0 + width, color="0.35", rasterized=True)
@@ -102,17 +102,19 @@ def timeline(
     return figure
 
 
-def _draw_group_names(axis: Axes, of_group: NDArray[np.int64]) -> None:
-    """Write the ids of groups (n,), from bottom to top, to the right of their lines, and draw lines between groups."""
-    edges = [0, *(np.flatnonzero(np.diff(of_group)) + 1), len(of_group)]
+def _draw_cluster_names(axis: Axes, of_cluster: NDArray[np.int64]) -> None:
+    """Write the ids of clusters (n,), from bottom to top, to the right of their lines, with lines between them."""
+    edges = [0, *(np.flatnonzero(np.diff(of_cluster)) + 1), len(of_cluster)]
     right = axis.secondary_yaxis("right")
-    named = [(begin, end) for begin, end in pairwise(edges) if of_group[begin] >= 0]
+    named = [(begin, end) for begin, end in pairwise(edges) if of_cluster[begin] >= 0]
     right.set_yticks(
-        [(begin + end - 1) / 2 for begin, end in named], [str(of_group[begin]) for begin, _ in named], fontsize="small"
+        [(begin + end - 1) / 2 for begin, end in named],
+        [str(of_cluster[begin]) for begin, _ in named],
+        fontsize="small",
     )
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
-    right.set_ylabel("group")
+    right.set_ylabel("cluster")
     for edge in edges[1:-1]:
         axis.axhline(edge - 0.5, color="0.5", linewidth=0.6)
 

@@ -28,7 +28,7 @@ from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
 from dyncrp.serve.streams import ServedStream, dump
 from dyncrp.serve.worker import Worker
-from dyncrp.views.groups import Groups
+from dyncrp.views.clusters import Clusters
 
 STATIC = Path(__file__).parent / "static"
 CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
@@ -36,7 +36,7 @@ LARGEST_SEQUENCE = 2**63 - 1
 MOST_DIGITS = 18  # of an integer
 BODIES_AT_ONCE = 8  # of the largest size, in memory
 PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
-TABLES_GROUPED_AT_ONCE = 200  # with more, the list of tables has the groups that were computed last
+TABLES_JOINED_AT_ONCE = 200  # with more, the list of tables has the clusters that were computed last
 SECONDS_PER_SEND = 30.0  # for a reader of events to take something
 
 
@@ -54,8 +54,8 @@ class Service:
         self.feeds: dict[str, Feed] = {}
         self.worker: Worker
         self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
-        self._groups: dict[tuple[str, int | None], tuple[ServedStream, int, Groups]] = {}
-        self._grouping = asyncio.Lock()
+        self._clusters: dict[tuple[str, int | None], tuple[ServedStream, int, Clusters]] = {}
+        self._joining = asyncio.Lock()
         routes: list[BaseRoute] = [
             Route(one.path, getattr(self, one.handler), methods=[one.method]) for one in ENDPOINTS
         ]
@@ -80,7 +80,7 @@ class Service:
                 self.n_rows += outcome.n_rows
                 self.n_alarms += sum(event["kind"] == "alarm" for event in outcome.content["events"])
             else:
-                self._groups = {key: kept for key, kept in self._groups.items() if key[0] != notice.name}
+                self._clusters = {key: kept for key, kept in self._clusters.items() if key[0] != notice.name}
             feed = self.feeds.get(notice.name)
             if feed is not None:
                 feed.publish(notice)
@@ -174,43 +174,43 @@ class Service:
     async def _tables(self, request: Request) -> list[dict[str, Any]]:
         make, n_tables = await self._read(request, lambda stream: (stream.tables(), stream.summary()["tables"]))
         name = request.path_params["name"]
-        if n_tables <= TABLES_GROUPED_AT_ONCE:
-            groups = await self._groups_of(request, None)
+        if n_tables <= TABLES_JOINED_AT_ONCE:
+            clusters = await self._clusters_of(request, None)
         else:
-            kept = self._groups.get((name, None))
-            groups = None if kept is None else kept[2]
-        found: list[dict[str, Any]] = await asyncio.to_thread(make, groups)
+            kept = self._clusters.get((name, None))
+            clusters = None if kept is None else kept[2]
+        found: list[dict[str, Any]] = await asyncio.to_thread(make, clusters)
         return found
 
-    async def get_groups(self, request: Request) -> Response:
-        """Answer with the tables joined into groups."""
+    async def get_clusters(self, request: Request) -> Response:
+        """Answer with the tables joined into clusters."""
         try:
-            groups = await self._groups_of(request, _whole(request, "n", None, 1))
+            clusters = await self._clusters_of(request, _whole(request, "n", None, 1))
         except ValueError as error:
             raise RequestError(400, str(error)) from None
         found = []
-        if groups is not None:
-            for group, size in zip(groups.ids.tolist(), groups.sizes.tolist(), strict=True):
-                tables = groups.table_ids[groups.group_of == group].tolist()
-                found.append({"group": group, "tables": tables, "rows": round(size)})
-        return _json({"groups": found})
+        if clusters is not None:
+            for cluster, size in zip(clusters.ids.tolist(), clusters.sizes.tolist(), strict=True):
+                tables = clusters.table_ids[clusters.cluster_of == cluster].tolist()
+                found.append({"cluster": cluster, "tables": tables, "rows": round(size)})
+        return _json({"clusters": found})
 
-    async def _groups_of(self, request: Request, n: int | None) -> Groups | None:
-        """Return groups of the tables as they are now. Another thread computes them, one request at a time."""
+    async def _clusters_of(self, request: Request, n: int | None) -> Clusters | None:
+        """Return clusters of the tables as they are now. Another thread computes them, one request at a time."""
         name = _name(request)
-        async with self._grouping:
+        async with self._joining:
             stream, version = await self._read(request, lambda stream: (stream, stream.version))
-            kept = self._groups.get((name, n))
+            kept = self._clusters.get((name, n))
             if kept is not None and kept[0] is stream and kept[1] == version:
                 return kept[2]
-            grouping, version = await self._read(request, lambda stream: (stream.grouping(), stream.version))
-            if grouping is None:
+            joining, version = await self._read(request, lambda stream: (stream.joining(), stream.version))
+            if joining is None:
                 return None
-            groups: Groups = await asyncio.to_thread(grouping, n)
+            clusters: Clusters = await asyncio.to_thread(joining, n)
             if n is not None:  # one number of them is kept at a time
-                self._groups = {key: kept for key, kept in self._groups.items() if key[0] != name or key[1] is None}
-            self._groups[name, n] = stream, version, groups
-            return groups
+                self._clusters = {key: kept for key, kept in self._clusters.items() if key[0] != name or key[1] is None}
+            self._clusters[name, n] = stream, version, clusters
+            return clusters
 
     async def get_timeline(self, request: Request) -> Response:
         """Answer with the latest rows and their results."""

@@ -37,7 +37,7 @@ EVENT = _object(
     time=TIME,
     table=INTEGER,
     name=_optional("string"),
-    group=_optional("integer"),
+    cluster=_optional("integer"),
     what={"type": "object"},
 )
 SETTINGS = _object(
@@ -86,7 +86,7 @@ COLUMNS = (
 )
 AFTER = _query("after", INTEGER, "Only events after the one with this id.")
 LIMIT = _query("limit", INTEGER, "How many events at most.")
-N_GROUPS = _query("n", INTEGER, "How many groups; by default, as many as stand out.")
+N_CLUSTERS = _query("n", INTEGER, "How many clusters; by default, as many as stand out.")
 LAST = _query("last", INTEGER, "How many rows, up to 2,000.")
 STREAM = "/streams/{name}"
 CHANGES = ("200", "409")  # the codes of an operation
@@ -125,7 +125,7 @@ ENDPOINTS = (
     Endpoint("POST", f"{STREAM}/explain", "post_explain", "Explain the table of a row", (), {JSON: EXPLAIN}),
     Endpoint("GET", f"{STREAM}/tables", "get_tables", "List the open tables"),
     Endpoint("GET", f"{STREAM}/tables/{{table}}", "get_table", "Show a table and its examples"),
-    Endpoint("GET", f"{STREAM}/groups", "get_groups", "Join the tables into groups", (N_GROUPS,)),
+    Endpoint("GET", f"{STREAM}/clusters", "get_clusters", "Join the tables into clusters", (N_CLUSTERS,)),
     Endpoint("GET", f"{STREAM}/timeline", "get_timeline", "Show the latest rows", (LAST,)),
     Endpoint("GET", f"{STREAM}/events", "get_events", "List events, or follow them as a stream", (AFTER, LIMIT)),
     Endpoint("GET", f"{STREAM}/live", "get_live", "Follow rows and events as server-sent events", (AFTER,)),

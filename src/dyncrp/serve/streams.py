@@ -25,10 +25,10 @@ from dyncrp.stream import events
 from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Rows as Examples
 from dyncrp.stream.stream import Stream
+from dyncrp.views.clusters import Clusters, join
 from dyncrp.views.describe import describe_tables
 from dyncrp.views.examples import examples_of
 from dyncrp.views.explain import Odds, explain
-from dyncrp.views.groups import Groups, join
 
 ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of operations
 ROWS_OF_TIMELINE = 2_000
@@ -285,20 +285,22 @@ class ServedStream:
             fitted = {"opened": stream.engine.n_opened, "model": brief_model(stream), "latest_time": latest}
         return self.summary() | fitted | {"alarm_rate": stream.spec.alarm_rate, "settings": self.settings}
 
-    def tables(self) -> Callable[[Groups | None], list[dict[str, Any]]]:
-        """Return a function that lists the open tables as they are now, given their groups; any thread may call it."""
+    def tables(self) -> Callable[[Clusters | None], list[dict[str, Any]]]:
+        """Return a function that lists the open tables as they are, given their clusters; any thread may call it."""
         stream = self.stream
         if not stream.started:
-            return lambda groups: []
+            return lambda clusters: []
         input, names, clock, ids = stream.input, stream.names, stream.clock, stream.engine.ids.tolist()
         features = self.features if input.vocabulary is None else input.vocabulary.words
         columns = describe_tables(stream.engine, features, Clock.NUMBERS, None, input.encoding)
         occupancies = stream.occupancies
 
-        def make(groups: Groups | None) -> list[dict[str, Any]]:
+        def make(clusters: Clusters | None) -> list[dict[str, Any]]:
             told = {name: np.asarray(column).tolist() for name, column in columns.items()}
-            pairs = () if groups is None else zip(groups.table_ids.tolist(), groups.group_of.tolist(), strict=True)
-            group_of = dict(pairs)
+            pairs = (
+                () if clusters is None else zip(clusters.table_ids.tolist(), clusters.cluster_of.tolist(), strict=True)
+            )
+            cluster_of = dict(pairs)
             rows, share, first, last = (told.pop(name) for name in ("rows", "share", "first_seen", "last_seen"))
             return [
                 {
@@ -309,7 +311,7 @@ class ServedStream:
                     "first_seen": as_time(first[at], clock),
                     "last_seen": as_time(last[at], clock),
                     "occupancy": as_number(occupancies[at]),
-                    "group": group_of.get(table),
+                    "cluster": cluster_of.get(table),
                     "describes": {name: as_number(column[at]) for name, column in told.items()},
                 }
                 for at, table in enumerate(ids)
@@ -317,16 +319,16 @@ class ServedStream:
 
         return make
 
-    def grouping(self) -> Callable[[int | None], Groups] | None:
-        """Return a function that joins the tables as they are now into groups; any thread may call it.
+    def joining(self) -> Callable[[int | None], Clusters] | None:
+        """Return a function that joins the tables as they are now into clusters; any thread may call it.
 
         None if there are no tables, or if they are of words: joining those would need dense arrays.
         """
         if not self.stream.started or not self.stream.engine.n_tables or self.text is not None:
             return None
         engine = self.stream.engine
-        state, family, memory = engine.state, engine.model.family, engine.model.memory
-        return lambda n: join(family, state.stats, state.squares, state.ids, n, memory)
+        model, state = engine.model, engine.state
+        return lambda n: join(model, state, n)
 
     def latest(self, n: int) -> dict[str, Any]:
         """Return the latest rows, with the ids that their tables have now."""

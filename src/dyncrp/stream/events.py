@@ -123,7 +123,7 @@ def as_plain(event: Event) -> dict[str, Any]:
     """Return an event as values for JSON. Dates become texts in ISO 8601.
 
     >>> as_plain(Event("alarm", 3, 3.0, 1, None, None, {"novelty": 11.3, "p": 0.0004}))
-    {'kind': 'alarm', 'row': 3, 'time': 3.0, 'table': 1, 'name': None, 'group': None,
+    {'kind': 'alarm', 'row': 3, 'time': 3.0, 'table': 1, 'name': None, 'cluster': None,
      'what': {'novelty': 11.3, 'p': 0.0004}}
     """
     return event._asdict() | {"time": event.time if isinstance(event.time, float) else f"{event.time}Z"}

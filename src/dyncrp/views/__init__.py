@@ -1,1 +1,1 @@
-"""Views of a model for people: groups of tables, descriptions, explanations and examples."""
+"""Views of a model for people: clusters, descriptions, explanations and examples."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from dyncrp.arrays.checks import integer
-from dyncrp.engine.types import Engine, Float, Int
+from dyncrp.engine.types import Float, Int, Model, State
 from dyncrp.families import protocols
 from dyncrp.families.protocols import Scatter
 from dyncrp.stream.stream import Stream
@@ -101,14 +101,13 @@ def clusters_of(stream: Stream, n: int | None = None, shape: str = "auto") -> Cl
 
     shape: one of ``SHAPES``.
     """
-    found = join(stream.engine, n, shape)
+    found = join(stream.engine.model, stream.engine.state, n, shape)
     stream.cluster_of = dict(zip(found.table_ids.tolist(), found.cluster_of.tolist(), strict=True))
     return found
 
 
-def join(engine: Engine, n: int | None = None, shape: str = "auto") -> Clusters:
-    """Join the open tables of an engine."""
-    state, model = engine.state, engine.model
+def join(model: Model, state: State, n: int | None = None, shape: str = "auto") -> Clusters:
+    """Join the tables of a state."""
     K = len(state.ids)
     if isinstance(n, str):
         raise ValueError(f"n must be an integer, or None for as many clusters as there are, got {n!r}")
@@ -127,17 +126,17 @@ def join(engine: Engine, n: int | None = None, shape: str = "auto") -> Clusters:
     if shape == "any" and n is not None:
         merges = join_by_ward(shapes)
         return _made(state.ids, shapes.counts, merges, apply(merges[: K - n], K), "any")
-    groups = None
+    basins = None
     if n is None and shape != "elliptical" and (shapes.spread.size or shape == "any"):
-        merges, groups = _valleys(family, shapes)
-        if shape == "any" or (model.cloud and len(np.unique(groups)) == 1):
-            return _made(state.ids, shapes.counts, merges, groups, "any")
+        merges, basins = _valleys(family, shapes)
+        if shape == "any" or (model.cloud and len(np.unique(basins)) == 1):
+            return _made(state.ids, shapes.counts, merges, basins, "any")
     joins = join_by_likelihood(family, state.stats, shapes) if rows is None else join_by_scatter(rows)
     n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)]))) if n is None else K - n
     elliptical = _merges(joins)
     roots = apply(elliptical[:n_joins], K)
-    if groups is not None and rows is not None and _cuts_curves(rows, roots, groups):
-        return _made(state.ids, shapes.counts, merges, groups, "any")
+    if basins is not None and rows is not None and _cuts_curves(rows, roots, basins):
+        return _made(state.ids, shapes.counts, merges, basins, "any")
     return _made(state.ids, shapes.counts, elliptical, roots, "elliptical")
 
 
@@ -152,8 +151,8 @@ def _valleys(family: object, shapes: protocols.Shapes) -> tuple[list[Merge], Int
 
 def _merges(joins: list[Join]) -> list[Merge]:
     """Return joins with heights that rise: by how much less each gains than the first, or one before it."""
-    losses: Float = np.maximum.accumulate([joins[0].gain - join.gain for join in joins]) if joins else np.zeros(0)
-    return [Merge(float(loss), join.kept, join.gone) for join, loss in zip(joins, losses, strict=True)]
+    losses: list[float] = np.maximum.accumulate([joins[0].gain - join.gain for join in joins]).tolist() if joins else []
+    return [Merge(loss, join.kept, join.gone) for join, loss in zip(joins, losses, strict=True)]
 
 
 def _made(ids: Int, counts: Float, merges: list[Merge], roots: Int, shape: str) -> Clusters:
@@ -164,18 +163,18 @@ def _made(ids: Int, counts: Float, merges: list[Merge], roots: Int, shape: str) 
     return Clusters(ids, ids[oldest[roots]], counts, linkage(merges, K), shape)
 
 
-def _cuts_curves(rows: Scatter, roots: Int, groups: Int) -> bool:
+def _cuts_curves(rows: Scatter, roots: Int, basins: Int) -> bool:
     """Return whether ellipses cut through curves: more rows lie on their borders than ellipses have there.
 
-    roots: (K,) the ellipse of each table; groups: (K,) tables with no valley between them. An ellipse has borders with
-    its neighbours within a group. Rows are counted as tables have them, along the line from one centre to the other.
+    roots: (K,) the ellipse of each table; basins: (K,) tables with no valley between them. An ellipse has borders with
+    its neighbours within a basin. Rows are counted as tables have them, along the line from one centre to the other.
     """
     tables = [np.flatnonzero(roots == root) for root in np.unique(roots)]
     ellipses = [_Ellipse.of(rows, some) for some in tables]
-    group = [groups[some[np.argmax(rows.counts[some])]] for some in tables]
+    basin = [basins[some[np.argmax(rows.counts[some])]] for some in tables]
     found = expected = 0.0
     for a, one in enumerate(ellipses):
-        others = [b for b in range(len(ellipses)) if b != a and group[b] == group[a]]
+        others = [b for b in range(len(ellipses)) if b != a and basin[b] == basin[a]]
         others.sort(key=lambda b: one.distance(ellipses[b]))
         for b in others[:NEIGHBOURS]:
             other = ellipses[b]
@@ -215,7 +214,7 @@ class _Ellipse:
     def border(self, other: _Ellipse) -> tuple[Float, float, float]:
         """Return the direction from this ellipse to another, and between which projections on it their border lies."""
         gap = other.mean - self.mean
-        direction: Float = np.linalg.solve(self.covariance + other.covariance, gap)
+        direction = np.asarray(np.linalg.solve(self.covariance + other.covariance, gap), dtype=np.float64)
         length = float(direction @ gap)
         here, there = (float(np.sqrt(direction @ one.covariance @ direction)) for one in (self, other))
         middle = float(direction @ self.mean) + length * here / (here + there)

@@ -20,7 +20,7 @@ from dyncrp.views.clusters import Clusters, clusters_of
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("called", "rows", "share", "first_seen", "last_seen", "group")  # the columns before the features
+COLUMNS = ("called", "rows", "share", "first_seen", "last_seen", "cluster")  # the columns before the features
 MOST_CODES = 3  # listed in a cell
 LEAST_PROBABILITY = 0.05  # of codes that are listed after the likeliest one
 MOST_WORDS = 6  # listed in a cell

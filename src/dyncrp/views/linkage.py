@@ -33,7 +33,7 @@ class Union:
         self.parents = list(range(K))
 
     def find(self, a: int) -> int:
-        """Return the root of the set of a."""
+        """Return the root of a number."""
         parents = self.parents
         while parents[a] != a:
             parents[a] = parents[parents[a]]
@@ -41,7 +41,7 @@ class Union:
         return a
 
     def roots(self) -> Int:
-        """Return the root of the set of each number, (K,)."""
+        """Return the root of each number, (K,)."""
         return np.array([self.find(a) for a in range(len(self.parents))])
 
 

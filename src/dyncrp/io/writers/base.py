@@ -17,22 +17,22 @@ from dyncrp.io.readers.cells import Column
 
 RESULTS = ("table", "name", "probability", "novelty", "novelty_p")  # columns after the index and the copied columns
 ON_REQUEST = ("name", "novelty_p")  # columns that are written only on request
-GROUP = "group"  # the last column, in formats that are completed at the end
-GroupOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the groups of tables
+CLUSTER = "cluster"  # the last column, in formats that are completed at the end
+ClusterOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the clusters of tables
 
 
 class Writer(ABC):
     """Writes labelled rows to a file, or to standard output for "-".
 
-    A subclass defines the bytes before the first row, and those of rows. grouped: whether tables are joined into groups
-    at the end. more: the columns of ``ON_REQUEST`` to write.
+    A subclass defines the bytes before the first row, and those of rows. joined: whether tables are joined into
+    clusters at the end. more: the columns of ``ON_REQUEST`` to write.
     """
 
     pipes: ClassVar[bool] = True  # whether it can write to a pipe
 
-    def __init__(self, path: str, reader: Reader, *, grouped: bool = False, more: Collection[str] = ()) -> None:
+    def __init__(self, path: str, reader: Reader, *, joined: bool = False, more: Collection[str] = ()) -> None:
         self.results = tuple(name for name in RESULTS if name in more or name not in ON_REQUEST)
-        own = ("row", *self.results, *[GROUP] * (grouped and self.groups_file(path) is None))
+        own = ("row", *self.results, *[CLUSTER] * (joined and self.clusters_file(path) is None))
         clash = next((name for name in reader.kept if name in own), None)
         if clash is not None:
             remedy = "rename it" if clash == reader.selection.time_column else "do not keep it"
@@ -60,12 +60,12 @@ class Writer(ABC):
         return (path,)
 
     @classmethod
-    def groups_file(cls, path: str) -> str | None:
-        """Return the path of the file with the group of each table; None if the output has a column of groups.
+    def clusters_file(cls, path: str) -> str | None:
+        """Return the path of the file with the cluster of each table; None if the output has a column of clusters.
 
-        Groups are known only at the end, when most formats have written their rows already.
+        Clusters are known only at the end, when most formats have written their rows already.
         """
-        return os.path.splitext(path)[0] + ".groups.csv"
+        return os.path.splitext(path)[0] + ".clusters.csv"
 
     def start(self) -> None:
         """Start an empty file, and replace any that exists."""
@@ -92,8 +92,8 @@ class Writer(ABC):
         """Return a digest of the last bytes."""
         return self.file.tail()
 
-    def finish(self, group_of: GroupOf | None = None) -> None:  # noqa: B027 - most formats need nothing
-        """Complete the output. group_of: returns the groups of tables, if there are any."""
+    def finish(self, cluster_of: ClusterOf | None = None) -> None:  # noqa: B027 - most formats need nothing
+        """Complete the output. cluster_of: returns the clusters of tables, if there are any."""
 
     def clean(self) -> None:  # noqa: B027
         """Remove temporary files."""

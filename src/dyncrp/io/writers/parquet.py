@@ -12,7 +12,7 @@ from dyncrp.io.files import FileError, sync_folder
 from dyncrp.io.growing import GrowingFile, tail_of
 from dyncrp.io.readers import Reader
 from dyncrp.io.readers.cells import Column
-from dyncrp.io.writers.base import GROUP, GroupOf, Writer, plain_values
+from dyncrp.io.writers.base import CLUSTER, ClusterOf, Writer, plain_values
 
 ROWS_IN_GROUP = 1 << 16
 
@@ -22,8 +22,8 @@ class ParquetWriter(Writer):
 
     pipes = False
 
-    def __init__(self, path: str, reader: Reader, *, grouped: bool = False, more: Collection[str] = ()) -> None:
-        super().__init__(path, reader, grouped=grouped, more=more)
+    def __init__(self, path: str, reader: Reader, *, joined: bool = False, more: Collection[str] = ()) -> None:
+        super().__init__(path, reader, joined=joined, more=more)
         try:
             import pyarrow as pa
         except ModuleNotFoundError:
@@ -42,8 +42,8 @@ class ParquetWriter(Writer):
         return path, path + ".part", path + ".whole"
 
     @classmethod
-    def groups_file(cls, path: str) -> str | None:
-        """Return None, since groups are a column, which is added at the end."""
+    def clusters_file(cls, path: str) -> str | None:
+        """Return None, since clusters are a column, which is added at the end."""
         return None
 
     @property
@@ -91,24 +91,26 @@ class ParquetWriter(Writer):
             with parquet.ParquetFile(self.path) as whole:
                 self.file.append(self._head())
                 for batch in whole.iter_batches(ROWS_IN_GROUP, use_threads=False):
-                    columns = batch.select(range(len(self.schema)))  # without the last column, groups, which may change
+                    columns = batch.select(
+                        range(len(self.schema))
+                    )  # without the last column, clusters, which may change
                     self.file.append(columns.cast(self.schema).serialize().to_pybytes())
         except (OSError, ValueError) as error:
             self.file.close()
             raise FileError(f"{self.path} cannot be continued: {error}") from None
 
-    def finish(self, group_of: GroupOf | None = None) -> None:
+    def finish(self, cluster_of: ClusterOf | None = None) -> None:
         """Make the Parquet file atomically, with row groups of a fixed size."""
         import pyarrow as pa
         from pyarrow import parquet
 
         def finished(rows: Any) -> Any:
-            if group_of is None:
+            if cluster_of is None:
                 return rows.combine_chunks()
-            groups = pa.array(group_of(rows["table"].to_numpy()), pa.int64())
-            return rows.combine_chunks().append_column(GROUP, groups)
+            clusters = pa.array(cluster_of(rows["table"].to_numpy()), pa.int64())
+            return rows.combine_chunks().append_column(CLUSTER, clusters)
 
-        schema = self.schema if group_of is None else self.schema.append(pa.field(GROUP, pa.int64()))
+        schema = self.schema if cluster_of is None else self.schema.append(pa.field(CLUSTER, pa.int64()))
         beside = self.path + ".whole"
         try:
             with open(beside, "wb") as file:

@@ -17,7 +17,7 @@ let stream = null; // the name of the one that is shown
 let info = null; // what GET /streams/NAME says
 let live = null;
 let names = new Map(); // of tables, open or not
-let groups = new Map(); // of open tables
+let clusters = new Map(); // of open tables
 
 const remembered = {
   get: (key) => {
@@ -52,7 +52,7 @@ const tables = new Tables({
 });
 const timeline = new Timeline($("timeline"), {
   names: (id) => names.get(id) ?? null,
-  groups: (id) => groups.get(id) ?? null,
+  clusters: (id) => clusters.get(id) ?? null,
   chosen: choose,
 });
 const events = new Events({ list: $("events"), note: $("events-note"), kinds: $("kinds"), chosen: choose });
@@ -109,7 +109,7 @@ async function fetchAll(name) {
   events.replace(happened.events);
   showInfo();
   showLatest();
-  fetchGroups(name);
+  fetchClusters(name);
   panel.refresh();
 }
 
@@ -122,45 +122,45 @@ function note(event) {
 }
 
 function showTables(open) {
-  groups = new Map();
-  for (const { id, name, group } of open) {
+  clusters = new Map();
+  for (const { id, name, cluster } of open) {
     if (name) names.set(id, name);
     else names.delete(id);
-    if (group !== null && group !== undefined) groups.set(id, group);
+    if (cluster !== null && cluster !== undefined) clusters.set(id, cluster);
   }
-  if (new Set(groups.values()).size === groups.size) groups.clear(); // each alone: nothing to tell in the drawing
+  if (new Set(clusters.values()).size === clusters.size) clusters.clear(); // each alone: nothing to tell in the drawing
   tables.set(open);
   timeline.redraw();
 }
 
-async function fetchGroups(name) {
+async function fetchClusters(name) {
   let found = [];
   try {
-    ({ groups: found } = await request(ofStream(name, "groups")));
+    ({ clusters: found } = await request(ofStream(name, "clusters")));
   } catch {
     // While a stream has too few tables there are none.
   }
   if (stream !== name) return;
-  const list = $("groups").querySelector("ul");
-  const alone = found.filter((group) => group.tables.length === 1).length;
-  found = found.filter((group) => group.tables.length > 1);
-  $("groups").querySelector(".caption").textContent = !found.length
-    ? "No two tables are in one group: groups join tables that are alike."
-    : alone ? `${plural(alone, "table is", "tables are")} alone in ${alone === 1 ? "its group" : "their groups"}.` : "";
+  const list = $("clusters").querySelector("ul");
+  const alone = found.filter((cluster) => cluster.tables.length === 1).length;
+  found = found.filter((cluster) => cluster.tables.length > 1);
+  $("clusters").querySelector(".caption").textContent = !found.length
+    ? "No two tables are in one cluster: clusters join tables that are alike."
+    : alone ? `${plural(alone, "table is", "tables are")} alone in ${alone === 1 ? "its cluster" : "their clusters"}.` : "";
   // Buttons are made anew only when they must be, or they would vanish under the pointer every second.
-  const shown = JSON.stringify(found.map(({ group, tables: ids }) => [group, ids.map(nameOf)]));
+  const shown = JSON.stringify(found.map(({ cluster, tables: ids }) => [cluster, ids.map(nameOf)]));
   if (list.dataset.shown !== shown) {
     list.dataset.shown = shown;
-    showGroups(list, found);
+    showClusters(list, found);
   }
   found.forEach(({ rows }, i) => (list.children[i].querySelector("span").textContent = `, ${plural(rows, "row")}: `));
 }
 
-function showGroups(list, found) {
-  list.replaceChildren(...found.map(({ group, tables: ids }) => {
+function showClusters(list, found) {
+  list.replaceChildren(...found.map(({ cluster, tables: ids }) => {
     const item = document.createElement("li");
     const title = document.createElement("b");
-    title.textContent = `Group ${group}`;
+    title.textContent = `Cluster ${cluster}`;
     item.append(title, document.createElement("span"));
     ids.slice(0, 40).forEach((id, i) => {
       const button = document.createElement("button");
@@ -193,7 +193,7 @@ async function refreshTables() {
       info = about;
       showTables(open.tables);
       showInfo();
-      await Promise.all([fetchGroups(name), panel.refresh()]);
+      await Promise.all([fetchClusters(name), panel.refresh()]);
     } catch {
       // The connection says so itself, and everything is fetched when it stands again.
     }

@@ -129,7 +129,7 @@ export class Panel {
       list.append(element("dt", title), value);
     }
     fact("Occupancy now", number(table.occupancy));
-    fact("Group", count(table.group));
+    fact("Cluster", count(table.cluster));
     return list;
   }
 

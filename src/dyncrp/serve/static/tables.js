@@ -20,7 +20,7 @@ const COLUMNS = [
   { key: "share", title: "Share", first: -1, number: true, of: (table) => table.share ?? -1, wide: true },
   { key: "first_seen", title: "First seen", first: 1, of: (table) => asNumber(table.first_seen), wide: true },
   { key: "last_seen", title: "Last seen", first: -1, of: (table) => asNumber(table.last_seen) },
-  { key: "group", title: "Group", first: 1, number: true, of: (table) => table.group ?? Infinity, wide: true },
+  { key: "cluster", title: "Cluster", first: 1, number: true, of: (table) => table.cluster ?? Infinity, wide: true },
 ];
 
 export class Tables {
@@ -213,7 +213,7 @@ export class Tables {
     cells.share.textContent = share(table.share);
     showTime(cells.first_seen, table.first_seen, true);
     showTime(cells.last_seen, table.last_seen, true);
-    cells.group.textContent = count(table.group);
+    cells.cluster.textContent = count(table.cluster);
   }
 
   /** The arrow keys go from line to line, Home and End to the first and last. */

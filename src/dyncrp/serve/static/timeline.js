@@ -43,12 +43,12 @@ function dateTicks(lo, hi, n) {
 }
 
 export class Timeline {
-  /** names(id) gives a table's name or null; groups(id) its group or null; chosen(id) is called when a line is clicked. */
-  constructor(root, { names, groups, chosen }) {
+  /** names(id) gives a table's name or null; clusters(id) its cluster or null; chosen(id) is called when a line is clicked. */
+  constructor(root, { names, clusters, chosen }) {
     this.root = root;
     this.canvas = root.querySelector("canvas");
     this.tip = root.querySelector(".tip");
-    Object.assign(this, { names, groups });
+    Object.assign(this, { names, clusters });
     this.size = 2000;
     this.axis = "time";
     this.selected = null;
@@ -158,8 +158,8 @@ export class Timeline {
     const width = this.root.clientWidth;
     const narrow = width < 600;
     const left = narrow ? 84 : 132;
-    const grouped = ids.some((id) => id >= 0 && this.groups(id) !== null);
-    const right = grouped ? (narrow ? 28 : 46) : 10;
+    const joined = ids.some((id) => id >= 0 && this.clusters(id) !== null);
+    const right = joined ? (narrow ? 28 : 46) : 10;
     const top = TOP;
     const bottom = top + LINE * Math.max(ids.length, 3);
     const height = bottom + 14 + NOVELTY + AXIS;
@@ -215,17 +215,17 @@ export class Timeline {
       context.textAlign = "left";
       const label = id < 0 ? `${this.others} others` : this.names(id) || `table ${id}`;
       context.fillText(shorten(context, label, left - 26), 20, middle + 1);
-      const group = id < 0 ? null : this.groups(id);
-      if (group !== null) {
+      const cluster = id < 0 ? null : this.clusters(id);
+      if (cluster !== null) {
         context.fillStyle = soft;
         context.textAlign = "center";
-        context.fillText(String(group), width - right / 2, middle + 1);
+        context.fillText(String(cluster), width - right / 2, middle + 1);
       }
     }
-    if (grouped) {
+    if (joined) {
       context.fillStyle = soft;
       context.textAlign = "right";
-      context.fillText("group", width - 2, top / 2);
+      context.fillText("cluster", width - 2, top / 2);
     }
 
     const thick = Math.min(Math.max(plot / rows.length, 1), 6);
