@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Gaussian,
         Multinomial,
         NormalGamma,
+        NormalWishart,
         Poisson,
         VonMisesFisher,
     )
@@ -50,6 +51,7 @@ __all__ = [
     "LinearODE",
     "Multinomial",
     "NormalGamma",
+    "NormalWishart",
     "Oscillatory",
     "Poisson",
     "Stationary",
@@ -71,6 +73,7 @@ _MODULES = {
         "Gaussian",
         "Multinomial",
         "NormalGamma",
+        "NormalWishart",
         "Poisson",
         "VonMisesFisher",
     ],

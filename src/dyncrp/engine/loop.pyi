@@ -52,6 +52,9 @@ class GaussianDiagonal:
 class NormalGamma:
     def __init__(self, *, precision: Float, variance: Float, degrees: float, log_normalizer: float) -> None: ...
 
+class NormalWishart:
+    def __init__(self, *, precision: float, variance: Float, degrees: float, log_normalizer: float) -> None: ...
+
 class Bernoulli:
     def __init__(self, *, a: Float, b: Float) -> None: ...
 
@@ -76,7 +79,9 @@ class Multinomial:
     def __init__(self, *, concentration: float, background: float) -> None: ...
 
 Csr = tuple[Int, Int, Float]
-PartFamily = Gaussian | GaussianDiagonal | NormalGamma | Bernoulli | Poisson | Categorical | VonMisesFisher
+PartFamily = (
+    Gaussian | GaussianDiagonal | NormalGamma | NormalWishart | Bernoulli | Poisson | Categorical | VonMisesFisher
+)
 
 class Part:
     def __init__(self, *, at: list[int], family: PartFamily, coordinates: Coordinates) -> None: ...

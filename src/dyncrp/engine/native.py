@@ -31,7 +31,7 @@ from dyncrp.engine.types import (
     Trace,
     state_of,
 )
-from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, NormalWishart, Poisson, VonMisesFisher
 from dyncrp.families.bessel import log_normalizer, log_uniform
 from dyncrp.families.columns import Piece
 from dyncrp.families.gaussian import LOG_2PI
@@ -43,6 +43,7 @@ FamilySettings = (
     loop.Gaussian
     | loop.GaussianDiagonal
     | loop.NormalGamma
+    | loop.NormalWishart
     | loop.Bernoulli
     | loop.Poisson
     | loop.Categorical
@@ -289,6 +290,18 @@ def _normal_gamma(family: NormalGamma, n_features: int) -> Settings:
     return settings, _coordinates(n_features, _vector(family.prior_mean, n_features), scale)
 
 
+def _normal_wishart(family: NormalWishart, n_features: int) -> Settings:
+    variance = _vector(family.variance, n_features)
+    scale = np.sqrt(variance)
+    settings = loop.NormalWishart(
+        precision=family.precision,
+        variance=variance,
+        degrees=family.degrees,
+        log_normalizer=-0.5 * n_features * LOG_2PI - float(np.sum(np.log(scale))),
+    )
+    return settings, _coordinates(n_features, _vector(family.prior_mean, n_features), scale)
+
+
 def _bernoulli(family: Bernoulli, n_features: int) -> Settings:
     settings = loop.Bernoulli(a=_vector(family.a, n_features), b=_vector(family.b, n_features))
     return settings, _coordinates(n_features)
@@ -319,6 +332,7 @@ def _von_mises_fisher(family: VonMisesFisher, n_features: int) -> Settings:
 _SETTINGS: dict[type[Family], Callable[[Any, int], Settings]] = {
     Gaussian: _gaussian,
     NormalGamma: _normal_gamma,
+    NormalWishart: _normal_wishart,
     Bernoulli: _bernoulli,
     Poisson: _poisson,
     Categorical: _categorical,

@@ -7,13 +7,24 @@ from dyncrp.families.columns import Columns
 from dyncrp.families.gaussian import Gaussian
 from dyncrp.families.multinomial import Multinomial
 from dyncrp.families.normal_gamma import NormalGamma
+from dyncrp.families.normal_wishart import NormalWishart
 from dyncrp.families.poisson import Poisson
 from dyncrp.families.von_mises_fisher import VonMisesFisher
 
 #: Families by the names that files and the command line use.
 FAMILIES: dict[str, type[Family]] = {
     kind.__name__: kind
-    for kind in (Gaussian, NormalGamma, Bernoulli, Poisson, Categorical, VonMisesFisher, Multinomial, Columns)
+    for kind in (
+        Gaussian,
+        NormalGamma,
+        NormalWishart,
+        Bernoulli,
+        Poisson,
+        Categorical,
+        VonMisesFisher,
+        Multinomial,
+        Columns,
+    )
 }
 
 __all__ = [
@@ -25,6 +36,7 @@ __all__ = [
     "Gaussian",
     "Multinomial",
     "NormalGamma",
+    "NormalWishart",
     "Poisson",
     "VonMisesFisher",
 ]

@@ -38,8 +38,8 @@ using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using MaybeIntegers = std::optional<Integers>;
 
 using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
-                               Bernoulli::Settings, Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings,
-                               Multinomial::Settings, Columns::Settings>;
+                               NormalWishart::Settings, Bernoulli::Settings, Poisson::Settings, Categorical::Settings,
+                               VonMisesFisher::Settings, Multinomial::Settings, Columns::Settings>;
 
 /// Sparse rows: indptr (n + 1,), columns and data.
 using CountsArgument = std::tuple<Integers, Integers, Vector>;
@@ -727,6 +727,14 @@ NB_MODULE(loop, module) {
                double log_normalizer) {
                 new (settings)
                     NormalGamma::Settings{as_vector(precision), as_vector(variance), degrees, log_normalizer};
+            },
+            nb::kw_only(), "precision"_a, "variance"_a, "degrees"_a, "log_normalizer"_a);
+    nb::class_<NormalWishart::Settings>(module, "NormalWishart")
+        .def(
+            "__init__",
+            [](NormalWishart::Settings* settings, double precision, const Vector& variance, double degrees,
+               double log_normalizer) {
+                new (settings) NormalWishart::Settings{precision, as_vector(variance), degrees, log_normalizer};
             },
             nb::kw_only(), "precision"_a, "variance"_a, "degrees"_a, "log_normalizer"_a);
     nb::class_<Bernoulli::Settings>(module, "Bernoulli")
