@@ -246,7 +246,7 @@ class NormalWishart(Family):
         """Return terms by feature that sum to ``log_predictive``: (n, K, D).
 
         log t(x) = constant − ½ log |A| − power log(1 + Q), with Q = gᵀ A⁻¹ g for the gap g of x from the table's mean.
-        Feature d has the share g_d (A⁻¹ g)_d / Q of the last part. Of log |A| it has the logarithm of its variance A_dd
+        Feature d has the share g_d (A⁻¹ g)_d / Q of the last part. Of log |A| it has the logarithm of its variance σ₀²A_dd
         and the d-th diagonal entry of log C, where C is the correlation matrix of A. The constant is divided evenly. The
         order of the features does not matter, and as ν → ∞ these become the terms of a ``Gaussian``. A term can be
         positive: a feature may be where the others predict it.
@@ -257,7 +257,7 @@ class NormalWishart(Family):
         units = np.sqrt(np.diagonal(A, axis1=1, axis2=2))
         values, vectors = np.linalg.eigh(A / units[:, :, None] / units[:, None, :])
         logs = np.log(np.maximum(values, np.finfo(np.float64).tiny))
-        widths = 2.0 * np.log(units) + np.sum(vectors**2 * logs[:, None, :], axis=2)
+        widths = np.log(self.variance) + 2.0 * np.log(units) + np.sum(vectors**2 * logs[:, None, :], axis=2)
         pull = found.solve(gap) / found.pivots
         square = np.sum(found.solve(gap) * pull, axis=2)
         for j in range(D - 1, 0, -1):  # A⁻¹ g = L⁻ᵀ (D⁻¹ L⁻¹ g)
