@@ -10,7 +10,6 @@ from dyncrp import Bernoulli, Exponential, Gaussian, LinearODE, VonMisesFisher
 from dyncrp.arrays.checks import BadRow
 from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.dynamics.base import Timed
-from dyncrp.families import Family
 from dyncrp.testing import check_dynamics, check_family, dynamics_checks, family_checks
 
 # A class below is right but for what it overrides. Its name says what is wrong.
@@ -97,6 +96,10 @@ def write_into(self, X):
 
 def in_a_batch(self, X):
     return Gaussian.statistics(self, X) * np.append(1.0, np.full(X.shape[1], 1.0 + 1e-6 * (len(X) - 1)))
+
+
+def no_resolution(self, resolution):
+    raise ValueError("there is no resolution to change")
 
 
 BROKEN_FAMILIES = {
@@ -192,13 +195,13 @@ BROKEN_FAMILIES = {
         of_gaussian(sample=lambda self, phi, seed=None: Gaussian(2.5, 0.5, 0.5).sample(0.5 + (phi - 0.5) / 2, seed)),
         "predictive_of_a_table_is_that_of_the_sampler",
     ),
-    "widened without the mean": (
-        of_gaussian(widen=lambda self, stats, D: np.hstack([stats, np.zeros((len(stats), D + 1 - stats.shape[1]))])),
+    "widened with ones": (
+        broken(VonMisesFisher, 8.0, widen=lambda self, stats, D: np.pad(stats, ((0, 0), (0, 2)), constant_values=1.0)),
         "widen_is_to_add_zeros",
     ),
-    "widens though it cannot": (
-        of_gaussian(can_widen=property(lambda self: False), widen=lambda self, stats, D: stats),
-        "widen_is_to_add_zeros",
+    "a method without its base class": (
+        of_gaussian(widen=lambda self, stats, D: stats),
+        "methods_come_with_their_base_class",
     ),
     "a sharper family that is blunter": (
         broken(VonMisesFisher, 8.0, sharpen=lambda self, r: replace(self, concentration=self.concentration / r)),
@@ -219,7 +222,7 @@ BROKEN_FAMILIES = {
             proposals=lambda self, X, labels=None, scales=(): (
                 [self] if self.known else Bernoulli.proposals(self, X, labels)[::-1]
             ),
-            sharpen=Family.sharpen,
+            sharpen=no_resolution,
         ),
         "proposals_are_known",
     ),

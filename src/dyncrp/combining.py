@@ -30,7 +30,7 @@ from dyncrp.engine.missing import for_missing, takes_missing
 from dyncrp.engine.reference import closing, occupancy
 from dyncrp.engine.types import Arrays, Engine, Float, Int
 from dyncrp.estimator import DynamicalMixture
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
 from dyncrp.families.base import Tables
 from dyncrp.stream.stream import Stream
 
@@ -180,7 +180,7 @@ class Joining:
         """Return the near tables of each table, symmetrically, in coordinates in which clusters are round."""
         stats = self.tables["stats"][: self.n_given]
         squares = self.tables.get("squares", np.zeros((2 * self.n_given - 1, 0)))[: self.n_given]
-        centers = self.family.shapes(stats, squares).centers
+        centers = protocols.shapes(self.family, stats, squares).centers
         search = NearestNeighbors(n_neighbors=NEAREST).fit(centers)
         near = [set(row) for row in search.kneighbors(return_distance=False).tolist()]
         for place, others in enumerate(near[:]):

@@ -31,6 +31,7 @@ from dyncrp.engine.reference import occupancy
 from dyncrp.estimator import DynamicalMixture as Mixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
+from dyncrp.families.protocols import can_widen
 from dyncrp.input.words import read_documents
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.stream import Stream
@@ -389,7 +390,7 @@ class DynamicalMixture(base.Clusterer):
         if isnan(self.absent):
             engine = self._stream.engine_for(values[None, :])
         if names is not self._names:
-            if engine.model.family.can_widen:
+            if can_widen(engine.model.family):
                 engine = engine.widen(len(names))  # as the model will be once it has learned x
             else:
                 values = values[: engine.n_features]  # by the features so far
@@ -448,7 +449,7 @@ class DynamicalMixture(base.Clusterer):
         if stream.started and self._learned:
             self._family = stream.family
         warming = not self._learned and (not stream.started or stream.engine.n_observations < self._spec.warmup)
-        self._grows = self.features is None and (warming or self._spec.family.can_widen or not names)
+        self._grows = self.features is None and (warming or can_widen(self._spec.family) or not names)
         plain = self._clock is Clock.INDEX and not self._family.sparse
         self._size = len(names) if plain else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)

@@ -6,7 +6,6 @@ import pytest
 import scipy.special
 
 from dyncrp.engine.loop import (
-    BesselSettings,
     bessel_excess,
     bessel_ratio,
     digamma,
@@ -15,9 +14,8 @@ from dyncrp.engine.loop import (
     log_negative_binomial,
     stirling_remainder,
 )
-from dyncrp.engine.special import bessel_constants
 from dyncrp.families import gamma
-from dyncrp.families.bessel import DEBYE_ORDER, SMALL_Z, excess_and_ratio
+from dyncrp.families.bessel import DEBYE_ORDER, SMALL_Z, bessel_constants, excess_and_ratio
 
 KAPPAS = [0.0, 1e-300, 1e-9, 1e-3, 0.1, 1.0, 5.0, 14.9, 15.1, 50.0, 500.0, 1e4, 1e6, 1e9]
 
@@ -71,7 +69,7 @@ def test_log_negative_binomial_against_mpmath():
 @pytest.mark.parametrize("D", [2, 3, 8, 59, 60, 61, 62, 63, 384, 4096])
 def test_bessel_functions_against_their_twins(D):
     mu = max(D / 2 - 1, DEBYE_ORDER)
-    settings = BesselSettings(**bessel_constants(D)._asdict())
+    settings = bessel_constants(D)
     for kappa in [*KAPPAS, *(SMALL_Z * mu * side for side in (1 - 1e-9, 1.0, 1 + 1e-9))]:
         excess, ratio = excess_and_ratio(D, kappa)
         assert bessel_excess(settings, kappa) == pytest.approx(float(excess), rel=1e-13, abs=1e-13)
@@ -86,6 +84,6 @@ def test_bessel_functions_against_mpmath(D, kappa):
         log_F = mpmath.loggamma(nu + 1) + nu * mpmath.log(2 / mpmath.mpf(kappa)) + mpmath.log(bessel)
         excess = float(log_F - kappa)
         ratio = float(above / bessel)
-    settings = BesselSettings(**bessel_constants(D)._asdict())
+    settings = bessel_constants(D)
     assert bessel_excess(settings, kappa) == pytest.approx(excess, rel=1e-12)
     assert bessel_ratio(settings, kappa) == pytest.approx(ratio, rel=1e-12)

@@ -8,6 +8,7 @@ from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score
 
 from dyncrp import Bernoulli, Exponential, Gaussian, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules, loop, make_engine, native, trials
+from dyncrp.families.protocols import settings
 from dyncrp.search.reproducibility import split
 
 
@@ -85,7 +86,7 @@ def test_reproducibility_without_code(monkeypatch):
 
 @pytest.mark.parametrize(("width", "n_times"), [(2, 4), (3, 5)])
 def test_trials_refuse_what_does_not_fit(width, n_times):
-    recipe, model = loop.Recipe(*native.settings_for(Gaussian(1.0, 4.0), 3)), MODELS[0]
+    recipe, model = loop.Recipe(*settings(Gaussian(1.0, 4.0), 3)), MODELS[0]
     told = native.modes_of(model), native.rules_of(model)
     with pytest.raises(ValueError, match="number of features" if width == 2 else "a time for every row"):
         recipe.try_out(*told, np.zeros((4, width)), np.zeros(n_times), most_tables=9, rows_per_look=100)

@@ -23,14 +23,13 @@ from dyncrp.families import (
     Bernoulli,
     Categorical,
     Columns,
-    Family,
     Gaussian,
     Multinomial,
     NormalGamma,
     Poisson,
     VonMisesFisher,
 )
-from dyncrp.families.base import SCALES
+from dyncrp.families.protocols import SCALES, Sharpens
 from dyncrp.testing import family_checks
 
 SIGMAS = 5.0
@@ -329,7 +328,7 @@ def test_what_is_unknown_is_said_to_be(family):
     assert not family.known
     model = (Stationary().modes(), 1.0, Rules())
     uses = [family.require_known, lambda: Model(family, *model)]
-    if type(family).sharpen is not Family.sharpen:
+    if isinstance(family, Sharpens):
         uses.append(lambda: family.sharpen(2.0))
     for use in uses:
         with pytest.raises(

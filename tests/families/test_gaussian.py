@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.linalg import block_diag, eigh
 
 from dyncrp.families import Bernoulli, Gaussian
-from dyncrp.families.base import SCALES, SHARES
+from dyncrp.families.protocols import SCALES, SHARES
 
 ONE_DIMENSIONAL = [Gaussian(1.0, 1.0), Gaussian(0.3, 8.0), Gaussian(4.0, 0.5, -2.0), Gaussian([0.5], [2.0], [1.0])]
 TWO_DIMENSIONAL = [

@@ -7,8 +7,8 @@ from scipy.special import gammaln
 
 from dyncrp.arrays.checks import BadRow
 from dyncrp.families import VonMisesFisher
-from dyncrp.families.base import SCALES, SHARES
 from dyncrp.families.bessel import bessel_ratio
+from dyncrp.families.protocols import SCALES, SHARES
 
 KAPPAS = [0.0, 0.7, 4.0, 25.0]
 

@@ -21,8 +21,8 @@ from scipy.special import gammaln
 
 from dyncrp.baselines.base import Float, known_family
 from dyncrp.baselines.sweeps import BernoulliPartition, GaussianPartition, Partition, VonMisesFisherPartition
-from dyncrp.engine.special import bessel_constants
 from dyncrp.families import Bernoulli, Family, Gaussian, VonMisesFisher
+from dyncrp.families.bessel import bessel_constants
 
 FAMILIES: tuple[type[Gaussian | Bernoulli | VonMisesFisher], ...] = (Gaussian, Bernoulli, VonMisesFisher)
 
@@ -51,4 +51,5 @@ def prepare(name: str, family: Family, X: Float) -> Prepared:
         a, b = (np.broadcast_to(v, X.shape[1]) for v in (known.a, known.b))
         ones, zeros, both = (gammaln(v + counts) - gammaln(v) for v in (a, b, a + b))
         return Prepared(X, BernoulliPartition(-np.sum(both, axis=1), ones, zeros), log_base)
-    return Prepared(X, VonMisesFisherPartition(float(known.concentration), *bessel_constants(X.shape[1])), log_base)
+    constants = bessel_constants(X.shape[1]).values()
+    return Prepared(X, VonMisesFisherPartition(float(known.concentration), *constants), log_base)

@@ -15,7 +15,7 @@ from dyncrp.arrays.counts import Counts
 from dyncrp.dynamics import Modes
 from dyncrp.engine.schema import EXTRAS, SEEN, STATS
 from dyncrp.engine.types import Arrays, Engine, Float, Rows
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
 
 OF_TABLES = (*STATS, *EXTRAS)  # what is known of the parameters of each table
 
@@ -60,7 +60,7 @@ def split(engine: Engine, table: int, X: Rows, times: Float) -> int:
         X = X.toarray(engine.n_features)
     moved: Arrays = {}
     if not isinstance(X, Counts):
-        moved = {"stats": np.sum(family.statistics(X), axis=0), "squares": np.sum(family.squares(X), axis=0)}
+        moved = {"stats": np.sum(family.statistics(X), axis=0), "squares": np.sum(protocols.squares(family, X), axis=0)}
     moved["mode_states"] = np.sum(np.exp(modes.rates * (times[:, None] - float(arrays["mode_time"]))), axis=0)
     found: Arrays = {name: array.copy() for name, array in arrays.items()}
     for name, part in moved.items():

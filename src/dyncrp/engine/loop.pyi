@@ -27,67 +27,8 @@ class Rules:
         memory: float,
     ) -> None: ...
 
-class Coordinates:
-    def __init__(
-        self,
-        *,
-        n_features: int,
-        shift: Float,
-        scale: Float,
-        directions: Float,
-        inverse: Float,
-        log_scale: float,
-        half_precision: float,
-    ) -> None: ...
-
-class BesselSettings:
-    def __init__(self, *, order: float, steps: int, stirling: float, u: Float, v: Float) -> None: ...
-
-class Gaussian:
-    def __init__(self, *, width: int, precision: float, log_normalizer: float, scale: Float) -> None: ...
-
-class GaussianDiagonal:
-    def __init__(self, *, precision: Float, log_normalizer: float, scale: Float) -> None: ...
-
-class NormalGamma:
-    def __init__(self, *, precision: Float, variance: Float, degrees: float, log_normalizer: float) -> None: ...
-
-class NormalWishart:
-    def __init__(self, *, precision: float, variance: Float, degrees: float, log_normalizer: float) -> None: ...
-
-class Bernoulli:
-    def __init__(self, *, a: Float, b: Float) -> None: ...
-
-class Poisson:
-    def __init__(self, *, shape: Float, rate: Float) -> None: ...
-
-class Categorical:
-    def __init__(self, *, concentration: Float, prior: Float) -> None: ...
-
-class VonMisesFisher:
-    def __init__(
-        self,
-        *,
-        width: int,
-        concentration: float,
-        log_normalizer: float,
-        log_uniform: float,
-        bessel: BesselSettings,
-    ) -> None: ...
-
-class Multinomial:
-    def __init__(self, *, concentration: float, background: float) -> None: ...
-
 Csr = tuple[Int, Int, Float]
-PartFamily = (
-    Gaussian | GaussianDiagonal | NormalGamma | NormalWishart | Bernoulli | Poisson | Categorical | VonMisesFisher
-)
-
-class Part:
-    def __init__(self, *, at: list[int], family: PartFamily, coordinates: Coordinates) -> None: ...
-
-class Columns:
-    def __init__(self, *, parts: list[Part]) -> None: ...
+PARTS: tuple[str, ...]  # the families that can be parts of columns
 
 class Learnt:
     @property
@@ -112,8 +53,9 @@ class Learnt:
 class Engine:
     def __init__(
         self,
-        family: PartFamily | Multinomial | Columns,
-        coordinates: Coordinates,
+        family: str,
+        settings: dict[str, Any],
+        coordinates: dict[str, Any],
         modes: list[Mode],
         rules: Rules,
         safe_norm: float = -1.0,
@@ -162,7 +104,7 @@ class Engine:
     def _compare(self, X: Float) -> tuple[Float, Float, Float]: ...
 
 class Recipe:
-    def __init__(self, family: PartFamily | Multinomial | Columns, coordinates: Coordinates) -> None: ...
+    def __init__(self, family: str, settings: dict[str, Any], coordinates: dict[str, Any]) -> None: ...
     def try_out(
         self, modes: list[Mode], rules: Rules, X: Float, times: Float, *, most_tables: int, rows_per_look: int
     ) -> tuple[Int, float, int]: ...
@@ -174,8 +116,8 @@ def log_gamma_half(z: float) -> float: ...
 def stirling_remainder(z: float) -> float: ...
 def log_factorial(x: float) -> float: ...
 def log_negative_binomial(x: float, A: float, B: float) -> float: ...
-def bessel_excess(settings: BesselSettings, kappa: float) -> float: ...
-def bessel_ratio(settings: BesselSettings, kappa: float) -> float: ...
+def bessel_excess(settings: dict[str, Any], kappa: float) -> float: ...
+def bessel_ratio(settings: dict[str, Any], kappa: float) -> float: ...
 
 class _TableIndex:
     patience: float

@@ -44,14 +44,14 @@ from dyncrp.engine.types import (
     Trace,
     state_of,
 )
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
 
 
 def initial_state(model: Model, n_features: int) -> State:
     """Return the state before the first observation: no tables."""
     return State(
         stats=model.family.empty(n_features),
-        squares=model.family.squares(np.zeros((1, n_features)))[:0],
+        squares=protocols.squares(model.family, np.zeros((1, n_features)))[:0],
         mode_states=np.zeros((0, len(model.modes.rates)), dtype=np.complex128),
         time=-np.inf,
         n_tables_posterior=np.ones(1),
@@ -140,7 +140,7 @@ def step(
     seen, squares_seen = family.observed(X)
     after = State(
         stats=update(stats, seated, family.statistics(X), model.memory, seen),
-        squares=update(squares, seated, family.squares(X), model.memory, squares_seen),
+        squares=update(squares, seated, protocols.squares(family, X), model.memory, squares_seen),
         mode_states=mode_states + seated[:, None].astype(np.complex128),
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, seated, rules.table_count),
@@ -389,7 +389,7 @@ class ReferenceEngine:
         D = max(self.n_features, X.n_columns)
         if self.n_features == D:
             return self.state, X.toarray(D)
-        return replace(self.state, stats=self.model.family.widen(self.state.stats, D)), X.toarray(D)
+        return replace(self.state, stats=protocols.widen(self.model.family, self.state.stats, D)), X.toarray(D)
 
     def word_counts(self, table: int) -> WordCounts:
         """Return the words that an open table has, and how often."""
@@ -403,7 +403,9 @@ class ReferenceEngine:
 
     def word_stats(self, columns: Int) -> Float:
         """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
-        stats = self.model.family.widen(self.state.stats, max(self.n_features, 1 + int(np.max(columns, initial=-1))))
+        stats = protocols.widen(
+            self.model.family, self.state.stats, max(self.n_features, 1 + int(np.max(columns, initial=-1)))
+        )
         others = np.sum(np.delete(stats, 1 + columns, axis=1)[:, 1:], axis=1)
         return np.column_stack([stats[:, 0], stats[:, 1 + columns], others])
 
@@ -473,8 +475,8 @@ class ReferenceEngine:
         """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
         family, state = self.model.family, self.state
         wider = ReferenceEngine(self.model, n_features)
-        squares = family.widen_squares(state.stats, state.squares, n_features)
-        wider.restore(self.arrays() | {"stats": family.widen(state.stats, n_features), "squares": squares})
+        squares = protocols.widen_squares(family, state.stats, state.squares, n_features)
+        wider.restore(self.arrays() | {"stats": protocols.widen(family, state.stats, n_features), "squares": squares})
         return wider
 
 

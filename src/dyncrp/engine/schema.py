@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dyncrp.engine.types import MOST_OBSERVATIONS, Arrays
 from dyncrp.families import Family
+from dyncrp.families.protocols import HasShape
 
 FLOAT, COMPLEX, INT, BYTE = np.float64, np.complex128, np.int64, np.uint8
 FINITE, CELLS, FROM_0, UP = "finite numbers", "finite numbers or NaN", "numbers from 0", "numbers from 0 that count up"
@@ -101,8 +102,9 @@ STATS = _group(
           r"row, where y = T(x)/σ without its 1; beyond 8 coordinates Σ r \|y\|²", "as the family expects"),
 )  # fmt: skip
 EXTRAS = _group(
-    Array("scatter", FLOAT, ("K", "D"), "`NormalGamma` only: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
-          "without the difference", _FOUND),
+    Array("scatter", FLOAT, ("K", "E"), "`NormalGamma`: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
+          "without the difference. `NormalWishart`: the same of products of two features, the lower triangle row by row",
+          _FOUND),
     Array("misses", FLOAT, ("K", "D"), "`Bernoulli` only: Σ r (1 − x), summed without a difference", _FOUND),
     Array("cells", FLOAT, ("K", "B"), "`Columns` only: for each column or part in the order of `stats`, what its "
           "family has beside T(x): `squares`, `scatter` or `misses`", _FOUND),
@@ -258,7 +260,7 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
         if not found.keys() >= set(SEEN):
             counts = np.clip(np.rint(found["stats"][:, 0]), 0, n).astype(np.int64)
             found = dict(zip(SEEN, (counts, np.full(K, time), np.full(K, time)), strict=True)) | found
-        if sizes["P"] and "squares" not in found:
+        if "squares" not in found and isinstance(family, HasShape) and sizes["P"]:
             found["squares"] = family.expected_squares(found["stats"], sizes["D"])
     for name in set(SEEN) - found.keys():
         raise ValueError(f"its array {name!r} is missing")

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from dyncrp.arrays.counts import Counts, WordCounts, as_counts
-from dyncrp.engine import loop, schema
+from dyncrp.engine import schema
 from dyncrp.engine.native import LoopEngine, modes_of, rules_of
 from dyncrp.engine.types import (
     MOST_DENSE,
@@ -26,9 +26,8 @@ from dyncrp.engine.types import (
     Trace,
     state_of,
 )
-from dyncrp.families import Family, Multinomial
+from dyncrp.families import Family, Multinomial, protocols
 
-NONE = np.zeros(0)
 WORDS = ("words_indptr", "words_indices", "words_counts")  # by the schema, the parts of Counts
 
 
@@ -44,11 +43,7 @@ class TextEngine(LoopEngine):
         family = model.family
         if not isinstance(family, Multinomial) or not has_code_for(family) or family.concentration is None:
             raise ValueError(f"there is no engine for counts of {family!r}")
-        settings = loop.Multinomial(concentration=family.concentration, background=family.background or 0.0)
-        nothing = loop.Coordinates(
-            n_features=0, shift=NONE, scale=NONE, directions=NONE, inverse=NONE, log_scale=0.0, half_precision=0.0
-        )
-        super().__init__(settings, nothing, modes_of(model), rules_of(model))
+        super().__init__(*protocols.settings(family, 0), modes_of(model), rules_of(model))
         self.model = model
         self.n_features = n_features
 

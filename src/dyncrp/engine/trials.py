@@ -14,6 +14,7 @@ import numpy as np
 from dyncrp.engine import has_code_for, make_engine
 from dyncrp.engine.types import Float, Int, Model
 from dyncrp.families import Family
+from dyncrp.families.protocols import settings
 
 if TYPE_CHECKING:
     from dyncrp.engine import loop
@@ -69,9 +70,9 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
 
 @lru_cache(maxsize=8)  # a family is tried many times in a row
 def _recipe(family: Family, n_features: int) -> loop.Recipe:
-    from dyncrp.engine import loop, native
+    from dyncrp.engine import loop
 
-    return loop.Recipe(*native.settings_for(family, n_features))
+    return loop.Recipe(*settings(family, n_features))
 
 
 def _told(model: Model) -> tuple[list[loop.Mode], loop.Rules]:

@@ -1,42 +1,18 @@
 """Families: how the observations of a table are distributed. One file each; to add one, add a line here."""
 
-from dyncrp.families.base import Family
-from dyncrp.families.bernoulli import Bernoulli
-from dyncrp.families.categorical import Categorical
-from dyncrp.families.columns import Columns
-from dyncrp.families.gaussian import Gaussian
-from dyncrp.families.multinomial import Multinomial
-from dyncrp.families.normal_gamma import NormalGamma
-from dyncrp.families.normal_wishart import NormalWishart
-from dyncrp.families.poisson import Poisson
-from dyncrp.families.von_mises_fisher import VonMisesFisher
+# isort: off
+from dyncrp.families.base import Family as Family
+from dyncrp.families.gaussian import Gaussian as Gaussian
+from dyncrp.families.normal_gamma import NormalGamma as NormalGamma
+from dyncrp.families.normal_wishart import NormalWishart as NormalWishart
+from dyncrp.families.bernoulli import Bernoulli as Bernoulli
+from dyncrp.families.poisson import Poisson as Poisson
+from dyncrp.families.categorical import Categorical as Categorical
+from dyncrp.families.von_mises_fisher import VonMisesFisher as VonMisesFisher
+from dyncrp.families.multinomial import Multinomial as Multinomial
+from dyncrp.families.columns import Columns as Columns
 
-#: Families by the names that files and the command line use.
+#: Families by the names that files and the command line use, in the order above.
 FAMILIES: dict[str, type[Family]] = {
-    kind.__name__: kind
-    for kind in (
-        Gaussian,
-        NormalGamma,
-        NormalWishart,
-        Bernoulli,
-        Poisson,
-        Categorical,
-        VonMisesFisher,
-        Multinomial,
-        Columns,
-    )
+    name: kind for name, kind in globals().items() if isinstance(kind, type) and kind is not Family
 }
-
-__all__ = [
-    "FAMILIES",
-    "Bernoulli",
-    "Categorical",
-    "Columns",
-    "Family",
-    "Gaussian",
-    "Multinomial",
-    "NormalGamma",
-    "NormalWishart",
-    "Poisson",
-    "VonMisesFisher",
-]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,46 +17,10 @@ from dyncrp.arrays.counts import Counts, as_counts
 Float = NDArray[np.float64]
 Tables = Mapping[str, Float]  # the arrays of a state that have a row for each table, by name: see docs/files.md
 Hyperparameter = Any  # a float, or a read-only (D,) array: see scalar_or_vector
-# SHARES: candidate variances within clusters, as shares of the whole variance. SCALES: factors by which to scale the
-# variance measured in a clustering; a clustering that splits too finely measures too little.
-SHARES = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.42, 0.35, 0.3, 0.25, 0.2, 0.14, 0.1, 0.05, 0.02, 0.005, 0.001)
-SCALES = (2.8, 2.4, 2.0, 1.7, 1.4, 1.2, 1.0, 0.84, 0.7)
 # The range of a positive hyperparameter, in which no product or ratio of two overflows.
 SMALLEST_POSITIVE, LARGEST_POSITIVE = 1e-100, 1e100
-
-
 # The largest share of rows that may have the same value of a feature; see repeats.
 LARGEST_REPEATED_SHARE = 0.1
-
-
-class Shapes(NamedTuple):
-    """Where K tables lie and how wide they are, in Q coordinates in which a cluster is round.
-
-    counts: (K,) how many observations each table has.
-    centers: (K, Q).
-    spread: the variance of those observations about the centre: (K,) if it is the same in all coordinates, (K, Q) if
-        each has its own, (K, Q, Q) for a covariance, (K, 0) if it is not known. The family expects about 1.
-    least: a spread below this is attributed to chance; 1 if all clusters of the family have the same spread.
-    between: (Q,) or (1,) the variance of centres that the family expects.
-    """
-
-    counts: Float
-    centers: Float
-    spread: Float
-    least: float
-    between: Float
-
-
-class View(NamedTuple):
-    """Coordinates (n, Q) of rows, how to turn a family of them into one of the features, and the log density left out.
-
-    family: the family to make proposals with in these coordinates, if not the same.
-    """
-
-    rows: Float
-    lift: Callable[[Family], Family]
-    log_density: float
-    family: Family | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +34,8 @@ class Family(ABC):
         log_partition(stats) = log ∫ exp⟨η(φ), stats⟩ p(φ) dφ,
 
     which is zero for an empty table. Every density is fully normalised. Subclasses are frozen dataclasses whose fields
-    are the hyperparameters, checked when the object is made. A hyperparameter of None is to be learned: ``proposals``
-    returns candidates, and the evidence chooses among them.
+    are the hyperparameters, checked when the object is made. A hyperparameter of None is to be learned: see
+    ``Proposes``. This and what else a family may offer is in ``protocols.py``.
     """
 
     @property
@@ -114,47 +78,6 @@ class Family(ABC):
         """
         return self
 
-    def continuous(self, n_features: int) -> NDArray[np.bool_]:
-        """Return which features are continuous, so that values rarely repeat: (D,)."""
-        return np.ones(n_features, dtype=bool)
-
-    def feature(self, d: int) -> Self:
-        """Return the family of feature d alone."""
-        values = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return replace(self, **{name: value[d] if np.ndim(value) == 1 else value for name, value in values})
-
-    def join(self, others: Sequence[Family]) -> Self:
-        """Return one family for this feature and the others; each family has one feature."""
-        all_ = (self, *others)
-        found = {f.name: [getattr(one, f.name) for one in all_] for f in fields(self)}
-        return replace(self, **{name: some[0] if len(set(some)) == 1 else some for name, some in found.items()})
-
-    def proposals(
-        self, X: Float, labels: NDArray[np.int64] | None = None, scales: Sequence[float] = SCALES
-    ) -> list[Family]:
-        """Return families without unknowns to try on X (n, D), ordered from few tables to many.
-
-        Without labels, this is a coarse grid over the unknown hyperparameters. With the labels (n,) of a clustering of
-        X, it is the spread measured there, times each of the scales.
-        """
-        self.require_known()
-        return [self]
-
-    def for_one_cluster(self, found: Family) -> Family:
-        """Return the found family, adjusted for data in which all rows were one cluster.
-
-        Such data say nothing about where other clusters may lie, so the prior should not rule out any place.
-        """
-        return found
-
-    def views(self, X: Float) -> list[View]:
-        """Return the coordinates of X (n, D) in which to make proposals: by default, the features."""
-        return [View(X, lambda family: family, 0.0)]
-
-    def sharpen(self, resolution: float) -> Family:
-        """Return the family with clusters that are narrower by this factor (in variance), so that more are found."""
-        raise ValueError(f"{type(self).__name__} has no resolution to change")
-
     def statistics(self, X: Float) -> Float:
         """Return T(x) for each row: (n, D) to (n, S). By default, T(x) = (1, x)."""
         return np.hstack([np.ones((len(X), 1)), X])
@@ -163,58 +86,12 @@ class Family(ABC):
         """Return the stats of zero tables, (0, S). A row of zeros would be a table at its prior."""
         return self.statistics(np.zeros((1, n_features)))[:0]
 
-    def squares(self, X: Float) -> Float:
-        """Return for each row the products of coordinates that ``shapes`` needs beyond T(x): (n, D) to (n, P).
-
-        Tables sum them as they sum T(x). Inference does not use them. By default, P is 0.
-        """
-        return np.zeros((len(X), 0))
-
     def observed(self, X: Float) -> tuple[Float, Float]:
         """Return 1 for the statistics and squares that a row informs, 0 for the others: (n, S) and (n, P).
 
         Tables do not forget the others. Arrays that broadcast to these shapes are allowed.
         """
         return np.ones((len(X), 1)), np.ones((len(X), 1))
-
-    def expected_squares(self, stats: Float, n_features: int) -> Float:
-        """Return the squares to expect of tables (K, S) for which none were recorded: (K, P)."""
-        return np.zeros((len(stats), 0))
-
-    def widen_squares(self, stats: Float, squares: Float, n_features: int) -> Float:
-        """Return squares (K, P) for more features, as ``widen`` does for stats. ``stats`` (K, S) are those before."""
-        return squares
-
-    def shapes(self, stats: Float, squares: Float) -> Shapes:
-        """Return where tables (K, S) with squares (K, P) lie and how wide they are.
-
-        This default is for families with no known width, whose T(x) begins with a 1 and whose features share one unit.
-        """
-        return Shapes(stats[:, 0], self.centers(stats), np.zeros((len(stats), 0)), 0.0, np.ones(1))
-
-    def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
-        """Return the squares of tables for each feature alone, if features are independent: D arrays (K, P)."""
-        return []
-
-    @property
-    def can_widen(self) -> bool:
-        """Whether features may be added in the course of a stream; see ``widen``."""
-        return self.independent and self.known and self.width is None
-
-    def widen(self, stats: Float, n_features: int) -> Float:
-        """Return stats (K, S) of tables as if all their observations had had 0 in features added at the end.
-
-        This default is for families whose T(x) is a 1 followed by equally many numbers for each feature, such as (1, x)
-        and (1, x, x²).
-        """
-        if not self.can_widen:
-            raise ValueError(f"{self!r} is for a fixed number of features")
-        K = len(stats)
-        zeros = self.statistics(np.zeros((1, n_features)))[:, 1:].reshape(1, -1, n_features)
-        wider = stats[:, :1, None] * zeros
-        narrow = stats[:, 1:].reshape(K, wider.shape[1], -1)
-        wider[:, :, : narrow.shape[2]] = narrow
-        return np.hstack([stats[:, :1], wider.reshape(K, -1)])
 
     @property
     def safe_norm(self) -> float:
@@ -240,33 +117,6 @@ class Family(ABC):
     def log_predictive(self, X: Float, stats: Float) -> Float:
         """Return log p(x | stats) = log ∫ p(x | φ) p(φ | stats) dφ: (n, D) and (K, S) to (n, K)."""
 
-    def log_predictive_terms(self, X: Float, stats: Float) -> Float:
-        """Return terms by feature that sum to ``log_predictive``: (n, D) and (K, S) to (n, K, D).
-
-        If features are independent, the term of a feature is the log density of that feature alone. Other families
-        define here how much of log p(x | stats) is due to each feature; by default they raise an error.
-
-        >>> from dyncrp import Gaussian
-        >>> family, X = Gaussian(1.0, 3.0), np.array([[2.0, -1.0]])
-        >>> terms = family.log_predictive_terms(X, family.statistics(X))
-        >>> terms.shape, bool(np.allclose(terms.sum(axis=2), family.log_predictive(X, family.statistics(X))))
-        ((1, 1, 2), True)
-        """
-        K, D = len(stats), X.shape[1]
-        if D == 1:
-            return self.log_predictive(X, stats)[:, :, None]
-        if not self.independent:
-            raise ValueError(
-                f"{type(self).__name__} does not say how much of log p(x) is due to each feature: give it the "
-                "method log_predictive_terms, or declare its features independent (docs/extending.md)"
-            )
-        each = stats[:, 1:].reshape(K, -1, D)
-        terms = np.empty((len(X), K, D))
-        for d in range(D):
-            alone = np.hstack([stats[:, :1], each[:, :, d]])
-            terms[:, :, d] = self.feature(d).log_predictive(X[:, d : d + 1], alone)
-        return terms
-
     @abstractmethod
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return E_{p(φ | stats)}[log p(x | φ)]: (n, D) and (K, S) to (n, K)."""
@@ -274,17 +124,6 @@ class Family(ABC):
     @abstractmethod
     def centers(self, stats: Float) -> Float:
         """Return where each table lies in the space of the observations: (K, S) to (K, D)."""
-
-    def counts(self, stats: Float, d: int) -> Float:
-        """Return how many observations of feature d each table has, (K,)."""
-        return stats[:, 0]
-
-    def code_probabilities(self, stats: Float, d: int) -> Float | None:
-        """Return the probabilities of the codes of feature d in each table, with codes from C on as one: (K, C + 1).
-
-        Return None if the feature is a number; ``centers`` describes it.
-        """
-        return None
 
     @abstractmethod
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, digamma
 
 from dyncrp.arrays.checks import BadRow, Seed
-from dyncrp.families.base import (
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
+from dyncrp.families.protocols import (
     SCALES,
-    Family,
-    Float,
-    Hyperparameter,
+    Compiled,
+    HasCodes,
+    HasShape,
+    Proposes,
+    Settings,
     Shapes,
-    check_width,
-    common_width,
-    scalar_or_vector,
+    Sharpens,
+    by_feature,
 )
 
 STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for a + b
 
 
 @dataclass(frozen=True, eq=False)
-class Bernoulli(Family):
+class Bernoulli(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
     """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b). Each of a and b is a number, one per feature, or None to learn it.
 
     T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Beta(a + s_d, b + n − s_d), the
@@ -45,6 +48,8 @@ class Bernoulli(Family):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, scalar_or_vector(name, getattr(self, name)))
         common_width(self)
+
+    extra: ClassVar[str | None] = "misses"
 
     def sharpen(self, resolution: float) -> Bernoulli:
         """Return the family with a and b divided by the resolution, so that a table's ones are more certain."""
@@ -125,6 +130,14 @@ class Bernoulli(Family):
         a, b = self._posterior(stats)
         center = 2.0 * np.arcsin(np.sqrt(a / (a + b)))
         return Shapes(stats[:, 0], center, np.ones(len(stats)), 1.0, np.ones(1))
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Bernoulli`` in C++."""
+        return Settings("Bernoulli", {"a": by_feature(self.a, n_features), "b": by_feature(self.b, n_features)}, {})
+
+    def widen_extra(self, stats: Float, n_added: int) -> Float:
+        """Return Σ r (1 − x) of new features, where every x is 0."""
+        return np.tile(stats[:, :1], n_added)
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ_d ~ Beta(a, b)."""

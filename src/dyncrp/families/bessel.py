@@ -16,7 +16,9 @@ Measured against mpmath: 1e-12 for 2 ≤ D ≤ 4096 and 0 ≤ κ ≤ 1e6 (see th
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -114,3 +116,17 @@ def bessel_ratio(n_features: int, kappa: ArrayLike) -> Float:
     0.0
     """
     return excess_and_ratio(n_features, kappa)[1]
+
+
+def bessel_constants(n_features: int) -> dict[str, Any]:
+    """Return what the loop in C++ needs of I_ν for ν = n_features/2 − 1.
+
+    order: ν. steps: up to the order μ = ν + steps at which Debye's expansions hold. stirling: Stirling's remainder
+    there. u, v: Debye's sums over k there, as polynomials in p, lowest power first.
+    """
+    order = n_features / 2.0 - 1.0
+    steps = max(0, math.ceil(DEBYE_ORDER - order))
+    mu = order + steps
+    powers = mu ** -np.arange(DEBYE_TERMS, dtype=np.float64)
+    stirling = float(np.sum(STIRLING * mu ** (1.0 - 2.0 * np.arange(1, len(STIRLING) + 1))))
+    return {"order": order, "steps": steps, "stirling": stirling, "u": powers @ DEBYE_U, "v": powers @ DEBYE_V}

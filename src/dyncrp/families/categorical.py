@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
 from dyncrp.arrays.checks import BadRow, Seed, integer
-from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, Shapes, check_width, scalar_or_vector
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, scalar_or_vector
 from dyncrp.families.gamma import log_rising
+from dyncrp.families.protocols import (
+    SCALES,
+    Compiled,
+    HasCodes,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+    by_feature,
+)
 
 LARGEST_CODE = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
 STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for the concentration
 
 
 @dataclass(frozen=True, eq=False)
-class Categorical(Family):
+class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
     """x_d is a category, coded by an integer, whose probabilities have a Dirichlet process prior.
 
     Its base is
@@ -60,6 +72,8 @@ class Categorical(Family):
         if n_codes > 10_000:
             raise ValueError(f"n_codes must be at most 10000, got {self.n_codes!r}")
         object.__setattr__(self, "n_codes", n_codes)
+
+    shared: ClassVar[tuple[str, ...]] = ("n_codes",)
 
     def sharpen(self, resolution: float) -> Categorical:
         """Return the family with the concentration divided by the resolution, so that tables keep to fewer codes."""
@@ -148,6 +162,12 @@ class Categorical(Family):
         total = (self.concentration + stats[:, :1])[:, None, :]
         center = 2.0 * np.sqrt((self.prior_counts() + self._counts(stats)) / total)
         return Shapes(stats[:, 0], center.reshape(len(stats), -1), np.ones(len(stats)), 1.0, np.ones(1))
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Categorical`` in C++."""
+        prior = self.prior_counts() + np.zeros(n_features)
+        values = {"concentration": by_feature(self.concentration, n_features), "prior": prior.ravel()}
+        return Settings("Categorical", values, {})
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw the probabilities of the C codes, then of all others together: (n_tables, (C + 1) n_features)."""

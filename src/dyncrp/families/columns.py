@@ -6,13 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, Seed
-from dyncrp.families.base import SCALES, Family, Float, Shapes, Tables, missing_cell
+from dyncrp.families import protocols
+from dyncrp.families.base import Family, Float, Tables, missing_cell
+from dyncrp.families.protocols import (
+    SCALES,
+    Compiled,
+    Explains,
+    HasCodes,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+)
 
 Column = int | str
 Part = tuple[tuple[Column, ...], Family]
@@ -32,7 +45,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Columns(Family):
+class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled):
     """Each part of a row has a family of its own: p(x | φ) = Π_p p_p(x_p | φ_p), with independent priors.
 
     So the log densities are sums over the parts, and the statistics are those of the parts side by side. A part whose
@@ -89,10 +102,14 @@ class Columns(Family):
     def _cut(self) -> Iterable[Piece]:
         stats, squares = 1, 0
         for part, family in self.parts:
-            each = [((at,), family.feature(i)) for i, at in enumerate(part)] if family.independent else [(part, family)]
+            each = (
+                [((at,), protocols.feature(family, i)) for i, at in enumerate(part)]
+                if family.independent
+                else [(part, family)]
+            )
             for at, one in each:
                 row = np.zeros((1, len(at)))
-                S, P = one.empty(len(at)).shape[1], one.squares(row).shape[1]
+                S, P = one.empty(len(at)).shape[1], protocols.squares(one, row).shape[1]
                 yield Piece(one, at, slice(stats, stats + S), slice(squares, squares + P))
                 stats, squares = stats + S, squares + P
 
@@ -114,7 +131,7 @@ class Columns(Family):
         D, n = len(part), stats[:, :1]
         each = stats[:, 1:].reshape(len(stats), -1, D)
         found = {"stats": np.hstack([n, *(np.hstack([n, each[:, :, d]]) for d in range(D))])}
-        of_features = family.squares_of_features(stats, squares)
+        of_features = family.squares_of_features(stats, squares) if isinstance(family, HasShape) else []
         return found | ({"squares": np.hstack(of_features)} if of_features else {})
 
     @property
@@ -161,7 +178,7 @@ class Columns(Family):
         """Return which columns are continuous in their part."""
         mask = np.zeros(n_features, dtype=bool)
         for part, family in self.parts:
-            mask[list(part)] = family.continuous(len(part))
+            mask[list(part)] = protocols.continuous(family, len(part))
         return mask
 
     def _with(self, families: Iterable[Family]) -> Columns:
@@ -189,18 +206,16 @@ class Columns(Family):
         """Return the found family with each part for one cluster."""
         if not isinstance(found, Columns):
             return found
-        return self._with(
-            one.for_one_cluster(other) for (_, one), (_, other) in zip(self.parts, found.parts, strict=True)
-        )
+        pairs = zip(self.parts, found.parts, strict=True)
+        return self._with(protocols.for_one_cluster(one, other) for (_, one), (_, other) in pairs)
 
     def sharpen(self, resolution: float) -> Columns:
         """Return the family with every part sharpened that has a resolution."""
         self.require_known()
-        can = [type(family).sharpen is not Family.sharpen for _, family in self.parts]
-        if not any(can):
+        families: list[Family] = [family for _, family in self.parts]
+        if not any(isinstance(one, Sharpens) for one in families):
             raise ValueError("no part of Columns has a resolution to change")
-        families = (family for _, family in self.parts)
-        return self._with(one.sharpen(resolution) if able else one for one, able in zip(families, can, strict=True))
+        return self._with(one.sharpen(resolution) if isinstance(one, Sharpens) else one for one in families)
 
     def check(self, X: Float) -> Float:
         """Check that parts take X. NaN is a missing cell; a part that is not independent must be missing as a whole."""
@@ -250,12 +265,16 @@ class Columns(Family):
 
     def squares(self, X: Float) -> Float:
         """Return the squares of the pieces side by side."""
-        return np.hstack([here * piece.family.squares(cells) for piece, cells, here in self._present(X)])
+        return np.hstack([here * protocols.squares(piece.family, cells) for piece, cells, here in self._present(X)])
 
     def expected_squares(self, stats: Float, n_features: int) -> Float:
         """Return the expected squares of the pieces side by side; 0 for pieces that were always missing."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            each = [piece.family.expected_squares(stats[:, piece.stats], len(piece.at)) for piece in self.pieces]
+            each = [
+                piece.family.expected_squares(stats[:, piece.stats], len(piece.at))
+                for piece in self.pieces
+                if isinstance(piece.family, HasShape)
+            ]
         found: Float = np.nan_to_num(np.hstack(each))
         return found
 
@@ -284,7 +303,7 @@ class Columns(Family):
         terms = np.zeros((len(X), len(stats), self.width))
         for piece in self.pieces:
             here = np.flatnonzero(~np.isnan(X[:, piece.at[0]]))
-            found = piece.family.log_predictive_terms(X[here][:, piece.at], stats[:, piece.stats])
+            found = protocols.log_predictive_terms(piece.family, X[here][:, piece.at], stats[:, piece.stats])
             terms[here[:, None], :, piece.at] = np.swapaxes(found, 1, 2)
         return terms
 
@@ -302,7 +321,7 @@ class Columns(Family):
     def code_probabilities(self, stats: Float, d: int) -> Float | None:
         """Return the code probabilities of column d from its family."""
         piece = next(piece for piece in self.pieces if d in piece.at)
-        return piece.family.code_probabilities(stats[:, piece.stats], piece.at.index(d))
+        return protocols.code_probabilities(piece.family, stats[:, piece.stats], piece.at.index(d))
 
     def counts(self, stats: Float, d: int) -> Float:
         """Return how many rows of each table had a value in column d, (K,)."""
@@ -331,7 +350,7 @@ class Columns(Family):
             seen = count > 0.0
             some = np.where(seen[:, None], stats[:, piece.stats], piece.family.statistics(np.zeros((1, len(piece.at)))))
             with np.errstate(invalid="ignore", divide="ignore"):
-                shape = piece.family.shapes(some, squares[:, piece.squares])
+                shape = protocols.shapes(piece.family, some, squares[:, piece.squares])
             Q = shape.centers.shape[1]
             spread = shape.spread
             if spread.ndim == 3:
@@ -376,6 +395,16 @@ class Columns(Family):
             found[:, part] = family.sample(some, rng)
         return found
 
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Columns`` in C++, in which columns of one kind go faster together."""
+        parts = []
+        for _, some in groupby(self.pieces, _kind):
+            pieces = list(some)
+            one, at = protocols.join([piece.family for piece in pieces]), [at for piece in pieces for at in piece.at]
+            kind, values, coordinates = protocols.settings(one, len(at))
+            parts.append({"at": at, "family": {kind: values}, "coordinates": coordinates})
+        return Settings("Columns", {"parts": parts}, {})
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Columns) and self.parts == other.parts
 
@@ -385,6 +414,14 @@ class Columns(Family):
     def __repr__(self) -> str:
         shown = (f"{part[0] if len(part) == 1 else part!r}: {family!r}" for part, family in self.parts)
         return f"Columns({{{', '.join(f'{one}' for one in shown)}}})"
+
+
+def _kind(piece: Piece) -> tuple[Any, ...]:
+    """Return what pieces have in common that the loop can join: those of single columns."""
+    family = piece.family
+    if not family.independent or not isinstance(family, Compiled):
+        return (piece.at,)
+    return type(family), *(getattr(family, name) for name in family.shared)
 
 
 def _as_parts(given: Any) -> tuple[Part, ...]:

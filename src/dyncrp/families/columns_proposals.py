@@ -8,10 +8,12 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.families.base import SHARES, SMALLEST_POSITIVE, Family, Float, repeats
+from dyncrp.families import protocols
+from dyncrp.families.base import SMALLEST_POSITIVE, Family, Float, repeats
 from dyncrp.families.gaussian import LEAST_RATIO, Gaussian
 from dyncrp.families.gaussian_proposals import LONGEST_RANGE, ROUND_ROWS_PER_DIRECTION
 from dyncrp.families.normal_gamma import NormalGamma
+from dyncrp.families.protocols import SHARES
 
 Labels = NDArray[np.int64]
 
@@ -24,7 +26,7 @@ def propose(family: Family, X: Float, labels: Labels | None, scales: Sequence[fl
         return _propose_numbers(family, X, labels, scales)
     if not family.independent:
         whole = ~np.any(np.isnan(X), axis=1)
-        return family.proposals(X[whole], None if labels is None else labels[whole], scales)
+        return protocols.proposals(family, X[whole], None if labels is None else labels[whole], scales)
     return _propose_by_column(family, X, labels)
 
 
@@ -89,12 +91,12 @@ def _propose_by_column(family: Family, X: Float, labels: Labels | None) -> list[
     for d in range(X.shape[1]):
         present = ~np.isnan(X[:, d])
         column = X[present, d : d + 1] if np.any(present) else np.zeros((1, 1))
-        some = family.feature(d).proposals(column)
+        some = protocols.proposals(protocols.feature(family, d), column)
         if labels is not None:
             clusters = labels[present] if np.any(present) else np.zeros(1, dtype=np.int64)
             some = [max(some, key=lambda one: _log_evidence(one, column, clusters))]
         columns.append(some)
-    return [_join(each) for each in zip_longest(*columns, fillvalue=columns[0][-1])] if columns else []
+    return [protocols.join(each) for each in zip_longest(*columns, fillvalue=columns[0][-1])] if columns else []
 
 
 def _log_evidence(family: Family, column: Float, labels: Labels) -> float:
@@ -102,11 +104,6 @@ def _log_evidence(family: Family, column: Float, labels: Labels) -> float:
     _, labels = np.unique(labels, return_inverse=True)
     stats = _sum_by_label(labels, family.statistics(column))
     return float(np.sum(family.log_partition(stats)) + np.sum(family.log_base_measure(column)))
-
-
-def _join(features: Sequence[Family]) -> Family:
-    """Return one family for all features."""
-    return features[0].join(features[1:])
 
 
 def _sum_by_label(labels: Labels, values: Float) -> Float:

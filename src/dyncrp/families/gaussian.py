@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -11,18 +12,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import (
-    SCALES,
     SMALLEST_POSITIVE,
     Family,
     Float,
     Hyperparameter,
-    Shapes,
     Tables,
-    View,
     check_width,
     matrix,
     scalar_or_vector,
 )
+from dyncrp.families.protocols import (
+    SCALES,
+    Compiled,
+    Explains,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+    View,
+    by_feature,
+    terms_of_independent,
+    unless,
+)
+from dyncrp.families.triangles import fold, unfold
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -40,7 +53,7 @@ FURTHEST_WITH_SPREAD = 1e6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Family):
+class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I). Each of σ², ρ² and m₀ is a number, or one for each feature.
 
     Statistics are taken about the prior mean, T(x) = (1, x − m₀), so that data far from the origin lose no digits.
@@ -273,7 +286,7 @@ class Gaussian(Family):
     def squares(self, X: Float) -> Float:
         """Return y_i y_j for i ≥ j, where y = z/σ: (n, Q(Q + 1)/2); for more than 8 coordinates, |y|²: (n, 1)."""
         y = self.coordinates(X) / np.sqrt(self.variance)
-        return _fold(y[:, :, None] * y[:, None, :]) if y.shape[1] <= MOST_PRODUCTS else np.sum(y**2, axis=1)[:, None]
+        return fold(y[:, :, None] * y[:, None, :]) if y.shape[1] <= MOST_PRODUCTS else np.sum(y**2, axis=1)[:, None]
 
     def expected_squares(self, stats: Float, n_features: int) -> Float:
         """Return the squares of tables whose spread is that of the family."""
@@ -281,14 +294,14 @@ class Gaussian(Family):
         Q = mean.shape[1]
         if Q > MOST_PRODUCTS:
             return n[:, None] * (Q + np.sum(mean**2, axis=1)[:, None])
-        return _fold(n[:, None, None] * (np.eye(Q) + mean[:, :, None] * mean[:, None, :]))
+        return fold(n[:, None, None] * (np.eye(Q) + mean[:, :, None] * mean[:, None, :]))
 
     def squares_of_features(self, stats: Float, squares: Float) -> list[Float]:
         """Return Σ r y² of each feature. For more than 8, only the sum is kept, and each gets an equal share of it."""
         n, mean = self._means(stats)
         Q = mean.shape[1]
         if Q <= MOST_PRODUCTS:
-            return list(np.diagonal(_unfold(squares, Q), axis1=1, axis2=2).T[:, :, None])
+            return list(np.diagonal(unfold(squares, Q), axis1=1, axis2=2).T[:, :, None])
         within = np.maximum(squares - n[:, None] * np.sum(mean**2, axis=1, keepdims=True), 0.0) / Q
         return list((n[:, None] * mean**2 + within).T[:, :, None])
 
@@ -298,12 +311,12 @@ class Gaussian(Family):
         K, Q = mean.shape
         zero = -float(self.prior_mean) / np.sqrt(float(self.variance))
         if n_features > MOST_PRODUCTS:
-            total = np.trace(_unfold(squares, Q), axis1=1, axis2=2) if Q <= MOST_PRODUCTS else squares[:, 0]
+            total = np.trace(unfold(squares, Q), axis1=1, axis2=2) if Q <= MOST_PRODUCTS else squares[:, 0]
             return (total + n * (n_features - Q) * zero**2)[:, None]
         wider = np.full((K, n_features, n_features), zero**2) * n[:, None, None]
         wider[:, Q:, :Q] = n[:, None, None] * zero * mean[:, None, :]
-        wider[:, :Q, :Q] = _unfold(squares, Q)
-        return _fold(wider)
+        wider[:, :Q, :Q] = unfold(squares, Q)
+        return fold(wider)
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return shapes in y = z/σ: covariances for up to 8 coordinates, one common variance for more."""
@@ -315,7 +328,7 @@ class Gaussian(Family):
         if Q > MOST_PRODUCTS:
             spread = (squares[:, 0] / n - norm) / Q
             return Shapes(n, mean, np.where(near, np.maximum(spread, 0.0), 1.0), 1.0, between)
-        spread = _unfold(squares / n[:, None], Q) - mean[:, :, None] * mean[:, None, :]
+        spread = unfold(squares / n[:, None], Q) - mean[:, :, None] * mean[:, None, :]
         return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
 
     def _means(self, stats: Float) -> tuple[Float, Float]:
@@ -374,7 +387,7 @@ class Gaussian(Family):
         out. It has a square for each feature and is otherwise divided evenly; it does not change log odds.
         """
         if self.directions is None:
-            return super().log_predictive_terms(X, stats)
+            return terms_of_independent(self, X, stats)
         mean, variance = self._posterior(stats)
         variance = self.variance + variance
         D, W = X.shape[1], self.directions
@@ -450,22 +463,40 @@ class Gaussian(Family):
 
         return [*super().views(X)] if self.known else gaussian_proposals.views(self, X, super().views(X))
 
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Gaussian`` in C++, or of ``GaussianDiagonal`` if variances are not proportional."""
+        width, projection = n_features, {}
+        if self.directions is not None:
+            width, projection = len(self.directions), self._projection()
+        scale = np.sqrt(by_feature(self.variance, width))
+        precision = by_feature(self.variance / self.prior_variance, width)
+        shift = unless(0.0, by_feature(self.prior_mean, n_features))
+        values = {
+            "log_normalizer": -0.5 * width * LOG_2PI - float(np.sum(np.log(scale))),
+            "scale": unless(1.0, scale),
+        }
+        coordinates = {"shift": shift, "scale": values["scale"]} | projection
+        if np.all(precision == precision[0]):
+            return Settings("Gaussian", values | {"width": width, "precision": float(precision[0])}, coordinates)
+        return Settings("GaussianDiagonal", values | {"precision": precision}, coordinates)
+
+    def _projection(self) -> dict[str, Any]:
+        """Return z = W (x − m₀) and the log density of what z leaves out, for the loop."""
+        Q, D = self.directions.shape
+        constant, half = self.log_scale, 0.0
+        if self.residual_variance is not None:
+            constant -= 0.5 * (D - Q) * (LOG_2PI + math.log(self.residual_variance))
+            half = 0.5 / self.residual_variance
+        return {
+            "directions": np.ascontiguousarray(self.directions.T).ravel(),
+            "inverse": np.ascontiguousarray(self.inverse).ravel(),
+            "log_scale": constant,
+            "half_precision": half,
+        }
+
     def __repr__(self) -> str:
         shown = ((f.name, getattr(self, f.name)) for f in fields(self))
         return f"Gaussian({', '.join(f'{name}={_short(value)}' for name, value in shown if value is not None)})"
-
-
-def _fold(matrices: Float) -> Float:
-    """Return the lower triangles of symmetric matrices, row by row: (K, Q, Q) to (K, Q(Q + 1)/2)."""
-    return matrices[:, *np.tril_indices(matrices.shape[1])]
-
-
-def _unfold(triangles: Float, Q: int) -> Float:
-    """Return the symmetric matrices with these lower triangles: (K, Q(Q + 1)/2) to (K, Q, Q)."""
-    matrices = np.empty((len(triangles), Q, Q))
-    rows, columns = np.tril_indices(Q)
-    matrices[:, rows, columns] = matrices[:, columns, rows] = triangles
-    return matrices
 
 
 def _short(value: Any) -> str:

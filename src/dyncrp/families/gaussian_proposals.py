@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.families.base import SHARES, SMALLEST_POSITIVE, Family, Float, View, repeats
+from dyncrp.families.base import SMALLEST_POSITIVE, Family, Float, repeats
 from dyncrp.families.gaussian import LEAST_RATIO, Gaussian
+from dyncrp.families.protocols import SHARES, View
 
 # The covariance within clusters is shrunk as if by this many additional round observations per direction.
 ROUND_ROWS_PER_DIRECTION = 10.0

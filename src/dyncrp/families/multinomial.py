@@ -11,8 +11,9 @@ from scipy.special import digamma, gammaln
 
 from dyncrp.arrays.checks import BadRow, Seed, real
 from dyncrp.arrays.counts import LARGEST_COUNT
-from dyncrp.families.base import SCALES, Family, Float, Shapes
+from dyncrp.families.base import Family, Float
 from dyncrp.families.gamma import log_rising
+from dyncrp.families.protocols import SCALES, Compiled, Explains, HasCodes, HasShape, Proposes, Settings, Shapes, Widens
 
 LEAST, MOST = 1e-6, 1e9  # the range of a hyperparameter
 CONCENTRATIONS = (1000.0, 300.0, 100.0, 30.0, 10.0)
@@ -20,7 +21,7 @@ LENGTH = 10  # words in a sampled document
 
 
 @dataclass(frozen=True, eq=False)
-class Multinomial(Family):
+class Multinomial(Family, Proposes, HasShape, Widens, Explains, HasCodes, Compiled):
     """x_w counts word w in a document of L = Σ_w x_w words, drawn from the word probabilities φ ~ Dirichlet(β).
 
     T(x) = (1, x). With s the counts of a table and n = Σ_w s_w, and with B = Σ_w β_w, the predictive is
@@ -119,11 +120,6 @@ class Multinomial(Family):
         """Return False for every feature."""
         return np.zeros(n_features, dtype=bool)
 
-    @property
-    def can_widen(self) -> bool:
-        """True if the concentration is known, as a vocabulary grows."""
-        return self.known
-
     def widen(self, stats: Float, n_features: int) -> Float:
         """Return stats (K, 1 + D) with zeros for words that were added."""
         return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))
@@ -194,6 +190,10 @@ class Multinomial(Family):
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return shapes in 2√x, in which a count of any mean has about unit variance."""
         return Shapes(stats[:, 0], 2.0 * np.sqrt(self.centers(stats)), np.ones(len(stats)), 1.0, np.ones(1))
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Multinomial`` in C++."""
+        return Settings("Multinomial", {"concentration": self._strength, "background": self.background or 0.0}, {})
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ ~ Dirichlet(β): (n_tables, n_features)."""

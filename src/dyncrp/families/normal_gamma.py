@@ -11,16 +11,27 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 from dyncrp.arrays.checks import Seed, positive
-from dyncrp.families.base import LARGEST_POSITIVE, SCALES, Family, Float, Hyperparameter, Shapes, Tables
+from dyncrp.families.base import LARGEST_POSITIVE, Family, Float, Hyperparameter, Tables
 from dyncrp.families.gamma import log_gamma_half, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
+from dyncrp.families.protocols import (
+    SCALES,
+    Compiled,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+    by_feature,
+    unless,
+)
 
 # With fewer degrees, samples of the variance leave the range of floats.
 FEWEST_DEGREES = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class NormalGamma(Family):
+class NormalGamma(Family, Proposes, Sharpens, HasShape, Compiled):
     """x ~ N(φ, σ²) in every dimension separately, where each table has its own mean φ and variance σ².
 
     The prior is 1/σ² ~ Gamma(ν/2, rate ν σ₀²/2) and φ | σ² ~ N(m₀, σ² ρ²/σ₀²). So σ₀² is a guess of the variance, and
@@ -62,6 +73,8 @@ class NormalGamma(Family):
     degrees: float = 5.0
     prior_mean: Hyperparameter = None
 
+    extra: ClassVar[str | None] = "scatter"
+    shared: ClassVar[tuple[str, ...]] = ("degrees",)
     _limit: ClassVar[Gaussian]  # the limit of infinite degrees of freedom; it takes the same data
 
     def __post_init__(self) -> None:
@@ -219,6 +232,25 @@ class NormalGamma(Family):
         mean = s / n[:, None]
         between = np.atleast_1d(self.prior_variance / self.variance)
         return Shapes(n, mean, np.maximum(w / n[:, None] - mean**2, 0.0), 0.0, between)
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``NormalGamma`` in C++."""
+        variance = by_feature(self.variance, n_features)
+        scale = np.sqrt(variance)
+        values = {
+            "precision": by_feature(self.variance / self.prior_variance, n_features),
+            "variance": variance,
+            "degrees": self.degrees,
+            "log_normalizer": -0.5 * n_features * LOG_2PI - float(np.sum(np.log(scale))),
+        }
+        shift = unless(0.0, by_feature(self.prior_mean, n_features))
+        return Settings("NormalGamma", values, {"shift": shift, "scale": unless(1.0, scale)})
+
+    def widen_extra(self, stats: Float, n_added: int) -> Float:
+        """Return Σ r z² − s²/q of new features, where every z is the same."""
+        zero = np.full(n_added, -float(self.prior_mean))
+        n, p = stats[:, :1], float(self.variance / self.prior_variance)
+        return n * (p / (p + n)) * zero**2
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw σ² and φ from the prior: (n_tables, 2 n_features), the means φ first, then the variances σ²."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from math import isqrt
 from typing import ClassVar
 
@@ -12,10 +12,24 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 from dyncrp.arrays.checks import BadRow, Seed
-from dyncrp.families.base import SCALES, Family, Float, Hyperparameter, Shapes, Tables
+from dyncrp.families.base import Family, Float, Hyperparameter, Tables
 from dyncrp.families.gamma import log_gamma_half, stirling_remainder
-from dyncrp.families.gaussian import LOG_2PI
+from dyncrp.families.gaussian import LOG_2PI, Gaussian
+from dyncrp.families.gaussian_proposals import MOST_DIRECTIONS
 from dyncrp.families.normal_gamma import NormalGamma
+from dyncrp.families.protocols import (
+    SCALES,
+    Compiled,
+    Explains,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+    View,
+    by_feature,
+    unless,
+)
 from dyncrp.families.triangles import Factor, bounded, factor, fold, unfold
 
 # Further from the prior mean, in standard deviations, a row would have a Mahalanobis distance beyond the range of
@@ -26,7 +40,7 @@ RATIO_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class NormalWishart(Family):
+class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     """x ~ N(φ, Σ), where each table has its own mean φ and its own full covariance matrix Σ.
 
     The prior is Σ ~ inverse Wishart with ν + D − 1 degrees of freedom and scale matrix ν diag(σ₀²), and
@@ -68,6 +82,8 @@ class NormalWishart(Family):
     degrees: float = 5.0
     prior_mean: Hyperparameter = None
 
+    extra: ClassVar[str | None] = "scatter"
+    shared: ClassVar[tuple[str, ...]] = ("degrees",)
     # Computed once: the family whose features are independent, and σ₀²/ρ².
     _diagonal: ClassVar[NormalGamma]
     precision: ClassVar[float]
@@ -107,6 +123,15 @@ class NormalWishart(Family):
             else:
                 prior_variance = variance * ratio
         return NormalWishart(variance, prior_variance, self.degrees, found.prior_mean)
+
+    def views(self, X: Float) -> list[View]:
+        """Return the features as they are, and each in its own unit."""
+        plain = super().views(X)
+        if self.known or X.shape[1] > MOST_DIRECTIONS:
+            return plain
+        limit = Gaussian(self.variance, self.prior_variance, self.prior_mean)
+        there = replace(self, prior_mean=None if self.prior_mean is None else 0.0)
+        return plain + [view._replace(lift=_lift(view), family=there) for view in limit.views(X)[1:]]
 
     def for_one_cluster(self, found: Family) -> Family:
         """Return the found family with centres far apart, as for the Gaussian."""
@@ -303,6 +328,23 @@ class NormalWishart(Family):
         spread = bounded(products / n[:, None, None] - _outer(mean))
         return Shapes(n, mean, spread, 0.0, np.atleast_1d(1.0 / self.precision))
 
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``NormalWishart`` in C++."""
+        variance = by_feature(self.variance, n_features)
+        scale = np.sqrt(variance)
+        values = {
+            "precision": self.precision,
+            "variance": variance,
+            "degrees": self.degrees,
+            "log_normalizer": self._log_unit(n_features),
+        }
+        shift = unless(0.0, by_feature(self.prior_mean, n_features))
+        return Settings("NormalWishart", values, {"shift": shift, "scale": unless(1.0, scale)})
+
+    def extra_width(self, n_features: int) -> int:
+        """Return the size of a lower triangle."""
+        return n_features * (n_features + 1) // 2
+
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw Σ and φ from the prior: (n_tables, D + D(D + 1)/2), the means φ first, then factors of covariances.
 
@@ -331,6 +373,20 @@ class NormalWishart(Family):
         F = np.tril(unfold(parameters[:, D:], D))
         noise = np.random.default_rng(seed).standard_normal((len(parameters), D))
         return parameters[:, :D] + np.sum(F * noise[:, None, :], axis=2)
+
+
+def _lift(view: View) -> Callable[[Family], Family]:
+    """Return how a view of a Gaussian turns a NormalWishart of its coordinates into one of the features."""
+
+    def lift(found: Family) -> Family:
+        if not isinstance(found, NormalWishart):
+            raise TypeError(f"expected a NormalWishart, got {found!r}")
+        there = view.lift(Gaussian(found.variance, found.prior_variance, found.prior_mean))
+        if not isinstance(there, Gaussian):
+            raise TypeError(f"expected a Gaussian, got {there!r}")
+        return found._guess(NormalGamma(there.variance, there.prior_variance, found.degrees, there.prior_mean))
+
+    return lift
 
 
 def _agree(ratios: Hyperparameter) -> bool:

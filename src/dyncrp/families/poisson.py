@@ -10,25 +10,17 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from dyncrp.arrays.checks import BadRow, Seed
-from dyncrp.families.base import (
-    SCALES,
-    Family,
-    Float,
-    Hyperparameter,
-    Shapes,
-    check_width,
-    common_width,
-    scalar_or_vector,
-)
+from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, scalar_or_vector
 from dyncrp.families.gamma import log_rising, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI
+from dyncrp.families.protocols import SCALES, Compiled, HasShape, Proposes, Settings, Shapes, by_feature
 
 LARGEST_COUNT = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
 SHAPES = (30.0, 10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1)  # candidates for the shape
 
 
 @dataclass(frozen=True, eq=False)
-class Poisson(Family):
+class Poisson(Family, Proposes, HasShape, Compiled):
     """x_d ~ Poisson(φ_d) with φ_d ~ Gamma(shape, rate), whose mean is shape/rate and whose variance is shape/rate².
 
     T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Gamma(A, B) with A = shape + s_d
@@ -149,6 +141,11 @@ class Poisson(Family):
         """Return shapes in 2√x, in which a count of any mean has about unit variance."""
         between = np.atleast_1d(1.0 / np.asarray(self.rate))
         return Shapes(stats[:, 0], 2.0 * np.sqrt(self.centers(stats)), np.ones(len(stats)), 1.0, between)
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``Poisson`` in C++."""
+        values = {"shape": by_feature(self.shape, n_features), "rate": by_feature(self.rate, n_features)}
+        return Settings("Poisson", values, {})
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ_d ~ Gamma(shape, rate)."""

@@ -9,8 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, Seed, positive
-from dyncrp.families.base import SCALES, SHARES, Family, Float, Hyperparameter, Shapes
-from dyncrp.families.bessel import bessel_ratio, excess_and_ratio, log_normalizer, log_uniform
+from dyncrp.families.base import Family, Float, Hyperparameter
+from dyncrp.families.bessel import bessel_constants, bessel_ratio, excess_and_ratio, log_normalizer, log_uniform
+from dyncrp.families.protocols import (
+    SCALES,
+    SHARES,
+    Compiled,
+    Explains,
+    HasShape,
+    Proposes,
+    Settings,
+    Shapes,
+    Sharpens,
+    Widens,
+)
 
 # float16 embeddings are unit vectors to about 1e-4.
 NORM_TOLERANCE = 5e-4
@@ -21,7 +33,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)  # for log_predictive_term
 
 
 @dataclass(frozen=True, eq=False)
-class VonMisesFisher(Family):
+class VonMisesFisher(Family, Proposes, Sharpens, HasShape, Widens, Explains, Compiled):
     """x ~ vMF(φ, κ), density C_D(κ) exp(κ φ·x) on the unit sphere, with φ uniform on it.
 
     T(x) = (1, x). With s the second part of ``stats`` and h = κ s, the posterior of φ is vMF(h/|h|, |h|), the
@@ -50,10 +62,9 @@ class VonMisesFisher(Family):
             raise ValueError(f"concentration must be at most {LARGEST_CONCENTRATION:g}, got {kappa!r}")
         object.__setattr__(self, "concentration", kappa)
 
-    @property
-    def can_widen(self) -> bool:
-        """True if κ is known: a unit vector stays one when zeros are added."""
-        return self.known
+    def widen(self, stats: Float, n_features: int) -> Float:
+        """Return stats (K, 1 + D) with zeros for new features: a unit vector stays one when zeros are added."""
+        return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))
 
     def check(self, X: Float) -> Float:
         """Check for unit vectors in at least two dimensions."""
@@ -185,6 +196,17 @@ class VonMisesFisher(Family):
         rest = np.maximum(1.0 - np.sum(mean**2, axis=1), 0.0)
         spread = self.concentration * rest / max(mean.shape[1] - 1, 1)
         return Shapes(n, np.sqrt(self.concentration) * self.centers(stats), spread, 1.0, np.ones(1))
+
+    def settings(self, n_features: int) -> Settings:
+        """Return the settings of ``VonMisesFisher`` in C++."""
+        values = {
+            "width": n_features,
+            "concentration": float(self.concentration),
+            "log_normalizer": float(log_normalizer(n_features, self.concentration)),
+            "log_uniform": log_uniform(n_features),
+            "bessel": bessel_constants(n_features),
+        }
+        return Settings("VonMisesFisher", values, {})
 
     def sample_parameters(self, n_tables: int, n_features: int, seed: Seed = None) -> Float:
         """Draw φ uniformly from the sphere."""

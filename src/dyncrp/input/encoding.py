@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyncrp.arrays.checks import BadRow
-from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma
+from dyncrp.families import Bernoulli, Categorical, Columns, Family, Gaussian, NormalGamma, protocols
 from dyncrp.input.entries import (
     BOOLEAN,
     CATEGORY,
@@ -178,7 +178,7 @@ class Encoding:
         ValueError: column 'flag' holds categories, and NormalGamma takes numbers: leave out the column; or leave out
         the family, or give one of Columns
         """
-        numbers = family.continuous(len(self.features))
+        numbers = protocols.continuous(family, len(self.features))
         for at, name in enumerate(self.features):
             if self[name].kind == CATEGORY and numbers[at]:
                 raise ValueError(

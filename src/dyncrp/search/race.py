@@ -20,7 +20,7 @@ from dyncrp.arrays.counts import Counts
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import make_engine
 from dyncrp.engine.types import Engine, Float, Model, Rules
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
 from dyncrp.search.candidate import Candidate, Found, Steps, durations
 from dyncrp.search.spec import Hyperparameters, ModelSpec
 
@@ -93,7 +93,7 @@ def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
     runners = []
     for at, kind in enumerate(spec.dynamics):
         lengths, price = durations(kind, times), math.log(len(X)) * kind.n_unknown
-        families: Sequence[Family] = spec.family.proposals(X)  # type: ignore[arg-type]
+        families: Sequence[Family] = protocols.proposals(spec.family, X)  # type: ignore[arg-type]
         alphas: Sequence[float] = ALPHAS if spec.alpha is None else (spec.alpha,)
         room = MOST_STARTED // len(lengths) ** kind.n_unknown
         while 1 < len(families) * len(alphas) > room:  # take every other one, except for periods

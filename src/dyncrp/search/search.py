@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine.trials import Trial, try_out
 from dyncrp.engine.types import Model, Rows, Rules
-from dyncrp.families import Columns, Family
-from dyncrp.families.base import View, first_missing, repeats
+from dyncrp.families import Columns, Family, protocols
+from dyncrp.families.base import first_missing, repeats
+from dyncrp.families.protocols import View
 from dyncrp.search.candidate import Candidate, Found, Job, Steps, durations, usual_gap
 from dyncrp.search.race import race
 from dyncrp.search.reproducibility import reproducibility, split
@@ -167,7 +168,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     if others and not trusted and isinstance(family, Columns) and not np.all(numbers):
         # Repeated numbers beside categories: counts, zeros, marks. Their clusters differ in width, and some have none.
         (family,), others = others, ()
-    searches = [_Search(view, times, first_memory, trusted) for view in family.views(X)]
+    searches = [_Search(view, times, first_memory, trusted) for view in protocols.views(family, X)]
     search, chosen = searches[0], family
     if not family.known:
         first = next((kind for kind in dynamics if not kind.n_unknown), Stationary())
@@ -175,13 +176,13 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
         alphas = ALPHAS if alpha is None else (alpha,)
         starts = []
         for search, kind in zip(searches, kinds, strict=True):
-            starts.append((yield from search.best_family(kind.proposals(search.Z), first, alphas)))
+            starts.append((yield from search.best_family(protocols.proposals(kind, search.Z), first, alphas)))
         at = max(range(len(starts)), key=lambda i: starts[i].log_evidence + searches[i].view.log_density)
         search, best = searches[at], (yield from searches[at].refine(kinds[at], starts[at]))
         for other in others if trusted and X.shape[1] <= MOST_FEATURES else ():
             if best.n_tables == 1 or not best.reproducibility < ENOUGH_REPRODUCED:
                 break
-            searches.append(_Search(other.views(X)[0], times, first_memory, trusted))
+            searches.append(_Search(protocols.views(other, X)[0], times, first_memory, trusted))
             some = (best.alpha / 10.0, best.alpha) if alpha is None else (alpha,)
             found = yield from searches[-1].surpass(best, best.log_evidence + search.view.log_density, other, some)
             search, best = (search, best) if found is None else (searches[-1], found)
@@ -299,7 +300,8 @@ class _Search:
 
         It starts from the spread of the clusters of the best run. log_evidence: that of the best run in the features.
         """
-        cases = [(one, best.dynamics, a) for one in family.proposals(self.Z, best.labels, OTHER_SCALES) for a in alphas]
+        proposals = protocols.proposals(family, self.Z, best.labels, OTHER_SCALES)
+        cases = [(one, best.dynamics, a) for one in proposals for a in alphas]
         runs = yield from self._run_all(cases)
         for run in sorted(filter(self._clusters, runs), key=lambda run: -run.log_evidence):
             gain = run.log_evidence + self.view.log_density - log_evidence
@@ -311,7 +313,7 @@ class _Search:
 
     def open_up(self, family: Family, best: _Run, alphas: Sequence[float]) -> Steps[_Run]:
         """Return a run with a family that does not rule out other clusters, at the alpha that opens fewest tables."""
-        wider = family.for_one_cluster(best.family)
+        wider = protocols.for_one_cluster(family, best.family)
         runs = yield from self._run_all([(wider, best.dynamics, one) for one in alphas])
         run = min(runs, key=lambda run: run.n_tables)
         self.tried.append((run, True))
@@ -326,7 +328,7 @@ class _Search:
 
     def _rescale(self, family: Family, run: _Run) -> Steps[_Run]:
         """Return the best run with the spread of a run's clusters at all scales, or that run if it is better."""
-        proposals = family.proposals(self.Z, run.labels)
+        proposals = protocols.proposals(family, self.Z, run.labels)
         if not proposals:
             return run
         rescaled = yield from self.best_family(proposals, run.dynamics, (run.alpha,))
@@ -335,7 +337,7 @@ class _Search:
     def _grow(self, family: Family, run: _Run) -> Steps[_Run]:
         """Return the run that results from estimating the spread of the clusters again and again."""
         for _ in range(SPREAD_ROUNDS):
-            proposals = family.proposals(self.Z, run.labels, (1.0,))
+            proposals = protocols.proposals(family, self.Z, run.labels, (1.0,))
             runs = yield from self._run_all([(proposal, run.dynamics, run.alpha) for proposal in proposals])
             better = max(runs, key=lambda run: run.log_evidence, default=run)
             gain = better.log_evidence - run.log_evidence

@@ -13,6 +13,7 @@ from dyncrp.arrays.checks import Clock, Seconds, integer, positive, real
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
 from dyncrp.engine.types import Model, Rules, check_words
 from dyncrp.families import Family, Gaussian, NormalGamma
+from dyncrp.families.protocols import Sharpens, sharpen
 
 # The dynamics of "auto": a stream that does not change, one that forgets, and sticky ones that forget almost all.
 DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
@@ -131,7 +132,7 @@ class ModelSpec:
             OTHER_FAMILIES if family is None else (),
             dict(sorted((given | asdict(checked) | rules).items())),
         )
-        if resolved.known or type(resolved).sharpen is Family.sharpen:  # raise before anything is learned
+        if resolved.known or not isinstance(resolved, Sharpens):  # raise before anything is learned
             spec.sharpen(resolved)
         return spec
 
@@ -152,7 +153,7 @@ class ModelSpec:
     def sharpen(self, family: Family) -> Family:
         """Return a known family at the requested resolution."""
         try:
-            return family if self.resolution == 1.0 else family.sharpen(self.resolution)
+            return family if self.resolution == 1.0 else sharpen(family, self.resolution)
         except ValueError as error:
             raise ValueError(f"resolution = {self.resolution!r} does not suit {family!r}: {error}") from None
 

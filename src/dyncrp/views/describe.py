@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dyncrp.arrays.checks import Clock
 from dyncrp.engine.types import Engine, Float
 from dyncrp.families import Columns, Family
+from dyncrp.families.protocols import HasCodes
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.words import WordEngine
 from dyncrp.stream.stream import Stream
@@ -103,8 +104,8 @@ def describe_features(
         centers = encoding.decode(centers)
     cells: dict[str, list[Any]] = {}
     for d, name in enumerate(names):
-        probabilities = family.code_probabilities(stats, d)
-        if probabilities is None:
+        probabilities = family.code_probabilities(stats, d) if isinstance(family, HasCodes) else None
+        if not isinstance(family, HasCodes) or probabilities is None:
             cells[name] = centers[:, d].tolist()
             continue
         counts = family.counts(stats, d)

@@ -10,7 +10,7 @@ import numpy as np
 from dyncrp.arrays.counts import Counts
 from dyncrp.engine.reference import advance, prior_weights
 from dyncrp.engine.types import Engine, Float, Int, Rows
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
 from dyncrp.input.encoding import Encoding, is_frame
 from dyncrp.input.entries import join_columns
 from dyncrp.input.input import NamedRows, as_one_row
@@ -187,7 +187,7 @@ def explain_row(
     rivals = [int(np.argmax(others)) if len(others) else place, len(ids) - 1]
     # What has no weight is no rival: the log odds against it are infinite, whatever the features.
     rivals = [rival if rival != place and log_weights[rival] > -np.inf else -1 for rival in rivals]
-    terms = family.log_predictive_terms(X, tables[[place, *rivals]])[0]
+    terms = protocols.log_predictive_terms(family, X, tables[[place, *rivals]])[0]
     if isinstance(x, Counts):
         terms = terms[:, :-1]
     against_runner_up, against_new = (

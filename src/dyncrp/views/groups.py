@@ -36,8 +36,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from dyncrp.arrays.checks import integer
-from dyncrp.families import Family
-from dyncrp.families.base import Shapes
+from dyncrp.families import Family, protocols
+from dyncrp.families.protocols import Shapes
 from dyncrp.stream.stream import Stream
 
 Float = NDArray[np.float64]
@@ -141,7 +141,7 @@ def join(
             f"groups are found among up to {MOST_TABLES:,} tables, and {K:,} are open: set max_tables or prune_below, "
             "or a lower resolution"
         )
-    shapes = family.shapes(stats, squares)
+    shapes = protocols.shapes(family, stats, squares)
     if memory < math.inf:
         left = np.maximum(1.0 - shapes.counts / memory, np.finfo(np.float64).eps)
         shapes = shapes._replace(counts=np.log(left) / np.log1p(-1.0 / memory))

@@ -17,7 +17,10 @@ class Bernoulli {
     static constexpr Index MOST_ROWS = 48;
 
     struct Settings {
+        static constexpr const char* NAME = "Bernoulli";
         std::vector<double> a, b;  // (D,) both
+
+        void for_each(auto each) { each("a", a), each("b", b); }
     };
 
     Bernoulli(const Settings& settings, bool variational)

@@ -23,8 +23,11 @@ class Categorical {
     static constexpr Index MOST_ROWS = 48;
 
     struct Settings {
+        static constexpr const char* NAME = "Categorical";
         std::vector<double> concentration;  // κ (D,)
         std::vector<double> prior;          // κ H (C + 1, D) by rows
+
+        void for_each(auto each) { each("concentration", concentration), each("prior", prior); }
     };
 
     Categorical(const Settings& settings, bool variational)

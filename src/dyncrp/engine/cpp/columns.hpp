@@ -144,10 +144,15 @@ class Columns {
                      Bernoulli::Settings, Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings>
             family;
         Coordinates::Settings coordinates;
+
+        void for_each(auto each) { each("at", at), each("family", family), each("coordinates", coordinates); }
     };
 
     struct Settings {
+        static constexpr const char* NAME = "Columns";
         std::vector<PartSettings> parts;
+
+        void for_each(auto each) { each("parts", parts); }
     };
 
     Columns(const Settings& settings, bool variational) {

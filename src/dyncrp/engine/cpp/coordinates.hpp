@@ -28,6 +28,16 @@ class Coordinates {
         std::vector<double> inverse;     // the pseudo-inverse of W, transposed, (Q, D)
         double log_scale = 0.0;          // ½ log det W Wᵀ, and the constant of the residual's log density
         double half_precision = 0.0;     // ½ / residual variance, 0 if W leaves nothing out
+
+        void for_each(auto each) {
+            each("n_features", n_features);
+            each("shift", shift);
+            each("scale", scale);
+            each("directions", directions);
+            each("inverse", inverse);
+            each("log_scale", log_scale);
+            each("half_precision", half_precision);
+        }
     };
 
     explicit Coordinates(Settings settings) : at_(std::move(settings)) {

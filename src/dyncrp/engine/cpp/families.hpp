@@ -1,31 +1,43 @@
-// One function per family, each in its own translation unit, so that they compile in parallel.
+// The families by name. Each is compiled by itself, from family.cpp.in, and enters itself when the module is loaded.
 #pragma once
 
-#include "bernoulli.hpp"
-#include "categorical.hpp"
-#include "columns.hpp"
-#include "gaussian.hpp"
-#include "gaussian_diagonal.hpp"
-#include "multinomial.hpp"
-#include "normal_gamma.hpp"
-#include "normal_wishart.hpp"
-#include "poisson.hpp"
+#include <map>
+#include <memory>
+#include <string>
+
+#include "settings.hpp"
 #include "stream.hpp"
-#include "von_mises_fisher.hpp"
 
 namespace dyncrp {
 
 using StreamPointer = std::unique_ptr<Stream>;
 
-StreamPointer make_stream(const Gaussian::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const GaussianDiagonal::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const NormalGamma::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const NormalWishart::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const Bernoulli::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const Poisson::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const Categorical::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const VonMisesFisher::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const Multinomial::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
-StreamPointer make_stream(const Columns::Settings&, Coordinates::Settings, std::vector<Mode>, const Rules&);
+/// Makes streams of one family with its settings.
+using Maker = std::function<StreamPointer(std::vector<Mode>, const Rules&)>;
+
+using Families = std::map<std::string, Maker (*)(const Source& settings, const Source& coordinates)>;
+
+inline Families& families() {
+    static Families all;
+    return all;
+}
+
+template <class F>
+Maker maker_of(const Source& settings, const Source& coordinates) {
+    return
+        [told = settings_from<typename F::Settings>(settings), at = settings_from<Coordinates::Settings>(coordinates)](
+            std::vector<Mode> modes, const Rules& rules) -> StreamPointer {
+            if constexpr (std::is_base_of_v<Stream, F>) {
+                return std::make_unique<F>(told, std::move(modes), rules);
+            } else {
+                return std::make_unique<StreamOf<F>>(told, at, std::move(modes), rules);
+            }
+        };
+}
+
+template <class F>
+bool enter() {
+    return families().emplace(F::Settings::NAME, maker_of<F>).second;
+}
 
 }  // namespace dyncrp

@@ -30,10 +30,18 @@ class Gaussian {
     static constexpr bool CHECKS_ROWS = true;  // `prepare` does
 
     struct Settings {
+        static constexpr const char* NAME = "Gaussian";
         Index width = 0;              // D, or the number of directions
         double precision = 0.0;       // p
         double log_normalizer = 0.0;  // −½ D log 2π − Σ log σ
         std::vector<double> scale;    // σ (D,), or none: all 1
+
+        void for_each(auto each) {
+            each("width", width);
+            each("precision", precision);
+            each("log_normalizer", log_normalizer);
+            each("scale", scale);
+        }
     };
 
     Gaussian(const Settings& settings, bool variational)

@@ -19,9 +19,16 @@ class GaussianDiagonal {
     static constexpr Index MOST_ROWS = 48;
 
     struct Settings {
+        static constexpr const char* NAME = "GaussianDiagonal";
         std::vector<double> precision;  // p (D,)
         double log_normalizer = 0.0;    // −½ D log 2π − Σ log σ
         std::vector<double> scale;      // σ (D,), or none: all 1
+
+        void for_each(auto each) {
+            each("precision", precision);
+            each("log_normalizer", log_normalizer);
+            each("scale", scale);
+        }
     };
 
     GaussianDiagonal(const Settings& settings, bool variational)

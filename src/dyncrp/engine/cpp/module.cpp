@@ -5,8 +5,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 #include <shared_mutex>
 #include <stdexcept>
 #include <thread>
-#include <variant>
 
+#include "columns.hpp"
 #include "families.hpp"
 #include "trials.hpp"
 
@@ -37,14 +37,8 @@ using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::
 using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using MaybeIntegers = std::optional<Integers>;
 
-using AnyFamily = std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings,
-                               NormalWishart::Settings, Bernoulli::Settings, Poisson::Settings, Categorical::Settings,
-                               VonMisesFisher::Settings, Multinomial::Settings, Columns::Settings>;
-
 /// Sparse rows: indptr (n + 1,), columns and data.
 using CountsArgument = std::tuple<Integers, Integers, Vector>;
-
-using AnyPart = decltype(Columns::PartSettings::family);
 
 /// Return a NumPy array that owns what was in the vector.
 template <class T>
@@ -72,6 +66,46 @@ nb::object array_of(const Owner& owner) {
 template <class Array, class T = typename Array::Scalar>
 std::vector<std::remove_const_t<T>> as_vector(const Array& array) {
     return {array.data(), array.data() + array.size()};
+}
+
+/// Settings in a dictionary of Python's.
+class Dictionary final : public Source {
+  public:
+    explicit Dictionary(nb::dict values) : values_(std::move(values)) {}
+
+    bool has(const char* name) const override { return values_.contains(name); }
+    void read(const char* name, double& value) const override { value = nb::cast<double>(at(name)); }
+    void read(const char* name, Index& value) const override { value = nb::cast<Index>(at(name)); }
+    void read(const char* name, std::vector<double>& values) const override {
+        values = as_vector(nb::cast<Vector>(at(name)));
+    }
+    void read(const char* name, std::vector<Index>& values) const override {
+        values = nb::cast<std::vector<Index>>(at(name));
+    }
+    void look_into(const char* name, const std::function<void(const Source&)>& look) const override {
+        const nb::object found = at(name);
+        if (nb::isinstance<nb::dict>(found)) return look(Dictionary(nb::cast<nb::dict>(found)));
+        for (const nb::handle one : found) look(Dictionary(nb::cast<nb::dict>(one)));
+    }
+
+  private:
+    nb::object at(const char* name) const {
+        if (!has(name)) throw std::invalid_argument(std::string("there is no setting '") + name + "'");
+        return values_[name];
+    }
+
+    nb::dict values_;
+};
+
+Maker find_maker(const std::string& family, const nb::dict& settings, const nb::dict& coordinates) {
+    const auto found = families().find(family);
+    if (found == families().end()) throw std::invalid_argument("there is no family " + family);
+    return found->second(Dictionary(settings), Dictionary(coordinates));
+}
+
+template <class... Kinds>
+nb::tuple names_of_kinds(const std::variant<Kinds...>&) {
+    return nb::make_tuple(Kinds::NAME...);
 }
 
 /// While Python ends, a thread that asks for the interpreter's lock is ended in the middle of C++: let it wait for the
@@ -237,11 +271,9 @@ struct Learned {
 class Engine {
   public:
     /// safe_norm: a finite row that is no longer needs no further checks; −1: all rows need them.
-    Engine(const AnyFamily& family, Coordinates::Settings coordinates, const std::vector<Mode>& modes,
-           const Rules& rules, double safe_norm)
-        : stream_(std::visit(
-              [&](const auto& settings) { return make_stream(settings, std::move(coordinates), modes, rules); },
-              family)),
+    Engine(const std::string& family, const nb::dict& settings, const nb::dict& coordinates,
+           const std::vector<Mode>& modes, const Rules& rules, double safe_norm)
+        : stream_(find_maker(family, settings, coordinates)(modes, rules)),
           safe_square_(safe_norm > 0.0 ? safe_norm * safe_norm : -1.0) {}
 
     /// Whether this is a plain array of rows (n, D), or one row (D,), all of which are safe. One pass tells: a sum of
@@ -593,8 +625,9 @@ class Engine {
 /// A family in coordinates, from which streams are made that are tried on rows; see ``trials.hpp``.
 class Recipe {
   public:
-    Recipe(const AnyFamily& family, const Coordinates::Settings& coordinates)
-        : family_(family), coordinates_(coordinates) {}
+    Recipe(const std::string& family, const nb::dict& settings, const nb::dict& coordinates)
+        : make_(find_maker(family, settings, coordinates)),
+          n_features_(settings_from<Coordinates::Settings>(Dictionary(coordinates)).n_features) {}
 
     /// Let a new stream learn rows X (n, D) at times (n,). Returns the labels of the rows that it has learned, its log
     /// evidence and how many tables it has.
@@ -602,7 +635,7 @@ class Recipe {
                       Index most_tables, Index rows_per_look) const {
         if (X.shape(0) != times.shape(0)) throw std::invalid_argument("there must be a time for every row");
         const Rows rows = as_rows(X, times.data());
-        const StreamPointer stream = make(modes, rules);
+        const StreamPointer stream = make_(modes, rules);
         std::vector<std::int64_t> labels(times.size());
         {
             const Unlocked unlocked;
@@ -619,24 +652,19 @@ class Recipe {
         std::vector<Rows> rows;
         for (const Matrix& half : halves) rows.push_back(as_rows(half, nullptr));
         const Unlocked unlocked;
-        return dyncrp::reproducibility(rows, [&] { return make(modes, rules); }, check_signals);
+        return dyncrp::reproducibility(rows, [&] { return make_(modes, rules); }, check_signals);
     }
 
   private:
-    StreamPointer make(const std::vector<Mode>& modes, const Rules& rules) const {
-        return std::visit([&](const auto& settings) { return make_stream(settings, coordinates_, modes, rules); },
-                          family_);
-    }
-
     Rows as_rows(const Matrix& X, const double* times) const {
-        if (static_cast<Index>(X.shape(1)) != coordinates_.n_features) {
+        if (static_cast<Index>(X.shape(1)) != n_features_) {
             throw std::invalid_argument("a row has another number of features than the stream");
         }
         return {X.data(), times, static_cast<Index>(X.shape(0))};
     }
 
-    AnyFamily family_;
-    Coordinates::Settings coordinates_;
+    Maker make_;
+    Index n_features_;
 };
 
 double adjusted_mutual_information(const Integers& left, const Integers& right) {
@@ -684,110 +712,7 @@ NB_MODULE(loop, module) {
             },
             nb::kw_only(), "alpha"_a, "variational"_a, "posterior"_a, "n_iter"_a, "new_table_threshold"_a,
             "max_tables"_a, "prune_below"_a, "clip"_a, "memory"_a);
-    nb::class_<Coordinates::Settings>(module, "Coordinates")
-        .def(
-            "__init__",
-            [](Coordinates::Settings* settings, Index n_features, const Vector& shift, const Vector& scale,
-               const Vector& directions, const Vector& inverse, double log_scale, double half_precision) {
-                new (settings)
-                    Coordinates::Settings{n_features,         as_vector(shift), as_vector(scale), as_vector(directions),
-                                          as_vector(inverse), log_scale,        half_precision};
-            },
-            nb::kw_only(), "n_features"_a, "shift"_a, "scale"_a, "directions"_a, "inverse"_a, "log_scale"_a,
-            "half_precision"_a);
-    nb::class_<Bessel::Settings>(module, "BesselSettings")
-        .def(
-            "__init__",
-            [](Bessel::Settings* settings, double order, Index steps, double stirling, const Vector& u,
-               const Vector& v) {
-                new (settings) Bessel::Settings{order, steps, stirling, as_vector(u), as_vector(v)};
-            },
-            nb::kw_only(), "order"_a, "steps"_a, "stirling"_a, "u"_a, "v"_a);
-
-    nb::class_<Gaussian::Settings>(module, "Gaussian")
-        .def(
-            "__init__",
-            [](Gaussian::Settings* settings, Index width, double precision, double log_normalizer,
-               const Vector& scale) {
-                new (settings) Gaussian::Settings{width, precision, log_normalizer, as_vector(scale)};
-            },
-            nb::kw_only(), "width"_a, "precision"_a, "log_normalizer"_a, "scale"_a);
-    nb::class_<GaussianDiagonal::Settings>(module, "GaussianDiagonal")
-        .def(
-            "__init__",
-            [](GaussianDiagonal::Settings* settings, const Vector& precision, double log_normalizer,
-               const Vector& scale) {
-                new (settings) GaussianDiagonal::Settings{as_vector(precision), log_normalizer, as_vector(scale)};
-            },
-            nb::kw_only(), "precision"_a, "log_normalizer"_a, "scale"_a);
-    nb::class_<NormalGamma::Settings>(module, "NormalGamma")
-        .def(
-            "__init__",
-            [](NormalGamma::Settings* settings, const Vector& precision, const Vector& variance, double degrees,
-               double log_normalizer) {
-                new (settings)
-                    NormalGamma::Settings{as_vector(precision), as_vector(variance), degrees, log_normalizer};
-            },
-            nb::kw_only(), "precision"_a, "variance"_a, "degrees"_a, "log_normalizer"_a);
-    nb::class_<NormalWishart::Settings>(module, "NormalWishart")
-        .def(
-            "__init__",
-            [](NormalWishart::Settings* settings, double precision, const Vector& variance, double degrees,
-               double log_normalizer) {
-                new (settings) NormalWishart::Settings{precision, as_vector(variance), degrees, log_normalizer};
-            },
-            nb::kw_only(), "precision"_a, "variance"_a, "degrees"_a, "log_normalizer"_a);
-    nb::class_<Bernoulli::Settings>(module, "Bernoulli")
-        .def(
-            "__init__",
-            [](Bernoulli::Settings* settings, const Vector& a, const Vector& b) {
-                new (settings) Bernoulli::Settings{as_vector(a), as_vector(b)};
-            },
-            nb::kw_only(), "a"_a, "b"_a);
-    nb::class_<Poisson::Settings>(module, "Poisson")
-        .def(
-            "__init__",
-            [](Poisson::Settings* settings, const Vector& shape, const Vector& rate) {
-                new (settings) Poisson::Settings{as_vector(shape), as_vector(rate)};
-            },
-            nb::kw_only(), "shape"_a, "rate"_a);
-    nb::class_<Categorical::Settings>(module, "Categorical")
-        .def(
-            "__init__",
-            [](Categorical::Settings* settings, const Vector& concentration, const Vector& prior) {
-                new (settings) Categorical::Settings{as_vector(concentration), as_vector(prior)};
-            },
-            nb::kw_only(), "concentration"_a, "prior"_a);
-    nb::class_<VonMisesFisher::Settings>(module, "VonMisesFisher")
-        .def(
-            "__init__",
-            [](VonMisesFisher::Settings* settings, Index width, double concentration, double log_normalizer,
-               double log_uniform, const Bessel::Settings& bessel) {
-                new (settings) VonMisesFisher::Settings{width, concentration, log_normalizer, log_uniform, bessel};
-            },
-            nb::kw_only(), "width"_a, "concentration"_a, "log_normalizer"_a, "log_uniform"_a, "bessel"_a);
-    nb::class_<Multinomial::Settings>(module, "Multinomial")
-        .def(
-            "__init__",
-            [](Multinomial::Settings* settings, double concentration, double background) {
-                new (settings) Multinomial::Settings{concentration, background};
-            },
-            nb::kw_only(), "concentration"_a, "background"_a);
-    nb::class_<Columns::PartSettings>(module, "Part")
-        .def(
-            "__init__",
-            [](Columns::PartSettings* settings, const std::vector<Index>& at, const AnyPart& family,
-               const Coordinates::Settings& coordinates) {
-                new (settings) Columns::PartSettings{at, family, coordinates};
-            },
-            nb::kw_only(), "at"_a, "family"_a, "coordinates"_a);
-    nb::class_<Columns::Settings>(module, "Columns")
-        .def(
-            "__init__",
-            [](Columns::Settings* settings, const std::vector<Columns::PartSettings>& parts) {
-                new (settings) Columns::Settings{parts};
-            },
-            nb::kw_only(), "parts"_a);
+    module.attr("PARTS") = names_of_kinds(decltype(Columns::PartSettings::family){});
 
     nb::class_<Learned>(module, "Learned")
         .def_prop_ro("labels", array_of<&Learned::labels, Learned>)
@@ -801,8 +726,9 @@ NB_MODULE(loop, module) {
         .def_prop_ro("absences", array_of<&Learned::absences, Learned>);
 
     nb::class_<Engine>(module, "Engine")
-        .def(nb::init<const AnyFamily&, Coordinates::Settings, const std::vector<Mode>&, const Rules&, double>(),
-             "family"_a, "coordinates"_a, "modes"_a, "rules"_a, "safe_norm"_a = -1.0)
+        .def(nb::init<const std::string&, const nb::dict&, const nb::dict&, const std::vector<Mode>&, const Rules&,
+                      double>(),
+             "family"_a, "settings"_a, "coordinates"_a, "modes"_a, "rules"_a, "safe_norm"_a = -1.0)
         .def("accepts", &Engine::accepts, "X"_a.none(), "n_dimensions"_a)
         .def("_set_rules", &Engine::set_rules, "rules"_a)
         .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256, "index_from"_a = 4096,
@@ -836,7 +762,8 @@ NB_MODULE(loop, module) {
         .def_prop_ro("_capacity", &Engine::capacity);
 
     nb::class_<Recipe>(module, "Recipe")
-        .def(nb::init<const AnyFamily&, const Coordinates::Settings&>(), "family"_a, "coordinates"_a)
+        .def(nb::init<const std::string&, const nb::dict&, const nb::dict&>(), "family"_a, "settings"_a,
+             "coordinates"_a)
         .def("try_out", &Recipe::try_out, "modes"_a, "rules"_a, "X"_a, "times"_a, nb::kw_only(), "most_tables"_a,
              "rows_per_look"_a)
         .def("reproducibility", &Recipe::reproducibility, "modes"_a, "rules"_a, "halves"_a);
@@ -849,9 +776,15 @@ NB_MODULE(loop, module) {
     module.def("log_factorial", &log_factorial, "x"_a);
     module.def("log_negative_binomial", &log_negative_binomial, "x"_a, "A"_a, "B"_a);
     module.def(
-        "bessel_excess", [](const Bessel::Settings& at, double kappa) { return Bessel(at).excess(kappa); },
+        "bessel_excess",
+        [](const nb::dict& at, double kappa) {
+            return Bessel(settings_from<Bessel::Settings>(Dictionary(at))).excess(kappa);
+        },
         "settings"_a, "kappa"_a);
     module.def(
-        "bessel_ratio", [](const Bessel::Settings& at, double kappa) { return Bessel(at).ratio(kappa); }, "settings"_a,
-        "kappa"_a);
+        "bessel_ratio",
+        [](const nb::dict& at, double kappa) {
+            return Bessel(settings_from<Bessel::Settings>(Dictionary(at))).ratio(kappa);
+        },
+        "settings"_a, "kappa"_a);
 }

@@ -1,4 +1,4 @@
-#include "families.hpp"
+#include "multinomial.hpp"
 
 namespace dyncrp {
 
@@ -694,11 +694,6 @@ Stream::Counts Multinomial::all_words() const {
         found.emplace_back(words_.word(number).column, words_.word(number).total);
     }
     return found;
-}
-
-StreamPointer make_stream(const Multinomial::Settings& settings, Coordinates::Settings, std::vector<Mode> modes,
-                          const Rules& rules) {
-    return std::make_unique<Multinomial>(settings, std::move(modes), rules);
 }
 
 }  // namespace dyncrp

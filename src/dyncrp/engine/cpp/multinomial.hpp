@@ -21,8 +21,11 @@ inline constexpr Index CHUNK = 64;  // tables that share a bound of their weight
 class Multinomial final : public Stream {
   public:
     struct Settings {
-        double concentration;
-        double background;  // 0: none
+        static constexpr const char* NAME = "Multinomial";
+        double concentration = 0.0;
+        double background = 0.0;  // 0: none
+
+        void for_each(auto each) { each("concentration", concentration), each("background", background); }
     };
 
     Multinomial(const Settings& settings, std::vector<Mode> modes, const Rules& rules);

@@ -50,10 +50,18 @@ class NormalGamma {
     static constexpr Index MOST_ROWS = 16;
 
     struct Settings {
+        static constexpr const char* NAME = "NormalGamma";
         std::vector<double> precision;  // p (D,)
         std::vector<double> variance;   // σ₀² (D,)
         double degrees = 0.0;           // ν
         double log_normalizer = 0.0;    // −½ D log 2π − Σ log σ₀
+
+        void for_each(auto each) {
+            each("precision", precision);
+            each("variance", variance);
+            each("degrees", degrees);
+            each("log_normalizer", log_normalizer);
+        }
     };
 
     NormalGamma(const Settings& settings, bool variational)

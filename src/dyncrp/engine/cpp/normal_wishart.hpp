@@ -24,48 +24,23 @@
 
 namespace dyncrp {
 
-/// Lower triangles of D rows, in strips of eight rows that are stored column by column.
-class Strips {
-  public:
-    static constexpr Index ROWS = 8;
-
-    explicit Strips(Index D) : D_(D) {
-        for (Index first = 0; first < D; first += ROWS) size_ += ROWS * columns(first);
-    }
-    /// How many columns the strip from this row on has.
-    Index columns(Index first) const { return std::min(first + ROWS, D_); }
-    Index size() const { return size_; }
-    Index width() const { return D_; }
-
-  private:
-    Index D_, size_ = 0;
-};
-
-namespace wide {
-
-/// Return |T (y − mean)|² for the triangle T in strips.
-double square_of_product(const double* y, const double* mean, const double* strips, Index D);
-
-/// Factor Ψ = L diag(pivots) Lᵀ, whose lower triangle is in the rows of `work` (D, D), and leave L⁻¹ there without its
-/// diagonal of ones. No pivot is below the least one; those that rounding would make smaller have it. `scratch` has
-/// room for D numbers.
-void invert_factor(double* work, double* pivots, double* scratch, double least, Index D);
-
-/// Return a number that the largest eigenvalue of the correlation matrix of Ψ, the lower triangle of `work` (D, D),
-/// does not exceed. `scratch` has room for 3 D numbers.
-double most_correlation(const double* work, double* scratch, Index D);
-
-}  // namespace wide
-
 class NormalWishart {
   public:
     static constexpr Index MOST_ROWS = 16;
 
     struct Settings {
+        static constexpr const char* NAME = "NormalWishart";
         double precision = 0.0;        // p
         std::vector<double> variance;  // σ₀² (D,)
         double degrees = 0.0;          // ν
         double log_normalizer = 0.0;   // −½ D log 2π − Σ log σ₀
+
+        void for_each(auto each) {
+            each("precision", precision);
+            each("variance", variance);
+            each("degrees", degrees);
+            each("log_normalizer", log_normalizer);
+        }
     };
 
     NormalWishart(const Settings& settings, bool variational)

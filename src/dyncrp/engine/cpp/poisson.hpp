@@ -26,7 +26,10 @@ class Poisson {
     static constexpr Index MOST_ROWS = 48;
 
     struct Settings {
+        static constexpr const char* NAME = "Poisson";
         std::vector<double> shape, rate;  // (D,) both
+
+        void for_each(auto each) { each("shape", shape), each("rate", rate); }
     };
 
     Poisson(const Settings& settings, bool variational)

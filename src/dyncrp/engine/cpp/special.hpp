@@ -94,6 +94,14 @@ class Bessel {
         double stirling = 0.0;  // Stirling's remainder at μ
         std::vector<double> u;  // Debye's sums over k at μ, as polynomials in p, lowest power first
         std::vector<double> v;
+
+        void for_each(auto each) {
+            each("order", order);
+            each("steps", steps);
+            each("stirling", stirling);
+            each("u", u);
+            each("v", v);
+        }
     };
 
     explicit Bessel(Settings settings) : at_(std::move(settings)) {

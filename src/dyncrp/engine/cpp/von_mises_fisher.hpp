@@ -20,11 +20,20 @@ class VonMisesFisher {
     static constexpr Index MOST_ROWS = LARGEST_BLOCK;
 
     struct Settings {
+        static constexpr const char* NAME = "VonMisesFisher";
         Index width = 0;              // D
         double concentration = 0.0;   // κ
         double log_normalizer = 0.0;  // log C(κ)
         double log_uniform = 0.0;     // log C(0)
         Bessel::Settings bessel;
+
+        void for_each(auto each) {
+            each("width", width);
+            each("concentration", concentration);
+            each("log_normalizer", log_normalizer);
+            each("log_uniform", log_uniform);
+            each("bessel", bessel);
+        }
     };
 
     VonMisesFisher(const Settings& settings, bool variational)

@@ -6,7 +6,8 @@ import numpy as np
 
 from dyncrp.dynamics import Stationary
 from dyncrp.engine.types import Model, Rules
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
+from dyncrp.families.protocols import Compiled, Explains, HasCodes, HasShape, Proposes, Sharpens, Widens
 from dyncrp.testing.asserts import require, require_close
 from dyncrp.testing.families.material import (
     FamilyCheck,
@@ -17,32 +18,38 @@ from dyncrp.testing.families.material import (
 )
 
 
+def methods_come_with_their_base_class(family: Family, n_features: int) -> None:
+    """A family with a method of ``dyncrp.families.protocols`` has its base class: otherwise nobody calls the method."""
+    for kind in (Proposes, Sharpens, HasShape, Widens, Explains, HasCodes, Compiled):
+        (name,) = kind.__abstractmethods__
+        lacks = hasattr(family, name) and not isinstance(family, kind)
+        require(not lacks, f"it has the method {name}, and is not derived from {kind.__name__}")
+
+
 def widen_is_to_add_zeros(family: Family, n_features: int) -> None:
-    """``widen`` gives the stats of rows with zeros at the end, if ``can_widen``; otherwise it is a ``ValueError``."""
+    """``widen`` gives the stats of rows with zeros at the end, if the family can widen."""
+    if not protocols.can_widen(family):
+        return
+    require(family.width is None, f"it can widen, and its width is {family.width}")
     X, wider = sample_rows(family, n_features), n_features + 2
-    if not family.can_widen:
-        try:
-            family.widen(family.statistics(X), wider)
-        except ValueError:
-            return
-        raise AssertionError("can_widen is False, and widen raises no ValueError")
-    require(family.width is None, f"can_widen is True, and its width is {family.width}")
     padded = np.hstack([X, np.zeros((len(X), 2))])
     responsibilities = np.array([[1.0, 0.0, 0.0, 0.0, 0.0], [0.2, 0.9, 0.0, 1.0, 0.35]])
     stats = responsibilities @ family.statistics(X)
     expected = responsibilities @ family.statistics(padded)
-    require_close(family.widen(stats, wider), expected, "widened stats, and those of rows with zeros,", 1e-12, 1e-12)
+    require_close(
+        protocols.widen(family, stats, wider), expected, "widened stats, and those of rows with zeros,", 1e-12, 1e-12
+    )
 
 
 def sharpen_keeps_strangers_apart(family: Family, n_features: int) -> None:
     """A sharper family has less reason to let rows of five tables share one; or ``sharpen`` is a ``ValueError``."""
     try:
-        same = family.sharpen(1.0)
+        same = protocols.sharpen(family, 1.0)
     except ValueError:
         return
     require(same == family, f"sharpen(1) returns {same!r}")
     X = family.sample(family.sample_parameters(5, n_features, seed=4), seed=5)
-    sharper, blunter = family.sharpen(3.0), family.sharpen(1.0 / 3.0)
+    sharper, blunter = protocols.sharpen(family, 3.0), protocols.sharpen(family, 1.0 / 3.0)
     require(type(sharper) is type(family), f"sharpen returns a {type(sharper).__name__}")
     require(sharper.known, "sharpen returns a family with unknown hyperparameters")
     reasons = [reason_to_share(kind, X) for kind in (blunter, family, sharper)]
@@ -68,12 +75,15 @@ def proposals_are_known(family: Family, n_features: int) -> None:
     X = family.sample(family.sample_parameters(6, n_features, seed=6)[labels], seed=7)
     X = unknown.check(X)
     one = X[:1]  # a stream begins with one row
-    require(len(unknown.proposals(one)) > 0 < len(unknown.views(one)), "there are no proposals for one row")
-    for view in unknown.views(X):
+    require(
+        len(protocols.proposals(unknown, one)) > 0 < len(protocols.views(unknown, one)),
+        "there are no proposals for one row",
+    )
+    for view in protocols.views(unknown, X):
         there = view.family or unknown
-        proposals = there.proposals(view.rows)
+        proposals = protocols.proposals(there, view.rows)
         require(len(proposals) > 0, "there are no proposals without labels")
-        for found in (proposals, there.proposals(view.rows, labels)):
+        for found in (proposals, protocols.proposals(there, view.rows, labels)):
             for proposal in found:
                 lifted = view.lift(proposal)
                 require(isinstance(lifted, Family) and lifted.known, f"it proposes {lifted!r}, which is not known")
@@ -93,16 +103,17 @@ def terms_add_up_to_log_predictive(family: Family, n_features: int) -> None:
 
     A family that says neither what is due to a feature nor that features are independent passes.
     """
-    if type(family).log_predictive_terms is Family.log_predictive_terms and not family.independent:
+    if not isinstance(family, Explains) and not family.independent:
         return
     X, stats = sample_rows(family, n_features), sample_tables(family, n_features)
-    terms = family.log_predictive_terms(X, stats)
+    terms = protocols.log_predictive_terms(family, X, stats)
     require(terms.shape == (len(X), len(stats), n_features), f"the terms have shape {terms.shape}")
     whole = family.log_predictive(X, stats)
     require_close(np.sum(terms, axis=2), whole, "the sum of the terms, and log_predictive,", rtol=1e-9, atol=1e-9)
 
 
 CHECKS: tuple[FamilyCheck, ...] = (
+    methods_come_with_their_base_class,
     widen_is_to_add_zeros,
     sharpen_keeps_strangers_apart,
     proposals_are_known,

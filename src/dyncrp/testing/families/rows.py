@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyncrp.arrays.checks import BadRow
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
 from dyncrp.testing.asserts import Float, require, require_close, require_finite
 from dyncrp.testing.families.material import FamilyCheck, empty_table, sample_rows, sample_tables
 
@@ -46,15 +46,17 @@ def input_is_not_modified(family: Family, n_features: int) -> None:
     kept = [array.copy() for array in (X, stats, parameters)]
     for array in (X, stats, parameters):
         array.flags.writeable = False
-    for name in ("check", "statistics", "log_base_measure", "log_marginal", "proposals", "views"):
+    for name in ("check", "statistics", "log_base_measure", "log_marginal"):
         getattr(family, name)(X)
+    protocols.proposals(family, X)
+    protocols.views(family, X)
     for name in ("log_partition", "centers"):
         getattr(family, name)(stats)
     for name in ("log_predictive", "expected_log_likelihood"):
         getattr(family, name)(X, stats)
     family.sample(parameters, seed=0)
-    if family.can_widen:
-        family.widen(stats, n_features + 1)
+    if protocols.can_widen(family):
+        protocols.widen(family, stats, n_features + 1)
     for array, before in zip((X, stats, parameters), kept, strict=True):
         require(np.array_equal(array, before), "a method changed its input")
 

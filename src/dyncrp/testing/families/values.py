@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import numpy as np
 
-from dyncrp.families import Family
+from dyncrp.families import Family, protocols
 from dyncrp.testing.asserts import copies, require, require_equal_by_value
 from dyncrp.testing.families.material import FamilyCheck, sample_rows
 
@@ -43,8 +43,8 @@ def is_known(family: Family, n_features: int) -> None:
     family.require_known()
     require(family.width in (None, n_features), f"its width is {family.width}, and n_features is {n_features}")
     X = sample_rows(family, n_features)
-    require(family.proposals(X) == [family], "its proposals are not [family], though it is known")
-    for view in family.views(X):
+    require(protocols.proposals(family, X) == [family], "its proposals are not [family], though it is known")
+    for view in protocols.views(family, X):
         require(view.lift(family) == family, "a view lifts it to another family, though it is known")
 
 

@@ -1,6 +1,0 @@
-#include "families.hpp"
-
-dyncrp::StreamPointer dyncrp::make_stream(const GaussianDiagonal::Settings& settings, Coordinates::Settings coordinates,
-                                          std::vector<Mode> modes, const Rules& rules) {
-    return std::make_unique<StreamOf<GaussianDiagonal>>(settings, std::move(coordinates), std::move(modes), rules);
-}
