@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cases import DIRECTIONS, ENGINE_FAMILIES
-from dyncrp import Columns, Gaussian, NormalGamma, Stationary, VonMisesFisher
+from dyncrp import Columns, Gaussian, NormalGamma, NormalWishart, Stationary, VonMisesFisher
 from dyncrp.engine import Model, ReferenceEngine, Rules
 from dyncrp.engine.native import NativeEngine
 
@@ -26,6 +26,7 @@ RECENTRED = {
     **WIDE,
     "directions": (Gaussian(1.0, np.linspace(20.0, 30.0, 6), 0.0, DIRECTIONS), 6),
     "unknown-variance": (NormalGamma(1.0, 30.0, 8.0), 6),
+    "unknown-covariance": (NormalWishart(1.0, 30.0, 8.0), 6),
 }
 
 families = pytest.mark.parametrize("name", ENGINE_FAMILIES)
@@ -121,7 +122,7 @@ def crowded(name):
 def distinct_rows(name, D, n, seed):
     """Rows so far apart that each is a table of its own."""
     rng = np.random.default_rng(seed)
-    if name.startswith(("gaussian", "unknown-variance", "columns")):
+    if name.startswith(("gaussian", "unknown", "columns")):
         return rng.uniform(-2000.0, 2000.0, (n, D))
     if name.startswith("bernoulli"):
         return rng.integers(0, 2, (n, D)).astype(float)

@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_mutual_info_score as ami
 
 import dyncrp
 from cases import DYNAMICS, FAMILIES, SEPARATED, SIGNED, draw
-from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
+from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, NormalWishart, Stationary
 from dyncrp.combining import NEAREST, Joining
 from dyncrp.engine.reference import ReferenceEngine
 
@@ -206,6 +206,7 @@ def test_one_model_comes_back_to_the_bit():
     for family, options in (
         (FAMILY, {"max_tables": 3, "prune_below": 0.01}),
         (NormalGamma(1.0, 1e4, 5.0, 0.0), {"memory": 20}),
+        (NormalWishart(1.0, 1e4, 5.0, 0.0), {"memory": 20}),
         (FAMILY, {"assignment": "variational", "alpha": 3.0, "new_table_threshold": 0.3}),
     ):
         before = DynamicalMixture(family, Exponential(30.0), **options).fit(X[:400], times=times[:400])

@@ -8,7 +8,17 @@ import pytest
 from scipy.stats import t as student
 
 from cases import ENGINE_FAMILIES, pairwise
-from dyncrp import Bernoulli, Columns, Exponential, Gaussian, NormalGamma, Oscillatory, Poisson, VonMisesFisher
+from dyncrp import (
+    Bernoulli,
+    Columns,
+    Exponential,
+    Gaussian,
+    NormalGamma,
+    NormalWishart,
+    Oscillatory,
+    Poisson,
+    VonMisesFisher,
+)
 from dyncrp.engine.native import NativeEngine
 from engines import (
     ASSIGNMENTS,
@@ -197,6 +207,7 @@ MIRRORED = {
     "gaussian": (Gaussian(1.0, 1e4), 40.0 * NORTH, -40.0 * NORTH, [EAST, -EAST, 0.0 * EAST]),
     "gaussian-diagonal": (Gaussian(1.0, np.geomspace(1e4, 2e4, 6)), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
     "unknown-variance": (NormalGamma(1.0, 1e4, 4e3), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
+    "unknown-covariance": (NormalWishart(1.0, 1e4, 4e3), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
     "bernoulli": (Bernoulli(1e-9, 1e-9), np.zeros(40), np.ones(40), np.tile([[0.0, 1.0], [1.0, 0.0]], 20)),
     "poisson": (Poisson(1.0, 0.01), 1500.0 * NORTH, 1500.0 * EAST, [700.0 * (NORTH + EAST)] * 2),
     "von-mises-fisher": (VonMisesFisher(900.0), NORTH, -NORTH, [EAST, EAST]),

@@ -289,7 +289,7 @@ def test_equal_observations_keep_the_covariance_positive(distance):
     for n in range(1, 40):
         table = table + 0.7 * family.statistics(rows)
         least = (1 - 1e-9) * family.degrees / (family.degrees + 0.7 * n)
-        pivots = factor(np.float64(family.degrees), table[:, 0], family._posterior(table)[3]).pivots
+        pivots = factor(family.degrees, table[:, 0], family._posterior(table)[3]).pivots
         assert np.all(pivots >= least)
         for query in (rows, -rows, 0.0 * rows):
             assert np.isfinite(family.log_predictive(query, table)).all()

@@ -6,13 +6,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dyncrp import Bernoulli, Categorical, DynamicalMixture, Exponential, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp import (
+    Bernoulli,
+    Categorical,
+    DynamicalMixture,
+    Exponential,
+    Gaussian,
+    NormalGamma,
+    NormalWishart,
+    Poisson,
+    VonMisesFisher,
+)
 from dyncrp.views.describe import describe_features
 
 FAMILIES = [
     Gaussian(1.0, 400.0),
     Gaussian(1.0, 400.0, 0.0, np.array([[1.0, 0.4, 0.0], [-0.3, 2.0, 0.5]]), 0.7),
     NormalGamma(1.0, 400.0, 5.0),
+    NormalWishart(1.0, 400.0, 5.0),
     Bernoulli(0.3, 0.4),
     Poisson(0.5, 0.02),
     VonMisesFisher(60.0),

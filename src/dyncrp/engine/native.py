@@ -122,7 +122,7 @@ class NativeEngine(LoopEngine):
         """The sizes that the schema has symbols for; restoring a state must not take the time to find out."""
         family, D = self.model.family, self.n_features
         S, P = family.empty(D).shape[1], protocols.squares(family, np.zeros((1, D))).shape[1]
-        sizes = {"S": S, "P": P, "M": len(self.model.modes.rates), "D": D, "E": _extra_width(family, D) or D}
+        sizes = {"S": S, "P": P, "M": len(self.model.modes.rates), "D": D, "R": _extra_width(family, D) or D}
         return sizes | ({"B": len(self._cells)} if len(self._cells) else {})
 
     @cached_property

@@ -46,7 +46,8 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     The prior is Σ ~ inverse Wishart with ν + D − 1 degrees of freedom and scale matrix ν diag(σ₀²), and
     φ | Σ ~ N(m₀, Σ ρ²/σ₀²). So each feature alone, and each subset of them, has the prior of a ``NormalGamma`` or
     ``NormalWishart`` with the same hyperparameters; with one feature, the two families are equal. ν is how many
-    observations the guess σ₀² is worth. As ν → ∞, the family becomes ``Gaussian(variance, prior_variance, prior_mean)``.
+    observations the guess σ₀² is worth. As ν → ∞, the family becomes
+    ``Gaussian(variance, prior_variance, prior_mean)``.
 
     T(x) = (1, z, z zᵀ) with z = x − m₀, of the products the lower triangle row by row. With n, s, w the three parts of
     ``stats`` in units of σ₀, and
@@ -189,7 +190,7 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
 
     def _factor(self, n: Float, scatter: Float) -> Factor:
         """Return the factor of Ψ/(ν + n), which is the guess's identity for an empty table."""
-        return factor(np.float64(self.degrees), n, scatter)
+        return factor(self.degrees, n, scatter)
 
     def log_base_measure(self, X: Float) -> Float:
         """Return −½ Σ_d log 2πσ₀²."""
@@ -271,10 +272,11 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
         """Return terms by feature that sum to ``log_predictive``: (n, K, D).
 
         log t(x) = constant − ½ log |A| − power log(1 + Q), with Q = gᵀ A⁻¹ g for the gap g of x from the table's mean.
-        Feature d has the share g_d (A⁻¹ g)_d / Q of the last part. Of log |A| it has the logarithm of its variance σ₀²A_dd
-        and the d-th diagonal entry of log C, where C is the correlation matrix of A. The constant is divided evenly. The
-        order of the features does not matter, and as ν → ∞ these become the terms of a ``Gaussian``. A term can be
-        positive: a feature may be where the others predict it.
+        Feature d has the share g_d (A⁻¹ g)_d / Q of the last part. Of log |A| it has the logarithm of its variance A_dd
+        and the d-th diagonal entry of log C, where C is the correlation matrix of A. It also has the logarithm of its
+        unit σ₀, and an equal share of the rest of the constant. The order of the features does not matter, and as
+        ν → ∞ these become the terms of a ``Gaussian``. A term can be positive: a feature may be where the others
+        predict it.
         """
         constant, power, gap, found = self._student(X, stats)
         K, D = len(stats), X.shape[1]
@@ -359,7 +361,7 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
         for d in range(D):  # F Uᵀ = I, a column of Uᵀ at a time
             F[:, d, d] = 1.0 / chi[:, d]
             for j in range(d):
-                F[:, d, j] = -np.sum(triangle[:, j : d, d] * F[:, j:d, j], axis=1) / chi[:, d]
+                F[:, d, j] = -np.sum(triangle[:, j:d, d] * F[:, j:d, j], axis=1) / chi[:, d]
         F *= np.broadcast_to(np.sqrt(self.variance), D)[:, None]
         noise = rng.standard_normal((n_tables, D))
         means = self.prior_mean + np.sum(F * noise[:, None, :], axis=2) / np.sqrt(self.precision)

@@ -58,7 +58,7 @@ class Factor(NamedTuple):
         return found
 
 
-def factor(prior: Float, count: Float, scatter: Float) -> Factor:
+def factor(prior: float, count: Float, scatter: Float) -> Factor:
     """Return the factor of A = (ν I + S)/(ν + n) for tables with ν = prior, n = count (K,) and scatter S (K, Q, Q).
 
     A tends to I for large ν and to 0 for narrow tables. The logarithms of its pivots are accurate at both ends, since
