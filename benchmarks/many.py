@@ -18,7 +18,7 @@ from benchmarks.growth import resident
 from benchmarks.speed import on_one_thread
 from benchmarks.timing import Feeder
 from dyncrp import Exponential, Gaussian
-from dyncrp.engine import Model, Rules, make_engine
+from dyncrp.engine import Model, make_engine
 from dyncrp.engine.types import Engine
 
 Row = dict[str, Any]
@@ -32,7 +32,7 @@ POOL = 1 << 14
 def engine_with(centers: Float, spread: float) -> Engine:
     """Return an engine whose tables are at these centres, (K, D), each with 20 rows."""
     K, D = centers.shape
-    model = Model(Gaussian(1.0, spread**2), Exponential(1e9).modes(), 0.01, Rules(), clip=False)
+    model = Model(Gaussian(1.0, spread**2), Exponential(1e9), 0.01)
     one = make_engine(model, D)
     one.run(centers[:1], np.zeros(1))
     arrays = {

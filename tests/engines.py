@@ -38,7 +38,7 @@ recentred = pytest.mark.parametrize("name", RECENTRED)
 
 def make_model(family, dynamics=None, alpha=0.83, memory=math.inf, **rules):
     dynamics = dynamics or Stationary()
-    return Model(family, dynamics.modes(), alpha, Rules(**rules), clip=not dynamics.nonnegative, memory=memory)
+    return Model(family, dynamics, alpha, memory, Rules(**rules))
 
 
 def make_stream(family, D, n, seed, n_clusters=6):

@@ -28,7 +28,7 @@ from dyncrp import (
     plots,
 )
 from dyncrp.engine.reference import ReferenceEngine
-from dyncrp.engine.types import Model, Rules
+from dyncrp.engine.types import Model
 from dyncrp.io import model_file
 
 TINY, HUGE, LARGEST = 1e-300, 1e300, np.finfo(float).max
@@ -316,7 +316,7 @@ def test_gaps_of_a_century(dynamics, dated):
             np.testing.assert_allclose(parts.occupancies_, expected, rtol=1e-6, atol=1e-6)
     model.fit(X, times=clock)
     assert model.log_evidence_ == parts.log_evidence_
-    reference = ReferenceEngine(Model(model.family_, dynamics.modes(), 1e-3, Rules()), 1)
+    reference = ReferenceEngine(Model(model.family_, dynamics, 1e-3), 1)
     assert model.labels_.tolist() == reference.run(X, seconds).labels.tolist()
     assert model.log_evidence_ == pytest.approx(reference.log_evidence, rel=1e-6)
     times = [clock[-1] + 10 * CENTURY] * 7 if dated else [1e150] * 7

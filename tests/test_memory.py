@@ -23,7 +23,7 @@ families = pytest.mark.parametrize("name", FAMILIES)
 
 def make_model(family, memory, dynamics=None, alpha=0.8, **rules):
     dynamics = dynamics or Exponential(30.0)
-    return Model(family, dynamics.modes(), alpha, Rules(**rules), clip=not dynamics.nonnegative, memory=memory)
+    return Model(family, dynamics, alpha, memory, Rules(**rules))
 
 
 def moving(n=1500, D=2, K=6, speed=0.01, seed=0):

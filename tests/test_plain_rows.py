@@ -169,7 +169,7 @@ def test_what_the_engine_accepts():
     assert not any(accepts(one, 2) for one in refused)
     assert not any(accepts(one, 1) for one in (X, X[:1], X[0, :2], X[:0, 0], [0.0] * D, np.zeros(()), X[::2, 0]))
     assert not make("booleans").partial_fit(np.ones((3, D))).engine_.accepts(np.ones((3, D)), 2)
-    assert not ReferenceEngine(Model(FAMILY, Stationary().modes(), 1.0, Rules()), D).accepts(X, 2)
+    assert not ReferenceEngine(Model(FAMILY, Stationary(), 1.0), D).accepts(X, 2)
 
 
 def test_names_of_columns_are_still_looked_for():
@@ -183,7 +183,7 @@ def test_names_of_columns_are_still_looked_for():
 
 def test_a_trace_is_computed_as_far_as_it_is_read():
     X, times = rows("nothing", 90, 1), np.arange(90.0)
-    model = Model(FAMILY, Exponential(10.0).modes(), 1.0, Rules(max_tables=3))
+    model = Model(FAMILY, Exponential(10.0), 1.0, rules=Rules(max_tables=3))
     engine, parts, reference = make_engine(model, D), make_engine(model, D), ReferenceEngine(model, D)
     trace, expected = engine.run(X, times), reference.run(X, times)
     joined = concatenate([parts.run(X[a:b], times[a:b]) for a, b in ((0, 20), (20, 21), (21, 90))])

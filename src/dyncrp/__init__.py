@@ -62,21 +62,11 @@ __all__ = [
     "tune",
 ]
 
-# Where the public names live. They are imported when they are first used, so that importing the package takes no time.
+# Where the public names live, other than families. They are imported when they are first used, so that importing the
+# package takes no time.
 _MODULES = {
     "arrays.checks": ["BadRow"],
     "dynamics": ["Exponential", "Hyperbolic", "LinearODE", "Oscillatory", "Stationary"],
-    "families": [
-        "Bernoulli",
-        "Categorical",
-        "Columns",
-        "Gaussian",
-        "Multinomial",
-        "NormalGamma",
-        "NormalWishart",
-        "Poisson",
-        "VonMisesFisher",
-    ],
     "estimator": ["DynamicalMixture"],
     "process": ["DynamicalCRP"],
     "combining": ["combine"],
@@ -85,14 +75,13 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            value = getattr(import_module(f"dyncrp.{module}"), name)
-            globals()[name] = value
-            return value
     if name == "datasets":
         return import_module("dyncrp.datasets")
-    raise AttributeError(f"module 'dyncrp' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'dyncrp' has no attribute {name!r}")
+    module = next((module for module, names in _MODULES.items() if name in names), "families")
+    value = globals()[name] = getattr(import_module(f"dyncrp.{module}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

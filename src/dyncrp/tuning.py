@@ -59,7 +59,7 @@ def tune(
     rows = _as_rows(X, spec)
     t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
     known, candidates = learn(spec, rows, t)
-    return Tuned(DynamicalMixture(**known._asdict()), candidates)
+    return Tuned(DynamicalMixture(known.family, known.dynamics, known.alpha, memory=known.memory), candidates)
 
 
 def _as_rows(X: Any, spec: ModelSpec) -> Rows:

@@ -24,8 +24,7 @@ INDEXED = {"index_from": 2, "keeps_index": True}
 
 
 def make_model(variance, prior_variance, dynamics, alpha=1.0, memory=math.inf, **rules):
-    family, clip = Gaussian(variance, prior_variance), not dynamics.nonnegative
-    return Model(family, dynamics.modes(), alpha, Rules(**rules), clip=clip, memory=memory)
+    return Model(Gaussian(variance, prior_variance), dynamics, alpha, memory, Rules(**rules))
 
 
 def stream(D, n, seed, spread, silence):

@@ -31,7 +31,7 @@ HALF_LIFE_1 = Exponential(1.0 / math.log(2.0))  # kernel(1) = 1/2, kernel(2) = 1
 
 
 def make_model(family, dynamics=None, alpha=1.0, **rules):
-    return Model(family, (dynamics or Stationary()).modes(), alpha, Rules(**rules))
+    return Model(family, dynamics or Stationary(), alpha, rules=Rules(**rules))
 
 
 def walk(model, X, times):
@@ -286,7 +286,7 @@ def test_engine_equals_the_oracle(family, dynamics, assignment, table_count):
     rules = Rules(assignment, table_count, n_iter=2, new_table_threshold=THRESHOLDS[table_count])
     X, times = generated_stream(family, 20, seed=7)
 
-    _, steps = walk(Model(family, dynamics.modes(), 0.8, rules), X, times)
+    _, steps = walk(Model(family, dynamics, 0.8, rules=rules), X, times)
     expected = oracle(X, times, densities, kernel, 0.8, rules)
 
     tolerance = 1e-6 if isinstance(dynamics, Hyperbolic) else 1e-9
@@ -370,7 +370,7 @@ def test_prequential_evidence_is_the_joint_density_when_seating_is_certain():
 )
 def test_lower_bound_never_decreases_and_stays_below_the_evidence(family, table_count, threshold, alpha, n_iter, seed):
     rules = Rules("variational", table_count, n_iter, threshold)
-    model = Model(family, Exponential(4.0).modes(), alpha, rules)
+    model = Model(family, Exponential(4.0), alpha, rules=rules)
     X, times = generated_stream(family, 8, seed)
     state = initial_state(model, 3)
     for x, t in zip(X, times, strict=True):

@@ -26,7 +26,7 @@ kinds = pytest.mark.parametrize("kind", [ReferenceEngine, NativeEngine])
 
 def make_model(family=None, dynamics=None, memory=math.inf, **rules):
     family, dynamics = family or Gaussian(1.0, 50.0), dynamics or Exponential(9.0)
-    return Model(family, dynamics.modes(), 0.8, Rules(**rules), clip=not dynamics.nonnegative, memory=memory)
+    return Model(family, dynamics, 0.8, memory, Rules(**rules))
 
 
 def make_stream(n=80, seed=0):

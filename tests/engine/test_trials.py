@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score
 
 from dyncrp import Bernoulli, Exponential, Gaussian, Stationary
-from dyncrp.engine import Model, ReferenceEngine, Rules, loop, make_engine, native, trials
+from dyncrp.engine import Model, ReferenceEngine, loop, make_engine, native, trials
 from dyncrp.families.protocols import settings
 from dyncrp.search.reproducibility import split
 
@@ -27,9 +27,9 @@ def stream(n=350, D=3, seed=0):
 
 
 MODELS = [
-    Model(Gaussian(1.0, 36.0), Stationary().modes(), 1.0, Rules()),
-    Model(Gaussian([0.5, 1.0, 2.0], 36.0), (0.9 * Exponential(20.0) + 0.1 * Stationary()).modes(), 3.0, Rules()),
-    Model(Gaussian(1.0, 36.0), Exponential(9.0).modes(), 3.0, Rules(), memory=20.0),
+    Model(Gaussian(1.0, 36.0), Stationary(), 1.0),
+    Model(Gaussian([0.5, 1.0, 2.0], 36.0), 0.9 * Exponential(20.0) + 0.1 * Stationary(), 3.0),
+    Model(Gaussian(1.0, 36.0), Exponential(9.0), 3.0, memory=20.0),
 ]
 
 
@@ -48,7 +48,7 @@ def test_a_trial_is_what_an_engine_does(model):
 @pytest.mark.usefixtures("without_code")
 def test_a_trial_with_too_many_tables_is_given_up_after_some_rows():
     X, times = stream()
-    model = Model(Gaussian(0.01, 36.0), Stationary().modes(), 1.0, Rules())
+    model = Model(Gaussian(0.01, 36.0), Stationary(), 1.0)
     engine = make_engine(model, 3)
     labels = engine.run(X[:200], times[:200]).labels
     n_tables = engine.n_tables
@@ -65,7 +65,7 @@ def test_a_trial_with_too_many_tables_is_given_up_after_some_rows():
 @pytest.mark.parametrize("family", [Gaussian(0.5, 36.0), Gaussian([0.1, 1.0, 3.0], 9.0)], ids=["round", "diagonal"])
 def test_reproducibility_is_what_engines_find_one_by_one(family, n):
     halves = split(stream(n)[0])
-    model = Model(family, Stationary().modes(), 2.0, Rules())
+    model = Model(family, Stationary(), 2.0)
     agreement = []
     for i, half in enumerate(halves):
         mine, other = ReferenceEngine(model, 3), ReferenceEngine(model, 3)
@@ -78,7 +78,7 @@ def test_reproducibility_is_what_engines_find_one_by_one(family, n):
 
 def test_reproducibility_without_code(monkeypatch):
     halves = split((stream(60)[0] > 0).astype(float))
-    model = Model(Bernoulli(0.5, 0.5), Stationary().modes(), 1.0, Rules())
+    model = Model(Bernoulli(0.5, 0.5), Stationary(), 1.0)
     expected = trials.reproducibility(model, halves)
     monkeypatch.setattr(trials, "has_code_for", lambda family: False)
     assert trials.reproducibility(model, halves) == pytest.approx(expected, abs=1e-12)

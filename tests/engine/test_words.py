@@ -39,7 +39,7 @@ def stream(n, n_words=25, seed=0, length=4.0, n_topics=12):
 
 
 def model_of(family, dynamics, rules=None, alpha=1.0):
-    return Model(family, dynamics.modes(), alpha, rules or Rules(), clip=not dynamics.nonnegative)
+    return Model(family, dynamics, alpha, rules=rules or Rules())
 
 
 def both(model, X, times, told=None):

@@ -18,7 +18,7 @@ from scipy import special, stats
 from cases import FAMILIES, UNKNOWN_FAMILIES
 from dyncrp import families
 from dyncrp.dynamics import Stationary
-from dyncrp.engine.types import Model, Rules
+from dyncrp.engine.types import Model
 from dyncrp.families import (
     Bernoulli,
     Categorical,
@@ -353,7 +353,7 @@ def test_rows_and_tables_on_their_own_to_the_last_digits(family, X, tables):
 @unknown
 def test_what_is_unknown_is_said_to_be(family):
     assert not family.known
-    model = (Stationary().modes(), 1.0, Rules())
+    model = (Stationary(), 1.0)
     uses = [family.require_known, lambda: Model(family, *model)]
     if isinstance(family, Sharpens):
         uses.append(lambda: family.sharpen(2.0))

@@ -93,7 +93,7 @@ def test_predictive_is_an_urn_whose_orders_are_summed(background):
 @pytest.mark.parametrize("max_tables", [None, 2])
 def test_a_stream_gives_a_probability_at_every_step(family, max_tables):
     """The words that are new are those that no open table has, also after tables have closed."""
-    model = Model(family, Stationary().modes(), 2.0, Rules(max_tables=max_tables))
+    model = Model(family, Stationary(), 2.0, rules=Rules(max_tables=max_tables))
     rng = np.random.default_rng(1)
     state = reference.initial_state(model, 6)
     forgot = 0
@@ -114,7 +114,7 @@ def test_a_stream_gives_a_probability_at_every_step(family, max_tables):
 
 
 def test_a_document_is_seated_wholly():
-    model = Model(Multinomial(5.0), Stationary().modes(), 1.0, Rules())
+    model = Model(Multinomial(5.0), Stationary(), 1.0)
     rng = np.random.default_rng(0)
     X = rng.poisson(1.0, size=(60, 5)).astype(np.float64)
     state, trace = reference.run(reference.initial_state(model, 5), X, np.arange(60.0), model)
@@ -127,7 +127,7 @@ def test_a_document_is_seated_wholly():
 
 def test_a_new_table_opens_if_it_is_the_likeliest():
     """Ten tables of one document each and a new one: the new one has the most, and much less than a half."""
-    model = Model(Multinomial(5.0), Stationary().modes(), 1.5, Rules())
+    model = Model(Multinomial(5.0), Stationary(), 1.5)
     X = np.eye(12) * 3.0
     state, trace = reference.run(reference.initial_state(model, 12), X[:11], np.arange(11.0), model)
     assert trace.labels.tolist() == list(range(11))
@@ -187,7 +187,7 @@ def test_rows_are_counts(value):
 @pytest.mark.parametrize(("settings", "memory"), [({"assignment": "variational"}, math.inf), ({}, 10.0)])
 def test_models_it_is_not_for(settings, memory):
     with pytest.raises(ValueError, match=r"Multinomial needs (assignment='predictive'|memory=inf)"):
-        Model(Multinomial(1.0), Stationary().modes(), 1.0, Rules(**settings), memory=memory)
+        Model(Multinomial(1.0), Stationary(), 1.0, memory, Rules(**settings))
 
 
 @pytest.mark.parametrize("settings", [{"assignment": "variational"}, {"memory": 10.0}])

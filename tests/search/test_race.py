@@ -10,7 +10,7 @@ import pytest
 from dyncrp import DynamicalMixture, Exponential, Multinomial, Oscillatory, Stationary, tune
 from dyncrp.arrays.counts import Counts, as_counts
 from dyncrp.engine import make_engine
-from dyncrp.engine.types import Model, Rules
+from dyncrp.engine.types import Model
 from dyncrp.search import learn, race
 from dyncrp.search.candidate import durations
 from dyncrp.search.spec import ModelSpec
@@ -34,7 +34,7 @@ def spec_of(**params):
 
 def evidence(family, dynamics, alpha, rows, times):
     """Return log evidence and number of tables, by a run of its own."""
-    engine = make_engine(Model(family, dynamics.modes(), alpha, Rules(), clip=False), rows.n_columns)
+    engine = make_engine(Model(family, dynamics, alpha), rows.n_columns)
     engine.run(rows, times)
     return engine.log_evidence, engine.n_tables
 
@@ -64,8 +64,8 @@ def test_before_the_first_look_all_candidates_run_to_the_end(life):
     assert found.memory == math.inf
     assert sum(candidate.chosen for candidate in candidates) == 1
     one = next(c for c in candidates if c.chosen)
-    assert (one.family, one.dynamics, one.alpha) == tuple(found)[:3]
-    assert (one.log_evidence, one.n_tables) == evidence(*found[:3], rows, times)
+    assert (one.family, one.dynamics, one.alpha) == (found.family, found.dynamics, found.alpha)
+    assert (one.log_evidence, one.n_tables) == evidence(found.family, found.dynamics, found.alpha, rows, times)
 
 
 @pytest.mark.parametrize(("life", "seed"), [(None, 1), (150, 2), (60, 3)])

@@ -128,7 +128,8 @@ def test_codes_have_probability_and_lift():
     np.testing.assert_allclose(
         np.exp(family.log_predictive(codes, stats)).T, family.code_probabilities(stats, 0)[:, :3]
     )
-    assert Gaussian(1.0, 4.0).code_probabilities(np.ones((1, 2)), 0) is None
+    number = {"x": [0.5]}
+    assert describe_features(Gaussian(1.0, 1.0), np.ones((1, 2)), ["x"]) == number
 
 
 def test_the_lift_weighs_tables_by_their_counts():

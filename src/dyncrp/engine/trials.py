@@ -34,8 +34,7 @@ def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize
     """Let a model learn rows X (n, D), as ``family.check`` returned them, at times (n,); give it up above most_tables.
 
     >>> from dyncrp import Gaussian, Stationary
-    >>> from dyncrp.engine import Rules
-    >>> model = Model(Gaussian(1.0, 100.0), Stationary().modes(), 1.0, Rules())
+    >>> model = Model(Gaussian(1.0, 100.0), Stationary(), 1.0)
     >>> trial = try_out(model, np.array([[0.0], [20.0], [0.5]]), np.arange(3.0))
     >>> trial.labels, trial.n_tables
     (array([0, 1, 0]), 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dyncrp.arrays.checks import integer, real
-from dyncrp.dynamics import Modes
+from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]
@@ -94,22 +94,29 @@ class Rules:
 
 @dataclass(frozen=True)
 class Model:
-    """What inference is told: the family, the modes of the dynamics, alpha, the rules, and the memory of a table.
+    """A model with nothing unknown: all that inference is told.
 
-    clip: whether an occupancy can be negative before it is clipped. Only engines that avoid looking at every table
-    need to know. memory: how many of its members a table remembers.
+    memory: how many of its members a table remembers. modes: those of the dynamics, if they are to be others than it
+    finds now.
     """
 
     family: Family
-    modes: Modes
+    dynamics: Dynamics
     alpha: float
-    rules: Rules
-    clip: bool = True
     memory: float = math.inf
+    rules: Rules = Rules()
+    modes: Modes = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         self.family.require_known()
         check_words(self.family, self.rules, self.memory)
+        if self.modes is None:
+            object.__setattr__(self, "modes", self.dynamics.modes())
+
+    @property
+    def clip(self) -> bool:
+        """Whether an occupancy can be negative before it is clipped; for engines that do not look at every table."""
+        return not self.dynamics.nonnegative
 
 
 def check_words(family: Family, rules: Rules, memory: float) -> None:

@@ -321,7 +321,9 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
     def code_probabilities(self, stats: Float, d: int) -> Float | None:
         """Return the code probabilities of column d from its family."""
         piece = next(piece for piece in self.pieces if d in piece.at)
-        return protocols.code_probabilities(piece.family, stats[:, piece.stats], piece.at.index(d))
+        if not isinstance(piece.family, HasCodes):
+            return None
+        return piece.family.code_probabilities(stats[:, piece.stats], piece.at.index(d))
 
     def counts(self, stats: Float, d: int) -> Float:
         """Return how many rows of each table had a value in column d, (K,)."""

@@ -312,11 +312,6 @@ def continuous(family: Family, n_features: int) -> NDArray[np.bool_]:
     return family.continuous(n_features) if isinstance(family, HasCodes) else np.ones(n_features, dtype=bool)
 
 
-def code_probabilities(family: Family, stats: Float, d: int) -> Float | None:
-    """Return ``HasCodes.code_probabilities``; of a family without codes, None."""
-    return family.code_probabilities(stats, d) if isinstance(family, HasCodes) else None
-
-
 def feature(family: F, d: int) -> F:
     """Return the family of feature d alone."""
     values = ((f.name, getattr(family, f.name)) for f in fields(family))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.dynamics import Dynamics
+from dyncrp.engine.types import Model
 from dyncrp.families import Family
-from dyncrp.search.spec import Hyperparameters
 
 Float = NDArray[np.float64]
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
     memory: float = math.inf
 
 
-Found = tuple[Hyperparameters, list[Candidate]]
+Found = tuple[Model, list[Candidate]]
 
 
 def durations(kind: Dynamics, times: Float) -> list[float]:

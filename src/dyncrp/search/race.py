@@ -19,10 +19,10 @@ from typing import NamedTuple, TypeVar
 from dyncrp.arrays.counts import Counts
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import make_engine
-from dyncrp.engine.types import Engine, Float, Model, Rules
+from dyncrp.engine.types import Engine, Float, Model
 from dyncrp.families import Family, protocols
 from dyncrp.search.candidate import Candidate, Found, Steps, durations
-from dyncrp.search.spec import Hyperparameters, ModelSpec
+from dyncrp.search.spec import ModelSpec
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def race(spec: ModelSpec, X: Counts, times: Float) -> Steps[Found]:
     chosen = min(near, key=lambda runner: (runner.engine.n_opened, -runner.engine.log_evidence))
     candidates = [_as_candidate(runner, runner.engine.log_evidence, runner is chosen) for runner in runners]
     candidates += [_as_candidate(runner, -math.inf, False) for runner in dropped]
-    return Hyperparameters(chosen.family, chosen.dynamics, chosen.alpha), candidates
+    return spec.model(chosen.family, chosen.dynamics, chosen.alpha), candidates
 
 
 def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
@@ -100,9 +100,9 @@ def _start(spec: ModelSpec, X: Counts, times: Float) -> list[_Runner]:
             families, alphas = (_thin(families), alphas) if len(families) > len(alphas) else (families, _thin(alphas))
         for which in product(range(len(lengths)), repeat=kind.n_unknown):
             dynamics = kind.with_durations([lengths[i] for i in which])
-            modes, clip = dynamics.modes(), not dynamics.nonnegative
+            modes = dynamics.modes()
             for (i, family), (j, alpha) in product(enumerate(families), enumerate(alphas)):
-                engine = make_engine(Model(family, modes, alpha, Rules(), clip=clip), X.n_columns)
+                engine = make_engine(Model(family, dynamics, alpha, modes=modes), X.n_columns)
                 runners.append(_Runner(family, dynamics, alpha, engine, (at, *which, i, j), price))
     return runners
 

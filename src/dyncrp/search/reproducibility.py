@@ -9,7 +9,7 @@ import numpy as np
 
 from dyncrp.dynamics import Stationary
 from dyncrp.engine import trials
-from dyncrp.engine.types import Float, Model, Rules
+from dyncrp.engine.types import Float, Model
 from dyncrp.families import Family
 
 HALVINGS = 3
@@ -25,5 +25,5 @@ def split(Z: Float) -> list[Float]:
 
 def reproducibility(family: Family, alpha: float, halves: list[Float]) -> float:
     """Return the agreement of labels by a half's own tables and by those of the other half, averaged over halves."""
-    model = Model(family, Stationary().modes(), alpha, Rules(), clip=False)
+    model = Model(family, Stationary(), alpha)
     return trials.reproducibility(model, [family.check(half) for half in halves])

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine.trials import Trial, try_out
-from dyncrp.engine.types import Model, Rows, Rules
+from dyncrp.engine.types import Model, Rows
 from dyncrp.families import Columns, Family, protocols
 from dyncrp.families.base import first_missing, repeats
 from dyncrp.families.protocols import View
 from dyncrp.search.candidate import Candidate, Found, Job, Steps, durations, usual_gap
 from dyncrp.search.race import race
 from dyncrp.search.reproducibility import reproducibility, split
-from dyncrp.search.spec import Hyperparameters, ModelSpec
+from dyncrp.search.spec import ModelSpec
 
 Float = NDArray[np.float64]
 Point = tuple[float, ...]  # alpha and the durations
@@ -87,7 +87,7 @@ def learn(spec: ModelSpec, X: Rows, times: Float, *, missing: bool = False) -> F
         )
     missing = missing or first_missing(X) < len(X)  # rows after the warm-up count too
     found, candidates = Search(spec, X[:n], times[:n], missing=missing).finish()
-    return found._replace(family=spec.sharpen(found.family)), candidates
+    return replace(found, family=spec.sharpen(found.family)), candidates
 
 
 class Search:
@@ -203,7 +203,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
             best = yield from search.best_dynamics(best.family, dynamics, alpha)
             best = yield from search.best_memory(best)
     candidates = [c for one in searches for c in one.candidates(best)]
-    return Hyperparameters(search.view.lift(best.family), best.dynamics, best.alpha, best.memory), candidates
+    return spec.model(search.view.lift(best.family), best.dynamics, best.alpha, best.memory), candidates
 
 
 def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
@@ -216,7 +216,7 @@ def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]
         replace(spec, family=families[0], other_families=tuple(families[1:])), X, times
     )
     return (
-        found._replace(family=_only_part(found.family)),
+        replace(found, family=_only_part(found.family)),
         [candidate._replace(family=_only_part(candidate.family)) for candidate in candidates],
     )
 
@@ -427,8 +427,7 @@ class _Search:
         for most_tables in (self._most_tables(), len(self.Z)):
             new = [case for case in dict.fromkeys(cases) if not self._is_known(case, most_tables)]
             models = [
-                Model(family, modes[dynamics], alpha, Rules(), clip=not dynamics.nonnegative, memory=self.memory)
-                for family, dynamics, alpha in new
+                Model(family, dynamics, alpha, self.memory, modes=modes[dynamics]) for family, dynamics, alpha in new
             ]
             done = yield [(_run, (model, self.Z, self.times, most_tables)) for model in models]
             for case, (labels, log_evidence, n_tables) in zip(new, done, strict=True):

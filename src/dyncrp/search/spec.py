@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +30,6 @@ LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
 HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
 WARMUP, DOCUMENTS_WARMUP = 1000, 10_000  # rows to learn from; how a stream of documents forgets shows only late
 SHORTEST_MEMORY = 2.0  # with 1, a table would be only its latest member
-
-
-class Hyperparameters(NamedTuple):
-    """A family, a dynamics, an alpha and a memory, all of them known."""
-
-    family: Family
-    dynamics: Dynamics
-    alpha: float
-    memory: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -141,14 +133,14 @@ class ModelSpec:
         """Whether the family was left open."""
         return bool(self.other_families)
 
-    @property
-    def given(self) -> Hyperparameters | None:
-        """The hyperparameters, including the resolution; None if one is unknown."""
+    @cached_property
+    def given(self) -> Model | None:
+        """The model, including the resolution; None if something is unknown."""
         if self.alpha is None or not self.family.known or len(self.dynamics) > 1 or self.dynamics[0].n_unknown:
             return None
         if self.memory is None:
             return None
-        return Hyperparameters(self.sharpen(self.family), self.dynamics[0], self.alpha, self.memory)
+        return self.model(self.sharpen(self.family), self.dynamics[0], self.alpha, self.memory)
 
     def sharpen(self, family: Family) -> Family:
         """Return a known family at the requested resolution."""
@@ -167,11 +159,9 @@ class ModelSpec:
                         "the duration as a number of observations"
                     )
 
-    def model(self, known: Hyperparameters) -> Model:
-        """Return the model for an engine."""
-        family, dynamics, alpha, memory = known
-        checked = positive("alpha", alpha), self.rules, not dynamics.nonnegative, check_memory(memory)
-        return Model(family, dynamics.modes(), *checked)
+    def model(self, family: Family, dynamics: Dynamics, alpha: Any, memory: Any = math.inf) -> Model:
+        """Return the model with these values for what may be unknown."""
+        return Model(family, dynamics, positive("alpha", alpha), check_memory(memory), self.rules)
 
 
 def check_memory(memory: Any) -> float:

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, Clock, as_observations, as_times
-from dyncrp.engine.types import Float
+from dyncrp.engine.types import Float, Model
 from dyncrp.families.base import check_rows
-from dyncrp.search.spec import Hyperparameters, ModelSpec
+from dyncrp.search.spec import ModelSpec
 from dyncrp.spark.packing import to_bytes
 from dyncrp.stream.learner import Learner
 
@@ -42,7 +42,7 @@ class Bucket:
     """
 
     spec: ModelSpec
-    known: Hyperparameters
+    known: Model
     clock: Clock
     late: str
     ttl: int | None

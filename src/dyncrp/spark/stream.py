@@ -88,7 +88,7 @@ def cluster(
         raise ValueError(f"key, row and time must be different columns with other names than {FOUND}, got {names}")
     told = {name: rows.schema[column].dataType.simpleString() for name, column in names.items()}
     told |= {"features": ", ".join([features] if isinstance(features, str) else features), "buckets": str(n_buckets)}
-    mark = digest(known, spec.rules, spec.learn_alpha).hex()
+    mark = digest((known.family, known.dynamics, known.alpha, known.memory), spec.rules, spec.learn_alpha).hex()
     told["model"] = f"{known.family!r}, {known.dynamics!r}, alpha {known.alpha:g} ({mark})"
     kept = [T.StructField(name, rows.schema[column].dataType) for name, column in names.items()]
     bucket_of = F.pmod(F.xxhash64(_quoted(key)), F.lit(n_buckets)).cast("int").alias("bucket")

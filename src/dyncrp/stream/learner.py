@@ -26,6 +26,7 @@ from dyncrp.engine.types import (
     Engine,
     Float,
     Int,
+    Model,
     Rows,
     TableConstraints,
     Trace,
@@ -36,7 +37,7 @@ from dyncrp.families.base import first_missing
 from dyncrp.input.constraints import Constraints, Names
 from dyncrp.io.packed import pack, unpack
 from dyncrp.search.alpha import AlphaPosterior
-from dyncrp.search.spec import Hyperparameters, ModelSpec
+from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.examples import Reservoir
 from dyncrp.stream.novelty import NoveltySketch
@@ -57,19 +58,13 @@ class Learner:
     family: Family
     engine: Engine
 
-    def __init__(
-        self, spec: ModelSpec, known: Hyperparameters, clock: Clock, n_features: int, modes: Modes | None = None
-    ) -> None:
-        """Begin; modes: those of the dynamics, if they are to be others than it finds now."""
-        model = spec.model(known)
-        if modes is not None:
-            model = replace(model, modes=modes)
-        self.family, self.dynamics, self.clock = known.family, known.dynamics, clock
+    def __init__(self, spec: ModelSpec, model: Model, clock: Clock, n_features: int) -> None:
+        self.family, self.dynamics, self.clock = model.family, model.dynamics, clock
         self.engine = make_engine(model, n_features)
-        self.alpha_posterior = AlphaPosterior(known.alpha, model.modes) if spec.learn_alpha else None
+        self.alpha_posterior = AlphaPosterior(model.alpha, model.modes) if spec.learn_alpha else None
         self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
         self.names, self.sketch = Names(), NoveltySketch()
-        self.examples = Reservoir(spec.n_examples, sparse=known.family.sparse) if spec.n_examples else None
+        self.examples = Reservoir(spec.n_examples, sparse=model.family.sparse) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
         # Whether it does more with rows than the engine does; and whether it does not, and times count the rows.
         self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
@@ -280,7 +275,7 @@ class Learner:
         n_features, clock = config["n_features"], Clock(config["clock"])
         if n_features < 1:
             raise ValueError(f"its n_features is {n_features!r}")
-        known = Hyperparameters(**config["hyperparameters"])
+        known = spec.model(**config["hyperparameters"])
         if spec.family.known and type(known.family) is not type(spec.family):
             raise ValueError(f"its family was given as {spec.family!r}, and is {known.family!r}")
         if known.family.width not in (None, n_features):
@@ -292,7 +287,7 @@ class Learner:
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
         if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is taken
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
-        learner = cls(spec, known, clock, n_features, modes)
+        learner = cls(spec, replace(known, modes=modes), clock, n_features)
         if spec.learn_alpha:
             prior_mean = positive("prior alpha", config["prior_alpha"])
             learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
@@ -305,7 +300,7 @@ class Learner:
         """Return a learner with the arrays of an engine. engine: one of the same kind."""
         known = spec.given
         assert known is not None
-        learner = cls(spec, known, clock, engine.n_features, engine.model.modes)
+        learner = cls(spec, replace(known, modes=engine.model.modes), clock, engine.n_features)
         learner.engine = missing.with_family(learner.engine, engine.model.family)
         learner.engine.restore(arrays)
         return learner
@@ -366,13 +361,13 @@ class Learner:
             self.engine.set_alpha(alpha)
 
     @classmethod
-    def from_state(cls, spec: ModelSpec, known: Hyperparameters, content: bytes) -> Learner:
+    def from_state(cls, spec: ModelSpec, model: Model, content: bytes) -> Learner:
         """Return a learner of this model that goes on from what ``to_state`` returned."""
         content = _as_bytes(content)
         _, clock, n_features, _ = _head(content)
         if not 0 < n_features <= len(content) or clock >= len(CLOCKS):
             raise ValueError("this is not the state of a model")
-        learner = cls(spec, known, CLOCKS[clock], n_features)
+        learner = cls(spec, model, CLOCKS[clock], n_features)
         learner.set_state(content)
         return learner
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 from dyncrp.arrays.checks import Clock, as_observations, as_times
 from dyncrp.arrays.counts import Counts
 from dyncrp.engine.schema import WARMUP, WARMUP_ROWS, WARMUP_WORDS, check
-from dyncrp.engine.types import UNKNOWN, Arrays, Float, Rows
+from dyncrp.engine.types import UNKNOWN, Arrays, Float, Model, Rows
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints, check_name
 from dyncrp.search import Candidate, Found, Search, learn
-from dyncrp.search.spec import Hyperparameters, ModelSpec
+from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.learner import Learner
 
@@ -209,10 +210,10 @@ class Warmup:
         """Return what the first so many rows say, by a search to its end."""
         return self._sharpen(goal, *self._start(goal, rows, times).finish())
 
-    def _sharpen(self, goal: int, known: Hyperparameters, candidates: list[Candidate]) -> Found:
+    def _sharpen(self, goal: int, known: Model, candidates: list[Candidate]) -> Found:
         """Return what a search found at the resolution that is asked for."""
         try:
-            return known._replace(family=self.spec.sharpen(known.family)), candidates
+            return replace(known, family=self.spec.sharpen(known.family)), candidates
         except ValueError:
             if goal == self.spec.warmup:
                 raise
@@ -237,7 +238,7 @@ class Warmup:
     def _seat(
         self,
         goal: int,
-        known: Hyperparameters,
+        known: Model,
         candidates: list[Candidate],
         rows: Rows,
         times: Float,

@@ -8,7 +8,7 @@ import numpy as np
 
 from dyncrp.dynamics import Dynamics, Exponential, Oscillatory, Stationary
 from dyncrp.engine import reference
-from dyncrp.engine.types import Model, Rules, State
+from dyncrp.engine.types import Model, State
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Gaussian
 from dyncrp.process import DynamicalCRP
@@ -214,7 +214,7 @@ def mixture_fits_with_the_dynamics(dynamics: Dynamics) -> None:
     times = float(np.median(_delays(dynamics)[:600])) * np.cumsum(rng.exponential(0.1, 40))
     family = Gaussian(1.0, 100.0)
     model = DynamicalMixture(family, dynamics, alpha=0.7).fit(X, times=times)
-    told = Model(family, dynamics.modes(), 0.7, Rules(), clip=not dynamics.nonnegative)
+    told = Model(family, dynamics, 0.7)
     engine = reference.ReferenceEngine(told, 2)
     require(np.array_equal(model.labels_, engine.run(X, times).labels), "its labels are not the reference's")
     require_close(model.log_evidence_, engine.log_evidence, "its evidence, and the reference's,", rtol=1e-8, atol=1e-8)

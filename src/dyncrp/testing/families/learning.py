@@ -19,7 +19,7 @@ def engine_learns_a_stream(family: Family, n_features: int) -> None:
     for assignment in ASSIGNMENTS[:1] if family.sparse else ASSIGNMENTS:  # of a sparse one, by its first rule only
         for table_count in TABLE_COUNTS:
             rules = Rules(assignment, table_count, new_table_threshold=0.5 if table_count == "map" else 0.05)
-            model = Model(family, Exponential(15.0).modes(), 0.8, rules, clip=False)
+            model = Model(family, Exponential(15.0), 0.8, rules=rules)
             state, places = reference.initial_state(model, n_features), []
             for x, t in zip(X, times, strict=True):
                 state, done = reference.step(state, x, float(t), model)
@@ -37,7 +37,7 @@ def mixture_fits(family: Family, n_features: int) -> None:
     """``DynamicalMixture`` learns the stream as the reference does, continues, and predicts."""
     X, times = sample_stream(family, n_features)
     model = DynamicalMixture(family, Exponential(15.0), alpha=0.8).fit(X, times=times)
-    engine = reference.ReferenceEngine(Model(family, Exponential(15.0).modes(), 0.8, Rules(), clip=False), n_features)
+    engine = reference.ReferenceEngine(Model(family, Exponential(15.0), 0.8), n_features)
     require(
         np.array_equal(model.labels_, engine.run(family.check(X), times).labels), "its labels are not the reference's"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyncrp.dynamics import Stationary
-from dyncrp.engine.types import Model, Rules
+from dyncrp.engine.types import Model
 from dyncrp.families import Family, protocols
 from dyncrp.families.protocols import Compiled, Explains, HasCodes, HasShape, Proposes, Sharpens, Widens
 from dyncrp.testing.asserts import require, require_close
@@ -65,7 +65,7 @@ def proposals_are_known(family: Family, n_features: int) -> None:
     unknown = without_hyperparameters(family)
     if unknown is None:
         return
-    for use in (unknown.require_known, lambda: Model(unknown, Stationary().modes(), 1.0, Rules())):
+    for use in (unknown.require_known, lambda: Model(unknown, Stationary(), 1.0)):
         try:
             use()
         except ValueError:
