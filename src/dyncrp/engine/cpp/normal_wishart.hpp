@@ -198,22 +198,16 @@ class NormalWishart {
 
     struct Scratch {
         explicit Scratch(Index D)
-            : work(static_cast<std::size_t>(D * D)), pivots(static_cast<std::size_t>(D)),
-              variances(static_cast<std::size_t>(D)), gap(static_cast<std::size_t>(3 * D)) {}
+            : work(static_cast<std::size_t>(D * Strips::padded(D))), pivots(static_cast<std::size_t>(D)),
+              variances(static_cast<std::size_t>(D)), gap(static_cast<std::size_t>(3 * Strips::padded(D))) {}
         std::vector<double> work, pivots, variances, gap;
         double correlation = 1.0;  // at least the largest eigenvalue of the correlation matrix
     };
 
-    /// Σ_{i<D} log Γ(a + (i+1)/2) − log Γ(a + i/2) − ½ log a, a = degrees/2.
+    /// log Γ(a + D/2) − log Γ(a) − ½ D log a, a = degrees/2, by Stirling's formula.
     double gammas(double degrees) const {
-        double total = 0.0;
-        LogProduct rises;
-        for (Index i = 0; i < D_; ++i) {
-            const double step = static_cast<double>(i);
-            total += log_gamma_half(0.5 * (degrees + step));
-            rises.take(i, 1.0 + step / degrees);
-        }
-        return total + 0.5 * rises.log();
+        const double a = 0.5 * degrees, half = 0.5 * static_cast<double>(D_);
+        return (a + half - 0.5) * std::log1p(half / a) - half + stirling_remainder(a + half) - stirling_remainder(a);
     }
 
     /// Σ_{i<D} ψ(a + i/2) − log a, a = degrees/2.
@@ -260,13 +254,14 @@ class NormalWishart {
     /// Compute the mean, the inverse factor of Ψ and all that is found on the way; return log |Ψ/(ν + n)|.
     double factor(const double* stats, const double* scatter, double* mean, Scratch& scratch) const {
         const double n = stats[0], spread = 1.0 / (p_ + n), *unit = inverse_scale_.data();
+        const Index width = Strips::padded(D_);
         double* work = scratch.work.data();
         for (Index i = 0; i < D_; ++i) {
             mean[i] = unit[i] * stats[1 + i] * spread;
-            for (Index j = 0; j <= i; ++j) work[i * D_ + j] = unit[i] * unit[j] * scatter[j];
+            for (Index j = 0; j <= i; ++j) work[i * width + j] = unit[i] * unit[j] * scatter[j];
             scatter += i + 1;
-            work[i * D_ + i] += nu_;
-            scratch.variances[static_cast<std::size_t>(i)] = work[i * D_ + i];
+            work[i * width + i] += nu_;
+            scratch.variances[static_cast<std::size_t>(i)] = work[i * width + i];
         }
         scratch.correlation = wide::most_correlation(work, scratch.gap.data(), D_);
         wide::invert_factor(work, scratch.pivots.data(), scratch.gap.data(), nu_, D_);
@@ -277,16 +272,17 @@ class NormalWishart {
 
     /// Lay out the inverse factor in strips, so that |T g|² is gain · gᵀ Ψ⁻¹ g.
     void lay_out(Scratch& scratch, double gain, double* out) const {
+        const Index width = Strips::padded(D_);
         for (Index i = 0; i < D_; ++i) {
             const double scale = std::sqrt(gain / scratch.pivots[static_cast<std::size_t>(i)]);
-            double* row = scratch.work.data() + i * D_;
+            double* row = scratch.work.data() + i * width;
             for (Index j = 0; j < i; ++j) row[j] *= scale;
             row[i] = scale;
         }
         for (Index first = 0; first < D_; first += Strips::ROWS) {
             for (Index j = 0; j < strips_.columns(first); ++j) {
                 for (Index i = first; i < first + Strips::ROWS; ++i) {
-                    *out++ = i < D_ && j <= i ? scratch.work[static_cast<std::size_t>(i * D_ + j)] : 0.0;
+                    *out++ = i < D_ && j <= i ? scratch.work[static_cast<std::size_t>(i * width + j)] : 0.0;
                 }
             }
         }

@@ -134,38 +134,43 @@ DYNCRP_CLONES double square_of_product(const double* __restrict y, const double*
     return sum_of_lanes(lanes);
 }
 
-DYNCRP_CLONES void invert_factor(double* __restrict work, double* __restrict pivots, double* __restrict column,
+DYNCRP_CLONES void invert_factor(double* __restrict work, double* __restrict pivots, double* __restrict scratch,
                                  double least, Index D) {
-    // Row k holds L⁻¹ in the columns that are done, and what is left of Ψ in the others. Rounding must not make what is
-    // left of Ψ − least · I indefinite: entries are cut to what is possible given those on the diagonal.
+    // Row k holds L⁻¹ in the columns that are done, and what is left of Ψ in the others; what is beyond k is not used.
+    // Rounding must not make what is left of Ψ − least · I indefinite: entries are cut to what is possible given those
+    // on the diagonal.
+    const Index width = Strips::padded(D);
     for (Index j = 0; j < D; ++j) {
-        const double* done = work + j * D;
+        double* done = work + j * width;
         const double own = std::max(done[j] - least, 0.0), pivot = least + own, inverse = 1.0 / pivot;
         pivots[j] = pivot;
+        for (Index m = 0; m < j; ++m) scratch[m] = done[m];
+        scratch[j] = 0.0;
         for (Index k = j + 1; k < D; ++k) {
-            double* row = work + k * D;
-            const double most = own * std::max(row[k] - least, 0.0);
-            column[k] = row[j] * row[j] > most ? std::copysign(std::sqrt(most), row[j]) : row[j];
+            const double entry = work[k * width + j], most = own * std::max(work[k * width + k] - least, 0.0);
+            scratch[k] = entry * entry > most ? std::copysign(std::sqrt(most), entry) : entry;
         }
         for (Index k = j + 1; k < D; ++k) {
-            double* __restrict row = work + k * D;
-            const double slope = column[k] * inverse;
-            for (Index m = 0; m < j; ++m) row[m] -= slope * done[m];
+            double* row = work + k * width;
+            const double slope = scratch[k] * inverse;
+            for (Index m = 0; m <= k; m += STEP) {
+                doubles_at(row + m) = doubles_at(row + m) - slope * doubles_at(scratch + m);
+            }
             row[j] = -slope;
-            for (Index m = j + 1; m <= k; ++m) row[m] -= slope * column[m];
         }
     }
 }
 
 DYNCRP_CLONES double most_correlation(const double* __restrict work, double* __restrict scratch, Index D) {
+    const Index width = Strips::padded(D);
     // For any positive v, the largest of (|C| v)_i/v_i is not below the largest eigenvalue; take v = |C| 1.
-    double *__restrict unit = scratch, *__restrict first = scratch + D, *__restrict second = scratch + 2 * D;
-    for (Index i = 0; i < D; ++i) unit[i] = 1.0 / std::sqrt(work[i * D + i]);
+    double* __restrict unit = scratch, * __restrict first = scratch + D, * __restrict second = scratch + 2 * D;
+    for (Index i = 0; i < D; ++i) unit[i] = 1.0 / std::sqrt(work[i * width + i]);
     for (Index i = 0; i < D; ++i) first[i] = 1.0;
     for (Index i = 0; i < D; ++i) {
         double total = 0.0;
         for (Index j = 0; j < i; ++j) {
-            const double size = std::abs(work[i * D + j]) * unit[i] * unit[j];
+            const double size = std::abs(work[i * width + j]) * unit[i] * unit[j];
             first[j] += size;
             total += size;
         }
@@ -175,7 +180,7 @@ DYNCRP_CLONES double most_correlation(const double* __restrict work, double* __r
     for (Index i = 0; i < D; ++i) {
         double total = 0.0;
         for (Index j = 0; j < i; ++j) {
-            const double size = std::abs(work[i * D + j]) * unit[i] * unit[j];
+            const double size = std::abs(work[i * width + j]) * unit[i] * unit[j];
             second[j] += size * first[i];
             total += size * first[j];
         }

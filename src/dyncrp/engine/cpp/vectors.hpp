@@ -85,6 +85,8 @@ class Strips {
     explicit Strips(Index D) : D_(D) {
         for (Index first = 0; first < D; first += ROWS) size_ += ROWS * columns(first);
     }
+    /// D rounded up to whole strips.
+    static Index padded(Index D) { return (D + ROWS - 1) / ROWS * ROWS; }
     /// How many columns the strip from this row on has.
     Index columns(Index first) const { return std::min(first + ROWS, D_); }
     Index size() const { return size_; }
@@ -111,13 +113,13 @@ DiagonalSquares refresh(const DiagonalTable& table, bool variational, Index D);
 /// Return |T (y − mean)|² for the triangle T in strips.
 double square_of_product(const double* y, const double* mean, const double* strips, Index D);
 
-/// Factor Ψ = L diag(pivots) Lᵀ, whose lower triangle is in the rows of `work` (D, D), and leave L⁻¹ there without its
-/// diagonal of ones. No pivot is below the least one; those that rounding would make smaller have it. `scratch` has
-/// room for D numbers.
+/// Factor Ψ = L diag(pivots) Lᵀ, whose lower triangle is in the rows of `work`, each padded to whole strips, and leave
+/// L⁻¹ there without its diagonal of ones. No pivot is below the least one; those that rounding would make smaller have
+/// it. `scratch` has room for a padded row.
 void invert_factor(double* work, double* pivots, double* scratch, double least, Index D);
 
-/// Return a number that the largest eigenvalue of the correlation matrix of Ψ, the lower triangle of `work` (D, D),
-/// does not exceed. `scratch` has room for 3 D numbers.
+/// Return a number that the largest eigenvalue of the correlation matrix of Ψ, laid out as above, does not
+/// exceed. `scratch` has room for 3 D numbers.
 double most_correlation(const double* work, double* scratch, Index D);
 
 }  // namespace wide
