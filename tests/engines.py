@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cases import DIRECTIONS, ENGINE_FAMILIES
-from dyncrp import Columns, Gaussian, NormalGamma, NormalWishart, Stationary, VonMisesFisher
+from dyncrp import Columns, Gaussian, NormalGamma, Stationary, VonMisesFisher
 from dyncrp.engine import Model, ReferenceEngine, Rules
 from dyncrp.engine.native import NativeEngine
 
@@ -26,7 +26,6 @@ RECENTRED = {
     **WIDE,
     "directions": (Gaussian(1.0, np.linspace(20.0, 30.0, 6), 0.0, DIRECTIONS), 6),
     "unknown-variance": (NormalGamma(1.0, 30.0, 8.0), 6),
-    "unknown-covariance": (NormalWishart(1.0, 30.0, 8.0), 6),
 }
 
 families = pytest.mark.parametrize("name", ENGINE_FAMILIES)

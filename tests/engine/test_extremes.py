@@ -27,10 +27,13 @@ from engines import (
     TOLERANCE,
     WIDE,
     assert_agrees,
+    assert_same_bits,
     assignments,
     families,
     make_model,
     make_stream,
+    parts_of,
+    restored,
     run_in_pieces,
     table_counts,
 )
@@ -124,6 +127,25 @@ def test_isolated_outliers(name, first, outlier, memory):
     X[[first, first + 1, 50]] = outlier
     X[60, 0] = -outlier
     assert_agrees(make_model(family, Exponential(50.0), memory=memory), X, times)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("outlier", "memory"), pairwise([1e2, 1e4, 1e8, 1e21, 1e60], MEMORIES))
+def test_isolated_outliers_of_unknown_covariance(outlier, memory):
+    # The square of an outlier is the condition number of its table's covariance: of 1e16, no digit is left.
+    family, D = NormalWishart(1.0, 30.0, 8.0), 6
+    X, times = make_stream(family, D, 80, seed=9)
+    X[[0, 1, 50]] = outlier
+    X[60, 0] = -outlier
+    model = make_model(family, Exponential(50.0), memory=memory)
+    if outlier <= 1e4:
+        assert_agrees(model, X, times)
+        return
+    engine = NativeEngine(model, D)
+    assert np.all(np.isfinite(engine.run(X[:60], times[:60]).log_evidence))
+    twin = restored(engine)
+    assert_same_bits(parts_of(engine.run(X[60:], times[60:])), parts_of(twin.run(X[60:], times[60:])))
+    assert_same_bits(engine.arrays(), twin.arrays())
 
 
 @pytest.mark.slow

@@ -59,7 +59,8 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     and scale matrix Ψ (1 + 1/q)/(ν + n).
 
     Accuracy: w − s sᵀ/q is a difference, with errors as described for ``NormalGamma``. The native engine sums products
-    about the running mean instead.
+    about the running mean instead. Scores of a table have a relative error of about 1e-16 times the condition number of
+    Ψ: a few equal rows z standard deviations from m₀ have one of z², so that no digit is left at z = 1e8.
 
     Args:
         variance: σ₀², the guess of a cluster's variance in each feature.
