@@ -344,7 +344,7 @@ class Served:
 
 def _state(stream):
     """Return what there is of a stream; before it has learned, its rows, since asking for more would end the search."""
-    return stream.n_rows, stream.last_event, stream.features, stream.model.to_bytes() if stream.learned else None
+    return stream.n_rows, stream.last_event, stream.features, stream.stream.to_bytes() if stream.learned else None
 
 
 def _refuse(name):

@@ -319,7 +319,7 @@ def test_the_command_line_reads_what_it_writes():
     for text, memory in ((None, math.inf), ("inf", math.inf), ("auto", None), ("AUTO", None), ("30", 30.0)):
         assert parse_model(None, [], None, [], text).memory == memory
     for text in ("1", "long", "nan", "-inf", ""):
-        with pytest.raises(ValueError, match=f"--memory must be a number ≥ 2, inf or auto, got '{text}'"):
+        with pytest.raises(ValueError, match=f"^memory must be a number ≥ 2, inf or auto, got '{text}'"):
             parse_model(None, [], None, [], text)
     with pytest.raises(ValueError, match="unknown setting 'memory'"):
         parse_model(None, [], None, ["memory=9"])

@@ -15,7 +15,7 @@ as in the formula. The occupancy at the end is a worse substitute, since it depe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
@@ -48,10 +48,12 @@ HINT = (
 
 
 class Combined(NamedTuple):
-    """The combined model, and the new ids of the tables of the models that it was made of.
+    """The result of ``combine``.
 
-    id_maps: for each of those models, an array that maps its ids to ids of the combined model. Closed tables become −1.
-    The id −1, which ``predict`` returns for rows that belong to no table, stays −1.
+    Attributes:
+        model: the combined model.
+        id_maps: for each of the given models, an array that maps its ids to ids of the combined model. Closed tables
+            become −1. The id −1, which ``predict`` returns for rows that belong to no table, stays −1.
     """
 
     model: DynamicalMixture
@@ -74,6 +76,12 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     occupancy close, as in a stream. With a finite memory, a joined table remembers what each of its members did, and
     forgets it as rows come.
 
+    Args:
+        models: fitted models, each of one shard.
+
+    Returns:
+        The combined model, and the new ids of the tables of each model.
+
     >>> import numpy as np
     >>> import dyncrp
     >>> centers = np.repeat([[0.0, 0.0], [9.0, 9.0], [0.0, 9.0]], 200, axis=0)
@@ -90,8 +98,10 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
     >>> combined.id_maps[1]  # tables 0 and 1 of the second model
     array([ 0,  1, -1])
     """
-    models = _checked(models)
-    engines = _engines(models)
+    streams = _checked(models)
+    engines = [stream.engine for stream in streams]
+    if any(map(takes_missing, engines)):
+        engines = [for_missing(engine) for engine in engines]
     told = engines[0].model
     if told.family.sparse:
         raise ValueError(f"models of counts of words cannot be combined: {told.family!r}")
@@ -113,14 +123,14 @@ def combine(models: Iterable[DynamicalMixture]) -> Combined:
         arrays = _close(arrays, engines[0])
     arrays["n_tables_posterior"] = np.append(np.zeros(len(arrays["table_ids"])), 1.0)
     maps = _id_maps(parts, shards, ids[places], arrays["table_ids"])
-    combined = DynamicalMixture.from_stream(Stream.of_arrays(models[0].stream_, engines[0], arrays))
-    for model, id_map in zip(models, maps, strict=True):
-        id_map[:-1] = id_map[model.resolve(np.arange(len(id_map) - 1))]  # merged ids, too
-        for table, name in model.names_.items():
-            taken = combined.names_
+    combined = Stream.of_arrays(streams[0], engines[0], arrays)
+    for stream, id_map in zip(streams, maps, strict=True):
+        id_map[:-1] = id_map[stream.resolve(np.arange(len(id_map) - 1))]  # merged ids, too
+        for table, name in stream.names.items():
+            taken = combined.names
             if id_map[table] >= 0 and id_map[table] not in taken and name not in taken.values():
                 combined.rename(id_map[table], name)
-    return Combined(combined, maps)
+    return Combined(DynamicalMixture.from_stream(combined), maps)
 
 
 class Joining:
@@ -279,12 +289,6 @@ def _rows_seen(parts: list[Arrays], places: Int, K: int) -> Arrays:
     return joined
 
 
-def _engines(models: list[DynamicalMixture]) -> list[Engine]:
-    """Return the engines of the models; if one takes missing cells, then all do."""
-    engines = [model.engine_ for model in models]
-    return [for_missing(engine) for engine in engines] if any(map(takes_missing, engines)) else engines
-
-
 def _close(arrays: Arrays, engine: Engine) -> Arrays:
     """Return the arrays without the tables that the rules close. The table with the highest occupancy always stays."""
     modes = engine.model.modes
@@ -308,8 +312,8 @@ def _id_maps(parts: list[Arrays], shards: Int, ids: Int, still_open: NDArray[Any
     return maps
 
 
-def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
-    """Return the models as a list; raise if they cannot be combined."""
+def _checked(models: Iterable[DynamicalMixture]) -> list[Stream]:
+    """Return the streams of the models; raise if they cannot be combined."""
     if not isinstance(models, Iterable):
         raise ValueError(f"models must be a list of DynamicalMixture, got {models!r}")
     models = list(models)
@@ -317,51 +321,57 @@ def _checked(models: Iterable[DynamicalMixture]) -> list[DynamicalMixture]:
         raise ValueError("models must have at least one DynamicalMixture, got none")
     if len({id(model) for model in models}) < len(models):
         raise ValueError("models has the same model twice, whose rows would count twice")
+    streams: list[Stream] = []
     for i, model in enumerate(models):
         if not isinstance(model, DynamicalMixture):
             raise ValueError(f"models[{i}] must be a DynamicalMixture, got {model!r}")
         if not model.__sklearn_is_fitted__():
             raise ValueError(f"models[{i}] is not fitted")
-        if not model.learned_:
+        stream = model.stream_
+        streams.append(stream)
+        if not stream.learned:
             raise ValueError(f"models[{i}] has not learned its hyperparameters yet. {HINT}")
-        if model.learn_alpha:
+        if stream.spec.learn_alpha:
             raise ValueError(f"models[{i}] has learn_alpha=True: its alpha is for its own shard. Give all the same one")
-        if model.engine_.model.rules.table_count != "map":
+        if stream.spec.rules.table_count != "map":
             raise ValueError(
                 f"models[{i}] has table_count='posterior', but the numbers of tables of the shards do not determine "
                 "the number of tables of them all: use table_count='map'"
             )
-        for (name, mine), (_, others) in zip(_traits(models[0]), _traits(model), strict=True):
+        for (name, mine), others in zip(_traits(streams[0]).items(), _traits(stream).values(), strict=True):
             if mine != others:
                 hint = f". {HINT}" if name in ("family", "dynamics", "alpha", "memory") else ""
                 raise ValueError(
                     f"models[{i}] has {name} {others!r} and models[0] has {mine!r}: all must have the same{hint}"
                 )
-    modes = models[0].dynamics_.modes()
-    for i, model in enumerate(models):
-        its = model.engine_.model.modes
+    first = streams[0]
+    modes = first.dynamics.modes()
+    for i, stream in enumerate(streams):
+        its = stream.engine.model.modes
         if len(its.rates) != len(modes.rates) or not np.allclose(its.rates, modes.rates, rtol=1e-9, atol=0.0):
             raise ValueError(
-                f"models[{i}] was saved where {model.dynamics_!r} was a sum of other exponentials. It can continue, "
+                f"models[{i}] was saved where {stream.dynamics!r} was a sum of other exponentials. It can continue, "
                 "but not be combined: fit all models with the same version of SciPy"
             )
-    forgets = bool(np.any(models[0].engine_.model.modes.rates != 0.0))
-    if len(models) > 1 and forgets and models[0].clock_ == Clock.INDEX:
+    if len(streams) > 1 and first.clock is Clock.INDEX and np.any(first.engine.model.modes.rates != 0.0):
         raise ValueError(
             f"the models were fitted without times, so the first rows of all shards have time 0, but "
-            f"{models[0].dynamics_!r} forgets with time: pass times to fit"
+            f"{first.dynamics!r} forgets with time: pass times to fit"
         )
-    return models
+    return streams
 
 
-def _traits(model: DynamicalMixture) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of what models must have in common."""
-    told = model.engine_.model
-    yield "family", model.family_
-    yield from {"dynamics": model.dynamics_, "alpha": told.alpha, "memory": told.memory}.items()
-    yield from asdict(told.rules).items()
-    yield "n_features_in_", model.n_features_in_
-    names = getattr(model, "feature_names_in_", None)
-    yield "feature_names_in_", None if names is None else list(names)
-    yield "encoding_", model.encoding_
-    yield "clock_", model.clock_
+def _traits(stream: Stream) -> dict[str, Any]:
+    """Return what the models must have in common, by name."""
+    model, input = stream.engine.model, stream.input
+    return {
+        "family": stream.family,
+        "dynamics": stream.dynamics,
+        "alpha": model.alpha,
+        "memory": model.memory,
+        **asdict(model.rules),
+        "n_features_in_": stream.n_columns,
+        "feature_names_in_": None if input.names is None else list(input.names),
+        "encoding_": input.encoding,
+        "clock_": stream.clock.value,
+    }

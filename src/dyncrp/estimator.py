@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ from dyncrp.families import Family
 from dyncrp.input.encoding import is_frame
 from dyncrp.input.input import Input, NamedRows
 from dyncrp.input.words import Vocabulary
-from dyncrp.io import files
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Examples
@@ -405,12 +403,12 @@ class DynamicalMixture(FittedAttributes, ClusterMixin, BaseEstimator):  # type: 
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to ``path``: all that the next call needs, exact to the bit; not the last batch's labels."""
-        files.write(path, self.to_bytes())
+        self.stream_.save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that ``save`` wrote; it continues where that one stopped."""
-        return cls.from_stream(Stream.from_bytes(Path(path).read_bytes(), os.fspath(path)))
+        return cls.from_stream(Stream.load(path))
 
     def to_bytes(self) -> bytes:
         """Return what ``save`` writes, for those who keep it themselves."""

@@ -1,7 +1,7 @@
 """river: ``DynamicalMixture`` as a clusterer of dictionaries, one at a time. Needs the package river.
 
-The result does not depend on how a stream is divided into calls. Rows are therefore buffered, as bytes, and passed to
-``dyncrp.DynamicalMixture`` together: when the buffer is full, or when a prediction or the state of the model is needed.
+The result does not depend on how a stream is divided into calls. Rows are therefore buffered, as bytes, and learned
+together: when the buffer is full, or when a prediction or the state of the model is needed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,9 @@ except ModuleNotFoundError as missing:
 from dyncrp.arrays.checks import LATEST_TIME, BadRow, Clock, microseconds, real
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import Engine
-from dyncrp.engine.reference import occupancy
 from dyncrp.estimator import DynamicalMixture as Mixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
-from dyncrp.families.protocols import can_widen
 from dyncrp.input.words import read_documents
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.stream import Stream
@@ -45,41 +43,41 @@ MOST_ROWS_ONE_BY_ONE = 4  # more are quicker to learn together
 
 
 class DynamicalMixture(base.Clusterer):
-    """Cluster a stream of dictionaries into a growing number of tables that time makes come and go.
+    """Cluster a stream of dictionaries into a growing number of tables that come and go with time.
 
-    ``dyncrp.DynamicalMixture`` with the interface of river: the same model, and the same result to the bit for the same
-    numbers. A table keeps its id for ever; ids count up from 0; −1 stands for a new table.
+    This is ``dyncrp.DynamicalMixture`` with the interface of river. It is the same model, and gives the same result, to
+    the bit, for the same numbers. A table keeps its id for ever. Ids count up from 0, and −1 stands for a new table.
 
-    **Features** have names; their values are finite numbers. One that is absent is 0, or missing if ``absent`` is NaN;
-    then None and NaN are missing too. If the family was given with plain numbers, such as ``Gaussian(1.0, 100.0)``, one
-    that appears later is taken in from then on, as if it had been absent in all rows before. If the family is learned,
-    the features are those of the warm-up, and later ones are ignored, with a warning the first time. With ``features``,
-    they are those.
+    **Features** have names, and their values are finite numbers. A feature that x does not have is 0. If ``absent`` is
+    NaN it is missing instead, and so are values that are None or NaN. If ``features`` is given, there are no others. If
+    the family was given with plain numbers, such as ``Gaussian(1.0, 100.0)``, a feature that appears later is used from
+    then on, as if it had been absent in all rows before. If the family is learned, the features are those of the
+    warm-up. Later ones are ignored, with a warning the first time.
 
-    **Words.** A family for counts of words, such as ``Multinomial(100.0)``, takes dictionaries of counts, as river's
-    ``BagOfWords`` has them; any word may come at any time.
+    **Words.** A family for counts of words, such as ``Multinomial(100.0)``, takes dictionaries of counts, such as those
+    of river's ``BagOfWords``. A new word may come at any time.
 
-    **Time** is the index of arrival, unless each call says otherwise by ``t`` or, with ``time_key``, by an entry of
-    x that is not a feature: numbers, or dates, which are taken to the microsecond. In a ``river.compose.Pipeline`` only
-    the latter works, since it hands no ``t`` to a clusterer's ``learn_one``.
+    **Time** is the index of arrival by default. Otherwise every call gives the time: as ``t``, or with ``time_key`` as
+    an entry of x, which is then not a feature. Times are numbers, or dates, which are used to the microsecond. A
+    ``river.compose.Pipeline`` passes no ``t`` to the ``learn_one`` of a clusterer, so it needs ``time_key``.
 
-    **Unknown hyperparameters**, as for ``dyncrp.DynamicalMixture``, are learned from the first ``warmup`` observations,
-    and provisionally from the first 1, 2, 4, 8, …; until then, ids are provisional too. So that no call takes long,
-    each ``learn_one`` carries the search on by a piece, and what it finds counts some observations later. ``mixture``,
-    copies and pickles end the search first. To end the warm-up early, call ``learn_unknown``.
+    **Unknown hyperparameters** are learned from the first ``warmup`` observations, as in ``dyncrp.DynamicalMixture``,
+    and provisionally from the first 1, 2, 4, 8, … of them. Until then, ids are provisional too. So that no call takes
+    long, each ``learn_one`` does a part of the search, whose result is used some observations later. ``mixture``,
+    copying and pickling end the search first. To end the warm-up early, call ``learn_unknown``.
 
     Args:
-        family: how observations are distributed about a table; None as for ``dyncrp.DynamicalMixture``.
-        dynamics: how tables are forgotten; "auto" and None as for ``dyncrp.DynamicalMixture``.
-        alpha: how readily new tables open; the same.
+        family: the distribution of the observations of a table; None as for ``dyncrp.DynamicalMixture``.
+        dynamics: how fast tables are forgotten; "auto" and None as for ``dyncrp.DynamicalMixture``.
+        alpha: how readily new tables open; "auto" and None as for ``dyncrp.DynamicalMixture``.
         time_key: the key of the time in x.
-        features: the names of all features, in the order of hyperparameters with one entry for each.
-        absent: what a feature is that x does not have: 0, or NaN if it is missing.
-        memory: how many of its members a table remembers; infinite unless set, and None to be learned.
-        warmup: how many observations to learn unknown hyperparameters from, as for ``dyncrp.DynamicalMixture``.
-        resolution: above 1, for more and narrower clusters; below 1, for fewer.
+        features: the names of all features. Hyperparameters with an entry for each feature are in this order.
+        absent: the value of a feature that x does not have: 0, or NaN if it is missing.
+        memory: how many of its members a table remembers; None to learn it.
+        warmup: the number of observations from which unknown hyperparameters are learned.
+        resolution: above 1 gives more and narrower clusters, below 1 fewer and wider ones.
         learn_alpha: whether alpha is updated while learning.
-        max_tables: how many tables may be open; when one more opens, the one with the least occupancy closes.
+        max_tables: the largest number of open tables. When one more opens, the one with the least occupancy closes.
         prune_below: the occupancy below which a table closes.
 
     >>> from dyncrp import Gaussian
@@ -125,7 +123,7 @@ class DynamicalMixture(base.Clusterer):
         self.max_tables = max_tables
         self.prune_below = prune_below
 
-        self._spec = ModelSpec.resolve(
+        spec = ModelSpec.resolve(
             family,
             dynamics,
             alpha,
@@ -136,16 +134,15 @@ class DynamicalMixture(base.Clusterer):
             max_tables=max_tables,
             prune_below=prune_below,
         )
-        self._stream = Stream(self._spec, piecewise=True, expects_missing=isnan(absent))
-        self._of_mixture, self._mixture = self._stream, Mixture.from_stream(self._stream)
-        given = self._spec.given
-        self._family = self._spec.family if given is None else given.family  # it says what a row may be
+        self._stream = Stream(spec, piecewise=True, expects_missing=isnan(absent))
+        given = spec.given
+        self._family = spec.family if given is None else given.family  # it says what a row may be
         if given is None:
-            import sklearn.metrics.cluster  # noqa: F401 - which takes the search a while, and then a learn_one
+            import sklearn.metrics.cluster  # noqa: F401 - or the first search would import it, during a learn_one
         if absent != 0.0 and not isnan(absent):
             raise ValueError(f"absent must be 0 or NaN, got {absent!r}")
         if self._family.sparse and features is not None:
-            raise ValueError(f"{self._family!r} takes whatever words come: leave out features, got {features!r}")
+            raise ValueError(f"{self._family!r} takes any words: leave out features, got {features!r}")
         if isnan(absent) and not self._family.independent:
             raise ValueError(f"absent must be 0 for {self._family!r}, which takes whole rows only")
         self._warned = False
@@ -158,7 +155,12 @@ class DynamicalMixture(base.Clusterer):
         self._lay_out(self._resolve_features())
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
-        """Learn from x, at time t. Bad values raise ``ValueError`` at once, and change nothing."""
+        """Learn from one observation.
+
+        Args:
+            x: the features by name, or counts of words. A bad value raises ``ValueError`` and changes nothing.
+            t: the time, a number or a date not before the latest; the index of arrival by default.
+        """
         if t is None and len(x) == self._size:
             try:
                 values = self._get(x)
@@ -174,7 +176,7 @@ class DynamicalMixture(base.Clusterer):
         self._learn(x, t)
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
-        """Return the table that x would be seated at now (or at time t, not before the latest), −1 for a new one."""
+        """Return the id of the table that x would join now, or at a later time t; −1 for a new table."""
         if self._family.sparse:
             return int(self._ask(Stream.predict, x, t, NEW_TABLE))
         engine, row, time = self._prepare(x, t)
@@ -195,33 +197,31 @@ class DynamicalMixture(base.Clusterer):
         return dict(zip([*engine.ids.tolist(), NEW_TABLE], shares.tolist(), strict=True))
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
-        """Return the novelty of x, −log p(x | everything so far): high means anomalous, as for river's detectors."""
+        """Return the novelty of x, −log p(x | everything so far); as in river's detectors, high means anomalous."""
         if self._family.sparse:
             return -float(self._ask(Stream.log_density, x, t, -0.0))
         engine, row, time = self._prepare(x, t)
         return 0.0 if engine is None else -engine.predict_one(row, time)[1]
 
     def learn_unknown(self) -> None:
-        """End the warm-up now: learn what is unknown from the observations so far, at least 2, and keep it."""
+        """End the warm-up now: learn what is unknown from the observations so far, of which 2 are needed."""
         self._catch_up()
         self._stream.end_warmup()
         self._lay_out(self._names)
 
     @property
     def mixture(self) -> Mixture:
-        """The model underneath, to look at and to save; it has learned all rows."""
+        """The same model as a ``dyncrp.DynamicalMixture``, to look at and to save; it has learned all rows."""
         self._catch_up()
         if self._fitted:
             self._stream.finish_search()
             self._lay_out(self._names)
-        if self._of_mixture is not self._stream:  # a copy of river's has copied the two one by one
-            self._of_mixture, self._mixture = self._stream, Mixture.from_stream(self._stream)
-        return self._mixture
+        return Mixture.from_stream(self._stream)
 
     @property
     def learned(self) -> bool:
-        """Whether tables and ids are final, see ``DynamicalMixture.learned_``; asking changes nothing."""
-        return self._spec.given is not None or self._stream.learned
+        """Whether hyperparameters, tables and ids are final, as ``DynamicalMixture.learned_``."""
+        return self._stream.learned or self._stream.spec.given is not None
 
     @property
     def feature_names(self) -> Names:
@@ -240,11 +240,12 @@ class DynamicalMixture(base.Clusterer):
     @property
     def occupancies(self) -> dict[int, float]:
         """The occupancy of each open table at the time of the latest observation."""
-        return self._by_table(lambda engine: occupancy(engine.seating, engine.model.modes))
+        self._catch_up()
+        return self._by_table(self._stream.occupancies) if self._fitted else {}
 
     @property
     def centers(self) -> dict[int, dict[Hashable, float]]:
-        """Where each open table lies, feature by feature; of words, the share of each that the table has."""
+        """The centre of each open table by feature; for words, the share of each word in the table."""
         if self._family.sparse:
             names = self.feature_names
             engine = cast(Any, self._stream.engine) if self._fitted else None
@@ -253,15 +254,16 @@ class DynamicalMixture(base.Clusterer):
                 table: dict(zip([names[word] for word in words], counts / max(np.sum(counts), 1.0), strict=True))
                 for table, (words, counts) in found.items()
             }
-        rows = self._by_table(lambda engine: engine.model.family.centers(engine.state.stats))
-        return {label: dict(zip(self._names, row, strict=True)) for label, row in rows.items()}
-
-    def _by_table(self, tell: Callable[[Engine], Float]) -> dict[int, Any]:
         self._catch_up()
         if not self._fitted:
             return {}
         engine = self._stream.engine
-        return dict(zip(engine.ids.tolist(), tell(engine).tolist(), strict=True))
+        rows = self._by_table(engine.model.family.centers(engine.state.stats))
+        return {table: dict(zip(self._names, row, strict=True)) for table, row in rows.items()}
+
+    def _by_table(self, values: Float) -> dict[int, Any]:
+        """Return values of the open tables (K, ...) by the ids of these."""
+        return dict(zip(self._stream.engine.ids.tolist(), values.tolist(), strict=True))
 
     @property
     def _fitted(self) -> bool:
@@ -280,7 +282,7 @@ class DynamicalMixture(base.Clusterer):
         names, row = self._pack_row(x)
         if names is not self._names or self._clock is None:
             if self._clock is None:
-                self._spec.check_clock(clock)
+                self._stream.spec.check_clock(clock)
             self._clock = clock
             self._widen(names)
         if clock is not Clock.INDEX:
@@ -291,10 +293,10 @@ class DynamicalMixture(base.Clusterer):
             self._hand_over()
 
     def _keep_words(self, x: Mapping[Any, Any], t: Any, clock: Clock, time: float) -> None:
-        """Keep counts of words, at a time t that is a number of this clock."""
+        """Buffer counts of words at time t, which the clock has as the number ``time``."""
         read_documents([x])
         if self._clock is None:
-            self._spec.check_clock(clock)
+            self._stream.spec.check_clock(clock)
             self._clock = clock
             self._lay_out(self._names)
         self._last = time
@@ -303,7 +305,7 @@ class DynamicalMixture(base.Clusterer):
             self._hand_over()
 
     def _ask(self, question: Callable[..., Any], x: Mapping[Any, Any], t: Any, before: float) -> Any:
-        """Return what a method of the model says of counts of words; before: what it says if nothing was learned."""
+        """Return what a method of the stream returns for counts of words, or ``before`` if nothing was learned yet."""
         x, t = self._split(x, t)
         read_documents([x])
         if t is not None:
@@ -312,7 +314,7 @@ class DynamicalMixture(base.Clusterer):
         return question(self._stream, [x], None if t is None else [t])[0] if self._fitted else before
 
     def _split(self, x: Mapping[Any, Any], t: Any) -> tuple[Mapping[Any, Any], Any]:
-        """Return the features of x apart from its time."""
+        """Return the features of x, and its time."""
         if self.time_key is None:
             return x, t
         if t is not None:
@@ -340,7 +342,7 @@ class DynamicalMixture(base.Clusterer):
         return clock, time
 
     def _pack_row(self, x: Mapping[Any, Any]) -> tuple[Names, bytes]:
-        """Return the features that there are with x, and its values there as bytes."""
+        """Return the names of the features, with those that are new in x, and its values in that order as bytes."""
         names = self._names
         if not self._positions.issuperset(x):
             if self._grows:
@@ -373,7 +375,7 @@ class DynamicalMixture(base.Clusterer):
         return names, struct.pack(f"{len(values)}d", *values)
 
     def _prepare(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Float, float]:
-        """Return an engine to predict x by, x as a row for it, and when; no engine if nothing was learned yet."""
+        """Return an engine that predicts x, x as a row for it, and the time; None if nothing was learned yet."""
         x, t = self._split(x, t)
         names, row = self._pack_row(x)
         clock, time = (self._clock, 0.0) if t is None else self._parse_time(t)
@@ -390,14 +392,14 @@ class DynamicalMixture(base.Clusterer):
         if isnan(self.absent):
             engine = self._stream.engine_for(values[None, :])
         if names is not self._names:
-            if can_widen(engine.model.family):
+            if engine.model.family.can_widen:
                 engine = engine.widen(len(names))  # as the model will be once it has learned x
             else:
                 values = values[: engine.n_features]  # by the features so far
         return engine, values, time
 
     def _check_row(self, row: Float) -> Float:
-        """Return a row (D,) as the family wants it: as it is, if that family need not look at every one."""
+        """Return a row (D,) as the family takes it. Some families take every row of finite numbers as it is."""
         return row if self._safe_norm > 0 else check_rows(self._family, row[None, :])[0]
 
     def _catch_up(self) -> None:
@@ -408,17 +410,16 @@ class DynamicalMixture(base.Clusterer):
     def _hand_over(self) -> None:
         """Let the model learn all buffered rows. If that is interrupted, the rows already learned leave the buffer."""
         stream, rows, bags, clock = self._stream, self._rows, self._bags, self._clock
-        engine = stream.engine if stream.started else None
-        before = 0 if engine is None else engine.n_observations
+        before = stream.n_rows
         one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
-        one_by_one = one_by_one and not isnan(self.absent)  # of which the model takes care
+        one_by_one = one_by_one and not isnan(self.absent)  # the stream looks for missing cells
         try:
             if bags:
                 stream.learn([bag for bag, _ in bags], None if clock is Clock.INDEX else [t for _, t in bags])
-            elif engine is not None and one_by_one and self._learned:
+            elif stream.learned and one_by_one:
                 for row in map(np.frombuffer, rows):
                     if clock is Clock.INDEX:
-                        stream.learner.run_one(self._check_row(row), float(engine.n_observations))
+                        stream.learner.run_one(self._check_row(row), float(stream.n_rows))
                     else:
                         stream.learner.run_one(self._check_row(row[1:]), row.item(0))
             else:
@@ -429,14 +430,13 @@ class DynamicalMixture(base.Clusterer):
                     times = packed[:, 0].view("M8[us]") if clock is Clock.DATES else packed[:, 0]
                     stream.learn(packed[:, 1:], times)
         finally:
-            if stream.started:  # one of the buffers is empty
-                n_learned = stream.engine.n_observations - before
-                del rows[:n_learned], bags[:n_learned]
+            n_learned = stream.n_rows - before
+            del rows[:n_learned], bags[:n_learned]  # one of the two is empty
         if not self._learned:
             self._lay_out(self._names)
 
     def _widen(self, names: Names) -> None:
-        """Take in new features, which were absent in all rows so far."""
+        """Add new features, which were absent in all rows so far."""
         self._catch_up()
         self._stream.widen(len(names), self.absent)
         self._lay_out(names)
@@ -444,19 +444,18 @@ class DynamicalMixture(base.Clusterer):
     def _lay_out(self, names: Names) -> None:
         """Set the features, and with them the layout of a row and the size of the buffer."""
         self._names, self._positions = names, frozenset(names)
-        stream = self._stream
-        self._learned = stream.learned if stream.started else self._spec.given is not None
-        if stream.started and self._learned:
+        stream, self._learned = self._stream, self.learned
+        if stream.learned:
             self._family = stream.family
-        warming = not self._learned and (not stream.started or stream.engine.n_observations < self._spec.warmup)
-        self._grows = self.features is None and (warming or can_widen(self._spec.family) or not names)
+        warming = not self._learned and stream.n_rows < stream.spec.warmup
+        self._grows = self.features is None and (warming or stream.spec.family.can_widen or not names)
         plain = self._clock is Clock.INDEX and not self._family.sparse
         self._size = len(names) if plain else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self._safe_norm = self._family.safe_norm
         most = min(MOST_ROWS_WAITING, MOST_BYTES_WAITING // (8 * len(names) or 1) + 1)
-        self._most_waiting = most if self._learned else 1  # each row is to answer by, and carries the search on
+        self._most_waiting = most if self._learned else 1  # each row does a part of the search
 
     def _resolve_features(self) -> Names:
         """Return the names of the features as far as they are given."""
@@ -480,7 +479,7 @@ class DynamicalMixture(base.Clusterer):
         self._warned = True
         new = next(name for name in x if name not in self._positions)
         warnings.warn(
-            f"feature {new!r} came after the features were fixed; it is ignored, as all other new ones will be",
+            f"feature {new!r} came after the features were fixed. It is ignored, and so is any other new one",
             stacklevel=5,
         )
 

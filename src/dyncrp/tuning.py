@@ -39,11 +39,19 @@ def tune(
     resolution: float = 1.0,
     n_jobs: int | None = None,
 ) -> Tuned:
-    """Choose hyperparameters by the evidence of the first ``warmup`` rows of X (n, D), or documents, without labels.
+    """Learn hyperparameters from the first rows of a stream, by their evidence.
 
-    ``DynamicalMixture`` does the same by itself if it starts with unknown hyperparameters. The arguments are the same:
-    None means that a value is to be learned, and the memory is infinite by default. ``dyncrp.plots.evidence`` draws the
-    candidates.
+    ``DynamicalMixture`` does the same by itself if it starts with unknown hyperparameters. ``dyncrp.plots.evidence``
+    draws the candidates.
+
+    Args:
+        X: (n, D) rows, or documents; the first ``warmup`` of them are used.
+        times: (n,) when the rows came; 0, 1, 2, … by default.
+        family, dynamics, alpha, memory: what is known, as for ``DynamicalMixture``; None is learned.
+        warmup, resolution, n_jobs: as for ``DynamicalMixture``.
+
+    Returns:
+        The model, ready to fit, and the candidates that were tried.
 
     >>> import numpy as np, dyncrp
     >>> rng = np.random.default_rng(0)
@@ -63,7 +71,7 @@ def tune(
 
 
 def _as_rows(X: Any, spec: ModelSpec) -> Rows:
-    """Return rows in the form that the family needs; for documents, counts of words in order of appearance."""
+    """Return rows as the family takes them; of documents, counts of words in order of appearance."""
     if spec.family.sparse and holds_documents(X):
         vocabulary = Vocabulary()
         return vocabulary.encode(vocabulary.read(X)).rows

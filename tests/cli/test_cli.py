@@ -144,10 +144,10 @@ def test_info_leaves_groups_out_where_they_take_long_or_are_unknown(tmp_path, mo
     assert "groups" not in invoke("info", tmp_path / "model.npz").stdout
     monkeypatch.undo()
 
-    def unknown(self, n_groups=None):
+    def unknown(stream):
         raise ValueError("the family does not say how wide tables are")
 
-    monkeypatch.setattr(DynamicalMixture, "groups", unknown)
+    monkeypatch.setattr("dyncrp.cli.info.groups_of", unknown)
     assert "groups" not in invoke("info", tmp_path / "model.npz", "--json").stdout
 
 

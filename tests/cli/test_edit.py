@@ -137,7 +137,7 @@ def test_a_copy_of_a_checkpoint_leaves_the_run_alone(state, tmp_path):
     before = [(tmp_path / name).read_bytes() for name in names]
     invoke("merge", tmp_path / "state", "0", "2", "-o", tmp_path / "copy")
     assert [(tmp_path / name).read_bytes() for name in names] == before
-    assert Checkpoint.read(str(tmp_path / "copy")).model.n_tables_ == 3
+    assert Checkpoint.read(str(tmp_path / "copy")).stream.engine.n_tables == 3
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

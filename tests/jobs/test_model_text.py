@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dyncrp
-from dyncrp import Exponential, Gaussian, NormalGamma, Stationary
+from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
 from dyncrp.jobs.model_text import as_options, as_python, parse_model
 
 families = [
@@ -28,7 +28,7 @@ def test_a_model_reads_as_it_is_written(family):
     dynamics = 0.999 * Exponential(1 / 3) + 0.001 * Stationary()
     options = as_options(family, dynamics, 0.1)
     name, settings = options[1], [b for a, b in pairwise(options) if a == "--set"]
-    read = parse_model(name, [options[-3]], float(options[-1]), settings)
+    read = DynamicalMixture(**parse_model(name, [options[-3]], float(options[-1]), settings).params)
     made = eval(as_python(family, dynamics, 0.1), {name: getattr(dyncrp, name) for name in dyncrp.__all__})
     for model in (read, made):
         assert (model.family, model.dynamics, model.alpha) == (family, dynamics, 0.1)
@@ -38,10 +38,10 @@ def test_a_model_reads_as_it_is_written(family):
 
 def test_settings_are_of_the_family_or_the_model():
     settings = ["variance=1", "prior_variance=2", "learn_alpha=true", "n_jobs=none", "assignment=variational"]
-    model = parse_model("gaussian", ["exponential()", "stationary()"], None, settings)
-    assert (model.learn_alpha, model.n_jobs, model.assignment) == (True, None, "variational")
-    assert model.dynamics == [Exponential(), Stationary()]
-    assert model.alpha is None
+    spec = parse_model("gaussian", ["exponential()", "stationary()"], None, settings)
+    assert (spec.learn_alpha, spec.n_jobs, spec.rules.assignment) == (True, None, "variational")
+    assert spec.dynamics == (Exponential(), Stationary())
+    assert spec.alpha is None
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,11 @@ def test_settings_are_of_the_family_or_the_model():
     [
         ("gauss", [], "unknown family 'gauss'; choose from Gaussian, "),
         ("gaussian", ["variance"], "a setting must be name=value, got 'variance'"),
-        ("gaussian", ["varience=1"], "unknown setting 'varience'; Gaussian has variance, .*; the model has warmup"),
+        (
+            "gaussian",
+            ["varience=1"],
+            "unknown setting 'varience'; Gaussian has variance, .*; the model has alarm_rate, .*, warmup",
+        ),
         ("gaussian", ["alpha=1"], "unknown setting 'alpha'"),
         ("gaussian", ["variance=1", "variance=2"], "variance is set twice"),
         ("gaussian", ["variance=-1"], "variance must be a positive"),
@@ -70,5 +74,5 @@ def test_families_by_any_name():
 
 
 def test_no_family_is_left_open():
-    assert parse_model(None, [], None, ["warmup=500"]).family is None
+    assert parse_model(None, [], None, ["warmup=500"]).chooses_family
     assert parse_model(None, [], None, ["variance=2"]).family == Gaussian(variance=2.0)

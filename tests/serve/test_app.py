@@ -18,7 +18,7 @@ from dyncrp.serve import feeds, registry
 from dyncrp.serve.journal import Journal, JournalError
 from dyncrp.serve.limits import Limits
 from dyncrp.serve.openapi import openapi
-from dyncrp.serve.settings import default_settings, make_served_model
+from dyncrp.serve.settings import default_settings, make_stream
 from serving import KNOWN, post, serving
 
 ROWS = [[0.0, 0.1], [9.0, 9.2], [0.2, 0.0], [9.1, 9.0]]
@@ -48,7 +48,7 @@ def model_bytes(client, name="s"):
 
 def test_rows_are_learned_as_the_model_learns_them(client):
     answer = post(client, ROWS)
-    model = make_served_model(KNOWN, default_settings(Limits())).partial_fit(np.array(ROWS))
+    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits()))).partial_fit(np.array(ROWS))
     assert answer["labels"] == model.labels_.tolist()
     assert answer["first_row"] == 0
     assert answer["learned"] is True
@@ -97,7 +97,7 @@ def test_putting_a_stream_twice(client):
         ({"memory": 1}, "memory"),
         ({"set": {"varience": 1}}, "unknown setting 'varience'"),
         ({"set": [1]}, "set must be an object"),
-        ({"set": {"n_jobs": 4}}, "n_jobs is not for a server"),
+        ({"set": {"n_jobs": 4}}, "n_jobs cannot be set on a server"),
         ({"set": {"warmup": 5}, "warmup": 6}, "warmup is set twice"),
         ({"set": {"variance": {"a": 1}}}, "these settings make no model"),
         ({"warmup": 10**9}, "warmup may be"),
@@ -448,7 +448,7 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
         client.put("/streams/s", json=KNOWN)
         post(client, ROWS)
         before = model_bytes(client)
-        for broken in ("commit", "add_deed"):
+        for broken in ("commit", "add_operation"):
             with monkeypatch.context() as patched:
                 patched.setattr(Journal, broken, lambda *_: (_ for _ in ()).throw(JournalError("the disk is full")))
                 answer = client.post("/streams/s/rows", json={"rows": [[5.0, 5.0]]})
@@ -590,7 +590,7 @@ def test_metrics(client):
 def test_the_description_has_every_path(client, shared):
     routes = {
         (route.path, method.lower())
-        for route in shared[1].gate.app.routes
+        for route in shared[1].app.app.routes
         if hasattr(route, "methods")
         for method in route.methods - {"HEAD"}
     }

@@ -78,8 +78,8 @@ def test_dates_of_arrow_are_times():
 @pytest.mark.parametrize(
     ("content", "kind", "message", "where"),
     [
-        ('{"rows": [[1], [NaN]]}', JSON, "NaN is no number of it", {}),
-        ('{"rows": [[1], [Infinity]]}', JSON, "Infinity is no number", {}),
+        ('{"rows": [[1], [NaN]]}', JSON, "it has no number NaN", {}),
+        ('{"rows": [[1], [Infinity]]}', JSON, "it has no number Infinity", {}),
         ('{"rows": [{"a": 1}, {"a": 1e999}]}', JSON, "'a' must hold finite numbers", {"row": 1, "column": "a"}),
         ('{"rows": [[' + "9" * 5000 + "]]}", JSON, "this is not JSON", {}),
         ('{"rows": [[1], [' + "9" * 400 + "]]}", JSON, "must hold finite numbers", {"row": 1, "column": "x0"}),

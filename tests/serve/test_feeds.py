@@ -58,7 +58,7 @@ def test_a_reader_that_is_left_alone_is_told_that_the_line_is_open(monkeypatch):
 
     async def run():
         feed = Feed(0, learned=True)
-        return await first(watch_events(feed, 0, nothing), 3), await first(watch_rows(feed, nothing, 0), 3)
+        return await first(watch_events(feed, 0, nothing), 3), await first(watch_rows(feed, 0, nothing), 3)
 
     assert asyncio.run(run()) == ([":\n\n"] * 3, [":\n\n"] * 3)
 

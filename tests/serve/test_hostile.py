@@ -34,13 +34,13 @@ beside = st.one_of(st.lists(scalars, max_size=4), scalars)
 
 def learn(stream, body):
     """Learn from a body, or see that it is refused and that the stream is as it was."""
-    before = stream.model.to_bytes() if stream.fitted else None
+    before = stream.stream.to_bytes() if stream.n_rows else None
     try:
         batch = read_batch(body, JSON, Roles(), LIMITS)
         _, outcome = stream.learn(batch)
         json.loads(dump(outcome.content))
     except (RequestError, ValueError):
-        assert (stream.model.to_bytes() if stream.fitted else None) == before
+        assert (stream.stream.to_bytes() if stream.n_rows else None) == before
         return False
     return True
 

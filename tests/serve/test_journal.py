@@ -17,9 +17,9 @@ def journal(tmp_path):
 def test_what_is_not_committed_has_not_happened(tmp_path):
     with Journal(tmp_path) as journal:
         stream = journal.add_stream("s", "{}")
-        journal.add_deed(stream, Operation("rows", b"1"))
+        journal.add_operation(stream, Operation("rows", b"1"))
         journal.commit()
-        journal.add_deed(stream, Operation("rows", b"2"))
+        journal.add_operation(stream, Operation("rows", b"2"))
     with Journal(tmp_path) as journal:
         assert journal.streams() == [(stream, "s", "{}", "{}")]
         assert list(journal.operations(stream)) == [Operation("rows", b"1")]
@@ -28,20 +28,20 @@ def test_what_is_not_committed_has_not_happened(tmp_path):
 def test_a_checkpoint_takes_the_place_of_deeds(journal):
     stream, other = journal.add_stream("s", "{}"), journal.add_stream("t", "{}")
     for one in (stream, other):
-        journal.add_deed(one, Operation("rows", b"1"))
+        journal.add_operation(one, Operation("rows", b"1"))
     assert journal.checkpoint(stream) is None
     journal.set_checkpoint(stream, b"model", b"beside")
     assert journal.checkpoint(stream) == (b"model", b"beside")
     assert list(journal.operations(stream)) == []
     assert list(journal.operations(other)) == [Operation("rows", b"1")]
-    journal.add_deed(stream, Operation("merge", b"2"))
+    journal.add_operation(stream, Operation("merge", b"2"))
     assert list(journal.operations(stream)) == [Operation("merge", b"2")]
 
 
 def test_deeds_come_in_order(journal):
     stream = journal.add_stream("s", "{}")
     for number in range(12):
-        journal.add_deed(stream, Operation("rows", str(number).encode()))
+        journal.add_operation(stream, Operation("rows", str(number).encode()))
     assert [operation.payload for operation in journal.operations(stream)] == [
         str(number).encode() for number in range(12)
     ]
@@ -120,7 +120,7 @@ def test_the_latest_events_are_kept(journal, monkeypatch):
 
 def test_a_removed_stream_leaves_nothing(journal):
     stream = journal.add_stream("s", "{}")
-    journal.add_deed(stream, Operation("rows", b"1"))
+    journal.add_operation(stream, Operation("rows", b"1"))
     journal.add_answer(stream, "a", 1, Answer(b"", b""))
     journal.add_events(stream, [(1, "1")])
     journal.remove_stream(stream)
@@ -135,7 +135,7 @@ def test_a_removed_stream_leaves_nothing(journal):
 def test_without_waiting_for_the_disk_it_is_synced_when_asked(tmp_path):
     with Journal(tmp_path, sync=False) as journal:
         stream = journal.add_stream("s", "{}")
-        journal.add_deed(stream, Operation("rows", b"x" * 10_000))
+        journal.add_operation(stream, Operation("rows", b"x" * 10_000))
         journal.commit()
         before = journal.path.stat().st_size
         journal.sync()  # moves what was committed from the log to the file itself

@@ -7,7 +7,7 @@ import pytest
 
 from dyncrp import DynamicalMixture
 from dyncrp.serve.limits import Limits
-from dyncrp.serve.settings import default_settings, make_served_model
+from dyncrp.serve.settings import default_settings, make_stream
 from serving import post, serving
 
 TEXTS = {"text": "message", "dynamics": "exponential(50)", "alpha": 0.3, "set": {"concentration": 3.0}}
@@ -29,7 +29,8 @@ def client(shared):
 
 
 def expected(messages=MESSAGES, **more):
-    return make_served_model(TEXTS | {"n_examples": 2} | more, default_settings(Limits())).partial_fit(messages)
+    stream = make_stream(TEXTS | {"n_examples": 2} | more, default_settings(Limits()))
+    return DynamicalMixture.from_stream(stream).partial_fit(messages)
 
 
 def test_texts_are_learned_as_the_model_learns_them(client):
@@ -86,7 +87,8 @@ def test_a_restart_goes_on_with_the_words(tmp_path):
         post(client, ROWS[:3])
     with serving(tmp_path) as (client, _):
         post(client, ROWS[3:])
-        model = make_served_model(TEXTS | {"stop_words": True}, default_settings(Limits())).partial_fit(MESSAGES)
+        model = DynamicalMixture.from_stream(make_stream(TEXTS | {"stop_words": True}, default_settings(Limits())))
+        model.partial_fit(MESSAGES)
         assert client.get("/streams/s/model").content == model.to_bytes()
         assert "the" not in model.vocabulary_
 

@@ -16,7 +16,7 @@ DAY = 86_400_000
 
 def make(clock=Clock.NUMBERS, late="mark", ttl=None, **params):
     spec = ModelSpec.resolve(**PARAMS | params)
-    return Bucket(spec, spec.given, clock, late, ttl)
+    return Bucket(spec, clock, late, ttl)
 
 
 def stream(n=400, keys=7, seed=0):

@@ -121,12 +121,13 @@ def serve(
     folder: Annotated[
         Path | None, typer.Argument(metavar="DATA_FOLDER", help="The folder of the streams; created if needed.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs a token.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; if other machines can reach it, it needs a token.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8000,
     token: Annotated[
-        str | None, typer.Option(help="The token of requests; safer in DYNCRP_TOKEN, which other users cannot see.")
+        str | None,
+        typer.Option(help="The token that requests must bring; safer in DYNCRP_TOKEN, which other users cannot see."),
     ] = None,
     sync: Annotated[
         bool, typer.Option(help="Wait for the disk before answering; if not, a power cut may lose the last second.")
@@ -134,7 +135,7 @@ def serve(
     demo: Annotated[bool, typer.Option("--demo", help="Serve a built-in stream; needs no folder.")] = False,
     max_body: Annotated[int, typer.Option(min=1, help="Largest size of a request, in megabytes.")] = 32,
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows in a request.")] = 100_000,
-    max_streams: Annotated[int, typer.Option(min=1, help="Streams.")] = 1_000,
+    max_streams: Annotated[int, typer.Option(min=1, help="Most streams.")] = 1_000,
     max_features: Annotated[int, typer.Option(min=1, help="Most columns of a stream.")] = 10_000,
     max_tables: Annotated[int, typer.Option(min=1, help="Most open tables of a stream.")] = 10_000,
 ) -> None:

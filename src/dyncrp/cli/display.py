@@ -50,7 +50,7 @@ class Display:
             self.first, self.begin = (job.n_rows, share or 0.0), now
         seconds = now - self.begin
         rate = (job.n_rows - self.first[0]) / seconds if seconds else 0.0
-        tables = count(job.model.n_tables_, "table") if job.n_rows else "no tables"
+        tables = count(job.stream.engine.n_tables, "table") if job.n_rows else "no tables"
         status = count(job.n_rows, "row") + (f", {rate:,.0f} per second" if rate else "") + f", {tables}"
         left = ""
         if share is not None and share > self.first[1]:

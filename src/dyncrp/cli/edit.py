@@ -7,35 +7,35 @@ from pathlib import Path
 
 from dyncrp.cli.errors import print_result, refuse, report_errors, say
 from dyncrp.cli.paths import check_writable, is_pipe
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.constraints import as_table
 from dyncrp.io.files import FileError
 from dyncrp.jobs.edit import edit
 from dyncrp.jobs.model_text import count
+from dyncrp.stream.stream import Stream
 
 
 def merge_tables(file: Path, tables: Sequence[str], output: Path | None) -> None:
     """Merge tables, and print the result."""
     if len(tables) < 2:
         refuse(f"merge needs at least two tables, got {count(len(tables), 'table')}")
-    kept: list[int] = []
-    given: list[str] = []
+    given: list[int] = []
     far_apart: list[bool] = []
 
-    def merge(model: DynamicalMixture) -> None:
+    def merge(stream: Stream) -> None:
         first, *others = map(as_table, tables)
-        given.extend(map(str, dict.fromkeys(model.resolve([table]).item() for table in (first, *others))))
+        given.extend(stream.resolve([first, *others]).tolist())
         for other in others:
-            first = model.merge(first, other)
-            far_apart.append("far_apart" in model.events_[-1].what)
-        kept.append(int(first))
+            first = stream.merge(first, other)
+            far_apart.append("far_apart" in stream.events()[-1].what)
 
-    model = _edit(file, merge, output)
-    name = model.names_.get(kept[0])
+    stream = _edit(file, merge, output)
+    kept = min(given)
+    name = stream.names.get(kept)
     called = "" if name is None else f", {name!r}"
-    listed = ", ".join(given[:-1]) + " and " + given[-1]
-    rows = int(model.engine_.state.sizes[model.table_ids_.tolist().index(kept[0])])
-    print_result(f"tables {listed} are table {kept[0]}{called} from now on, with {count(rows, 'row')}")
+    *some, last = map(str, dict.fromkeys(given))
+    rows = int(stream.engine.seating.sizes[stream.engine.ids.tolist().index(kept)])
+    listed = f"{', '.join(some)} and {last}"
+    print_result(f"tables {listed} are table {kept}{called} from now on, with {count(rows, 'row')}")
     if any(far_apart):
         say("they are too far apart for one table: new rows will open other tables; run --groups joins such tables")
 
@@ -44,19 +44,19 @@ def rename_table(file: Path, table: str, name: str, output: Path | None) -> None
     """Give a table a name, and print it."""
     told: list[tuple[int, str | None]] = []
 
-    def rename(model: DynamicalMixture) -> None:
-        found = model.resolve([as_table(table)]).item()
-        told.append((found, model.names_.get(found)))
-        model.rename(found, name)
+    def rename(stream: Stream) -> None:
+        found = stream.find(as_table(table))
+        told.append((found, stream.names.get(found)))
+        stream.rename(found, name)
 
-    model = _edit(file, rename, output)
-    found, before = told[0]
-    now = model.names_.get(found)
+    stream = _edit(file, rename, output)
+    [(found, before)] = told
+    now = stream.names.get(found)
     was = "" if before in (None, now) else f"; it was called {before!r}"
     print_result(f"table {found} " + ("has no name" if now is None else f"is called {now!r}") + f" from now on{was}")
 
 
-def _edit(file: Path, change: Callable[[DynamicalMixture], None], output: Path | None) -> DynamicalMixture:
+def _edit(file: Path, change: Callable[[Stream], None], output: Path | None) -> Stream:
     if output is not None:
         check_writable(output, "--output")
         if is_pipe(output):

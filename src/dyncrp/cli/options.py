@@ -19,8 +19,8 @@ from dyncrp.cli.errors import refuse
 from dyncrp.cli.paths import is_pipe
 
 if TYPE_CHECKING:
-    from dyncrp.estimator import DynamicalMixture
     from dyncrp.io.readers import Selection
+    from dyncrp.search.spec import ModelSpec
 
 INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
@@ -29,10 +29,10 @@ LOG_HELP = "Columns of numbers to transform to log(1 + x), or none."
 BY_ROWS = "by the first rows"
 TIME_HELP = "Format of dates, such as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
 LABEL_HELP = "The known table of each row: an id or a name; empty if unknown."
-APART_HELP = "A column of marks: consecutive rows with the same mark cannot share a table."
+CANNOT_LINK_HELP = "A column of marks: consecutive rows with the same mark cannot share a table."
 EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per event."
 ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
-OUTPUT_HELP = "A .csv, .jsonl or .parquet file, or - for standard output."
+OUTPUT_HELP = "A file such as out.csv, out.jsonl or out.parquet, or - for standard output."
 FAMILY_HELP = (
     "A family such as gaussian, normal_gamma, normal_wishart, bernoulli, poisson, categorical, von_mises_fisher or "
     "multinomial."
@@ -42,6 +42,11 @@ DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it
 GROUPS_HELP = "Join the tables into groups at the end: how many, or auto for as many as stand out."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
 MOST_DIGITS = 18  # in a number of groups
+# Options that a selection has as they are given.
+AS_GIVEN = (
+    *("time_column", "label_column", "cannot_link_column", "time_format"),
+    *("text", "decimal", "encoding", "header", "skip_bad"),
+)
 _input = partial(typer.Option, rich_help_panel="Input")
 _output = partial(typer.Option, rich_help_panel="Output")
 _model = partial(typer.Option, rich_help_panel="Model")
@@ -49,7 +54,7 @@ _checkpoint = partial(typer.Option, rich_help_panel="Checkpoint")
 
 
 def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Make typer treat the fields of each dataclass parameter as separate options."""
+    """Let typer see the fields of each dataclass parameter of a command as separate options."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
@@ -75,7 +80,7 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class InputOptions:
-    """What to read, and how."""
+    """What to read, and how. Its fields are in the order of the help and of ``as_arguments``."""
 
     input: Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
     format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
@@ -88,13 +93,13 @@ class InputOptions:
     stop_words: Annotated[bool, _input("--stop-words", help="Ignore the most common English words in texts.")] = False
     time_column: Annotated[str | None, _input(help="Times: numbers or dates.", show_default="the row index")] = None
     label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
-    cannot_link_column: Annotated[str | None, _input(help=APART_HELP, show_default="no marks")] = None
+    cannot_link_column: Annotated[str | None, _input(help=CANNOT_LINK_HELP, show_default="no marks")] = None
     time_format: Annotated[str | None, _input(help=TIME_HELP, show_default=BY_ROWS)] = None
+    missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
     delimiter: Annotated[str | None, _input(help="Separator of CSV cells.", show_default=BY_ROWS)] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
     encoding: Annotated[str | None, _input(help="Encoding, such as latin-1.", show_default="UTF-8, or by mark")] = None
     header: Annotated[bool, _input(help="Whether CSV starts with column names; if not, they are 0, 1, 2, …")] = True
-    missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
     skip_bad: Annotated[bool, _input("--skip-bad", help="Skip rows with bad cells instead of stopping.")] = False
 
     def resolve_format(self) -> str:
@@ -123,48 +128,39 @@ class InputOptions:
             refuse(f"--decimal must be . or , but is {self.decimal!r}")
         if self.decimal is not None and self.decimal == delimiter:
             refuse(f"--decimal and --delimiter are both {delimiter!r}: use another --delimiter, such as ';'")
-        if self.time_format is not None and (self.time_column is None or not is_pattern(self.time_format)):
-            wanted = (
-                "needs --time-column"
-                if self.time_column is None
-                else "must be a strptime format, or s, ms, us, ns or number"
-            )
-            refuse(f"--time-format {wanted}, got {self.time_format!r}")
+        if self.time_format is not None:
+            if self.time_column is None:
+                refuse(f"--time-format needs --time-column, got {self.time_format!r}")
+            if not is_pattern(self.time_format):
+                wanted = "a strptime format, or s, ms, us, ns or number"
+                refuse(f"--time-format must be {wanted}, got {self.time_format!r}")
         if self.encoding is not None and not _is_encoding(self.encoding):
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
-        names = None if self.columns is None else _split_names(self.columns)
-        kept = () if keep is None else None if keep == "all" else _split_names(keep)
+        names, kept = _split_names(self.columns), _split_names(keep)
         others = {self.time_column, self.label_column, self.cannot_link_column}
-        if names is not None and (not names or len(set(names)) < len(names) or not others.isdisjoint(names)):
-            wanted = (
-                "the time column" if others == {self.time_column, None} else "the columns of times, labels and marks"
-            )
+        chosen = self.columns is not None
+        if chosen and (not names or len(set(names)) < len(names) or not others.isdisjoint(names)):
+            only_time = others == {self.time_column, None}
+            wanted = "the time column" if only_time else "the columns of times, labels and marks"
             refuse(f"--columns must name each feature once, and not {wanted}, got {self.columns}")
-        categorical, numeric = (() if text is None else _split_names(text) for text in (self.categorical, self.numeric))
+        categorical, numeric = _split_names(self.categorical), _split_names(self.numeric)
         both = next((name for name in categorical if name in numeric), None)
         if both is not None:
             refuse(f"--categorical and --numeric both name {both}")
         self._check_text()
-        if kept is not None and len(set(kept)) < len(kept):
+        if keep != "all" and len(set(kept)) < len(kept):
             refuse(f"--keep must name each column once, got {keep}")
+        no_log = self.log is not None and self.log.lower() == "none"
         return Selection(
-            columns=names,
-            time_column=self.time_column,
-            keep=kept,
-            skip_bad=self.skip_bad,
+            columns=names if chosen else None,
+            keep=None if keep == "all" else kept,
             delimiter=delimiter,
-            header=self.header,
-            decimal=self.decimal,
-            encoding=self.encoding,
-            exclude=() if self.exclude is None else _split_names(self.exclude),
-            time_format=self.time_format,
-            missing=() if self.missing is None else _split_names(self.missing),
+            exclude=_split_names(self.exclude),
+            missing=_split_names(self.missing),
             categorical=categorical,
             numeric=numeric,
-            log=None if self.log is None else () if self.log.lower() == "none" else _split_names(self.log),
-            label_column=self.label_column,
-            cannot_link_column=self.cannot_link_column,
-            text=self.text,
+            log=None if self.log is None else () if no_log else _split_names(self.log),
+            **{name: getattr(self, name) for name in AS_GIVEN},
         )
 
     def _check_text(self) -> None:
@@ -173,28 +169,23 @@ class InputOptions:
             if self.stop_words:
                 refuse("--stop-words needs --text")
             return
-        choices = {"--columns": self.columns, "--exclude": self.exclude, "--categorical": self.categorical}
-        choices |= {"--numeric": self.numeric, "--log": self.log}
-        given = next((name for name, value in choices.items() if value is not None), None)
+        choices = ("columns", "exclude", "categorical", "numeric", "log")
+        given = next((name for name in choices if getattr(self, name) is not None), None)
         if given is not None:
-            refuse(f"--text names the only column to cluster: leave out {given}")
+            refuse(f"--text names the only column to cluster: leave out --{given}")
         if self.text in (self.time_column, self.label_column, self.cannot_link_column):
             refuse(f"--text must not be the column of times, labels or marks, got {self.text}")
 
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same input."""
-        named = {"--format": self.format, "--columns": self.columns, "--exclude": self.exclude}
-        named |= {"--categorical": self.categorical, "--numeric": self.numeric, "--log": self.log}
-        named |= {"--time-column": self.time_column, "--time-format": self.time_format, "--missing": self.missing}
-        named |= {
-            "--text": self.text,
-            "--label-column": self.label_column,
-            "--cannot-link-column": self.cannot_link_column,
-        }
-        named |= {"--delimiter": self.delimiter, "--decimal": self.decimal, "--encoding": self.encoding}
-        arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
-        flags = {"--no-header": not self.header, "--skip-bad": self.skip_bad, "--stop-words": self.stop_words}
-        return [self.input, *arguments, *(name for name, given in flags.items() if given)]
+        arguments = [self.input]
+        for option in fields(self)[1:]:
+            name, value = option.name.replace("_", "-"), getattr(self, option.name)
+            if value != option.default:
+                arguments += (
+                    [f"--{name}"] if value is True else [f"--no-{name}"] if value is False else [f"--{name}", value]
+                )
+        return arguments
 
 
 @dataclass(frozen=True)
@@ -202,7 +193,9 @@ class OutputOptions:
     """What to write, and where."""
 
     output: Annotated[str, _output("--output", "-o", help=OUTPUT_HELP)] = "-"
-    output_format: Annotated[str | None, _output(help="csv, jsonl or parquet.", show_default="by the suffix")] = None
+    output_format: Annotated[
+        str | None, _output(help="Such as csv, jsonl or parquet.", show_default="by the suffix")
+    ] = None
     keep: Annotated[str | None, _output(help="Columns to copy to the output, by name, or all.")] = None
     names: Annotated[bool, _output("--names", help="Also write the name of the table of each row.")] = False
     events: Annotated[str | None, _output(metavar="FILE.jsonl", help=EVENTS_HELP)] = None
@@ -215,12 +208,12 @@ class OutputOptions:
         from dyncrp.io.writers import WRITERS
 
         suffix = Path(self.output).suffix.lower()
-        found = self.output_format or ("csv" if self.output == "-" else SUFFIXES.get(suffix))
+        found = self.output_format or ("csv" if self.output == "-" else SUFFIXES.get(suffix, suffix[1:]))
         if found not in WRITERS or (self.output_format is None and suffix == ".tsv"):
             kinds = ", ".join(WRITERS)
             refuse(f"the output must be {kinds}, by suffix or --output-format; got {self.output_format or self.output}")
-        if found == "parquet" and is_pipe(self.output):
-            refuse("Parquet needs --output FILE: it cannot be written to a pipe")
+        if not WRITERS[found].pipes and is_pipe(self.output):
+            refuse(f"{found.title()} needs --output FILE: it cannot be written to a pipe")
         return found
 
     def resolve_groups(self) -> int | Literal["auto"] | None:
@@ -236,7 +229,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The model. What is not given is learned from the first rows."""
+    """The model. Hyperparameters that are not given are learned from the first rows."""
 
     family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="gaussian or normal_gamma")] = None
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
@@ -256,8 +249,8 @@ class ModelOptions:
             refuse(f"--text needs --family multinomial, got {self.family}")
         return replace(self, family="multinomial")
 
-    def parse(self, *, units: bool) -> DynamicalMixture:
-        """Return the unfitted model. units: whether durations may have a unit."""
+    def parse(self, *, units: bool) -> ModelSpec:
+        """Return the parameters of the model. units: whether durations may have a unit."""
         from dyncrp.jobs.model_text import parse_model
 
         settings = [*(self.settings or []), *([] if self.alarm_rate is None else [f"alarm_rate={self.alarm_rate!r}"])]
@@ -277,10 +270,10 @@ class CheckpointOptions:
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on standard error.")]
 
 
-def _split_names(text: str) -> tuple[str, ...]:
-    """Return the names between commas. A name that contains a comma must be in double quotes."""
+def _split_names(text: str | None) -> tuple[str, ...]:
+    """Return the names between commas, none for None. A name that contains a comma must be in double quotes."""
     try:
-        return tuple(name.strip() for name in next(csv.reader([text]), []))
+        return tuple(name.strip() for name in next(csv.reader([text or ""]), []))
     except csv.Error:
         refuse(f"column names must be on one line, separated by commas, got {text!r}")
 

@@ -17,7 +17,6 @@ from dyncrp.cli.display import Display, show_features
 from dyncrp.cli.errors import refuse, report_errors, say
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.entries import CATEGORY, KINDS, NUMBER
 from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
@@ -29,7 +28,6 @@ from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.model_text import brief_groups, brief_model, count
 from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
-from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.stream import Stream
 from dyncrp.views.groups import Groups
 
@@ -58,31 +56,31 @@ def run_file(
         refuse("--output and --events are both standard output")
     if checkpointing.resume and checkpointing.checkpoint is None:
         refuse("--resume needs --checkpoint FILE")
-    if checkpointing.checkpoint is not None and is_pipe(target.output):
-        refuse("--checkpoint needs --output FILE: a run that writes to a pipe cannot be resumed")
-    if checkpointing.checkpoint is not None and target.events is not None and is_pipe(target.events):
-        refuse("--checkpoint needs --events FILE: a run that writes to a pipe cannot be resumed")
+    for option, path in (("--output", target.output), ("--events", target.events)):
+        if checkpointing.checkpoint is not None and path is not None and is_pipe(path):
+            refuse(f"--checkpoint needs {option} FILE: a run that writes to a pipe cannot be resumed")
     if model is not None and model_options.given:
         refuse("--model has its own family, dynamics, alpha, memory and settings: do not give them again")
     if source.text is not None and model is None:
         model_options = model_options.for_texts()
     with report_errors():  # before signals wait for the current chunk
-        start = model_options.parse(units=source.time_column is not None)
+        spec = model_options.parse(units=source.time_column is not None)
     options = _options_to_compare(format, output_format, selection, model_options)
-    # None as in checkpoints before them
-    options |= {"--alarm-rate": start.alarm_rate, "--names": target.names or None}
-    options |= {"--stop-words": source.stop_words or None}
-    if source.text is not None:
-        input = Input(vocabulary=Vocabulary(stop_words=source.stop_words))
-        start = DynamicalMixture.from_stream(Stream(ModelSpec.resolve(**start.get_params(deep=False)), input))
-    selection = replace(selection, takes=_kinds_taken(start))
+    # Checkpoints of earlier versions do not have these, which reads as None.
+    options |= {"--names": target.names or None, "--stop-words": source.stop_words or None}
+    options["--alarm-rate"] = spec.alarm_rate
+    vocabulary = None if source.text is None else Vocabulary(stop_words=source.stop_words)
+    stream = Stream(spec, Input(vocabulary=vocabulary))
     with report_errors(), Stop() as stop:
         if model is not None:
-            start = _load(model, model_options.alarm_rate)
-            selection = replace(selection, learned=start.encoding_, takes=_kinds_taken(start))
-            if source.stop_words and start.vocabulary_ is not None and not start.vocabulary_.stop_words:
+            stream = Stream.load(model)
+            if model_options.alarm_rate is not None:
+                stream.set_alarm_rate(model_options.alarm_rate)
+            vocabulary = stream.input.vocabulary
+            if source.stop_words and vocabulary is not None and not vocabulary.stop_words:
                 refuse(f"--stop-words: {model} was learned with them")
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
+        selection = replace(selection, learned=stream.input.encoding, takes=_kinds_taken(stream))
         own = files if target.events is None else (*files, target.events)
         before = _find_checkpoint(own, groups_file, checkpointing, target.force, quiet)
         replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
@@ -94,13 +92,12 @@ def run_file(
         with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
             stop.waiting = False
             show_features(reader, quiet)
-            path = None if checkpointing.checkpoint is None else str(checkpointing.checkpoint)
-            more = ["name"] * target.names + ["novelty_p"] * (start.alarm_rate is not None)
+            more = ["name"] * target.names + ["novelty_p"] * (stream.spec.alarm_rate is not None)
             job = Run(
                 reader,
                 writer(target.output, reader, grouped=join is not None, more=more),
-                start,
-                checkpoint=path,
+                stream,
+                checkpoint=None if checkpointing.checkpoint is None else str(checkpointing.checkpoint),
                 every=checkpointing.every,
                 options=options,
                 join=join,
@@ -111,31 +108,24 @@ def run_file(
                 job.resume(before)
             _execute(job, stop, quiet)
         if save is not None:
-            if not job.fitted:
+            if not job.stream.started:
                 raise FileError(f"{reader.name} has no rows, so there is no model to save")
-            job.model.save(save)
+            job.stream.save(save)
         if plot is not None and job.n_rows:
-            line, dated = job.timeline, job.model.clock_ == Clock.DATES
-            tables = job.model.resolve(line.tables)  # some may have been merged since they were written
-            name = source.time_column or "row"
-            from dyncrp import plots  # slow to import, and rarely needed
-
-            figure = plots.timeline(
-                line.times, tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups
-            )
-            figure.savefig(plot, dpi=200)
+            _draw(job, plot, source.time_column or "row")
         if job.no_groups:
             where = "all rows are written" if is_pipe(target.output) else f"{target.output} is complete"
             raise FileError(f"{where}, but there are no groups: {job.no_groups.replace('n_groups', '--groups')}")
 
 
-def _load(path: Path, alarm_rate: float | None) -> DynamicalMixture:
-    """Return a saved model. alarm_rate: replaces its own, unless it is None; past novelties are kept."""
-    model = DynamicalMixture.load(path)
-    if alarm_rate is not None:
-        model.stream_.set_alarm_rate(alarm_rate)
-        model.alarm_rate = alarm_rate
-    return model
+def _draw(job: Run, plot: Path, name: str) -> None:
+    """Draw the timeline of a run. name: of the time axis."""
+    from dyncrp import plots  # slow to import, and rarely needed
+
+    line, dated = job.timeline, job.stream.clock is Clock.DATES
+    tables = job.stream.resolve(line.tables)  # some may have been merged since they were written
+    figure = plots.timeline(line.times, tables, line.novelty, step=line.step, dated=dated, name=name, groups=job.groups)
+    figure.savefig(plot, dpi=200)
 
 
 def _options_to_compare(
@@ -151,12 +141,11 @@ def _options_to_compare(
     return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name not in derived}
 
 
-def _kinds_taken(model: DynamicalMixture) -> tuple[str, ...]:
-    """Return the kinds of columns that a model takes: all of them if the columns determine its family."""
-    fitted = hasattr(model, "n_tables_")
-    if model.family is None and (not fitted or model.encoding_ is not None):
+def _kinds_taken(stream: Stream) -> tuple[str, ...]:
+    """Return the kinds of columns that a stream takes: all of them if the columns determine its family."""
+    if stream.spec.chooses_family and (not stream.started or stream.input.encoding is not None):
         return KINDS
-    family = model.family_ if fitted else model.family
+    family = stream.family if stream.started else stream.spec.family
     return (NUMBER,) if type(family).__name__ != "Categorical" else (NUMBER, CATEGORY)
 
 
@@ -215,29 +204,23 @@ def _execute(job: Run, stop: Stop, quiet: bool) -> None:
         raise typer.Exit(128 + stopped.args[0]) from None
     finally:
         job.close()
-    _print_summary(job, before, monotonic() - begin, quiet)
+    if job.n_bad and not job.n_rows:
+        raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")
+    if not quiet:
+        _print_summary(job, before, monotonic() - begin)
 
 
 def _brief_events(job: Run) -> str:
     """Return the numbers of events as one readable line."""
     told = [f"{count(job.counts['opened'], 'table')} opened"]
     told += [f"{job.counts[kind]:,} {kind}" for kind in ("returned", "closed") if job.counts[kind]]
-    if job.model.alarm_rate is not None:
+    if job.stream.spec.alarm_rate is not None:
         n = job.counts["alarm"]
         told.append(f"{count(n, 'alarm')} (1 row in {job.n_rows / n:,.0f})" if n else "no alarms")
     return ", ".join(told)
 
 
-def _print_groups(job: Run, groups: Groups, quiet: bool) -> None:
-    """Print the sizes of the groups, and which file has the group of each table or row."""
-    say(brief_groups(groups, told=job.join != "auto"), quiet=quiet)
-    if job.groups_file is not None:
-        say(f"the group of each table is in {job.groups_file}", quiet=quiet)
-    elif job.writer.groups_file(job.writer.path) is None:
-        say(f"the group of each row is in {job.writer.path}", quiet=quiet)
-
-
-def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
+def _print_summary(job: Run, before: int, seconds: float) -> None:
     """Print what a run did. before: how many rows were labelled before it was resumed."""
     n_new = job.n_rows - before
     done = f"{count(n_new, 'row')} in {seconds:.1f} s"
@@ -247,19 +230,26 @@ def _print_summary(job: Run, before: int, seconds: float, quiet: bool) -> None:
         done += ", including learning the hyperparameters"
         rate += f" after the first {job.n_rows_learned_from:,}" if rate else ""
     done += f" ({rate})" if rate else ""
-    say(done + (f", {job.n_rows:,} in all" if before else ""), quiet=quiet)
+    say(done + (f", {job.n_rows:,} in all" if before else ""))
     if job.n_rows:
-        model = job.model
-        opened = f" open, of {model.n_opened_:,} opened" if model.n_opened_ > model.n_tables_ else ""
-        say(f"{count(model.n_tables_, 'table')}{opened}, log evidence {model.log_evidence_:.1f}", quiet=quiet)
-        say(brief_model(model), quiet=quiet)
-        if job.events is not None or model.alarm_rate is not None:
-            say(_brief_events(job), quiet=quiet)
+        engine = job.stream.engine
+        opened = f" open, of {engine.n_opened:,} opened" if engine.n_opened > engine.n_tables else ""
+        say(f"{count(engine.n_tables, 'table')}{opened}, log evidence {engine.log_evidence:.1f}")
+        say(brief_model(job.stream))
+        if job.events is not None or job.stream.spec.alarm_rate is not None:
+            say(_brief_events(job))
         if job.groups is not None:
-            _print_groups(job, job.groups, quiet)
+            _print_groups(job, job.groups)
     if job.n_bad:
-        if not job.n_rows:
-            raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")
         faults = "; ".join(job.faults)
         more = f"; and {job.n_bad - len(job.faults):,} more" if job.n_bad > len(job.faults) > 0 else ""
-        say(f"{count(job.n_bad, 'bad row')} skipped" + (f": {faults}{more}" if faults else ""), quiet=quiet)
+        say(f"{count(job.n_bad, 'bad row')} skipped" + (f": {faults}{more}" if faults else ""))
+
+
+def _print_groups(job: Run, groups: Groups) -> None:
+    """Print the sizes of the groups, and which file has the group of each table or row."""
+    say(brief_groups(groups, told=job.join != "auto"))
+    if job.groups_file is not None:
+        say(f"the group of each table is in {job.groups_file}")
+    elif job.writer.groups_file(job.writer.path) is None:
+        say(f"the group of each row is in {job.writer.path}")

@@ -11,13 +11,13 @@ import numpy as np
 
 from dyncrp.arrays.checks import Clock
 from dyncrp.cli.errors import print_result, report_errors
-from dyncrp.cli.info import read_model
-from dyncrp.estimator import DynamicalMixture
+from dyncrp.cli.info import read_stream
 from dyncrp.io.files import FileError
 from dyncrp.jobs.model_text import count
 from dyncrp.jobs.run import JOIN
-from dyncrp.views.describe import COLUMNS, describe_tables, what_tells_apart
-from dyncrp.views.groups import Groups
+from dyncrp.stream.stream import Stream
+from dyncrp.views.describe import COLUMNS, describe_stream, what_tells_apart
+from dyncrp.views.groups import Groups, groups_of
 
 MOST_NAMED = 6  # features in the line about what tells tables apart
 LEAST_SHOWN = 1e-6  # relative to the largest number of a column; less is shown as 0
@@ -30,32 +30,32 @@ WIDEST = 10_000  # characters per line if there is no terminal
 def show(file: Path, n_groups: int | None, n_tables: int | None) -> None:
     """Print a line for each of the n_tables largest tables, or for all. With n_groups, add the group of each table."""
     with report_errors():
-        checkpoint, model = read_model(file)
-        if model is None:
+        checkpoint, stream = read_stream(file)
+        if stream is None:
             raise FileError(f"{file} is a checkpoint from before the first row: there are no tables yet")
         asked = None if checkpoint is None else checkpoint.options.get(JOIN)  # as requested for the run
         wanted = asked if n_groups is None else n_groups
-        groups = None if wanted is None else model.groups(None if wanted == "auto" else wanted)
+        groups = None if wanted is None else groups_of(stream, None if wanted == "auto" else wanted)
         width = shutil.get_terminal_size(fallback=(WIDEST, 24)).columns
-        print_result("\n".join(_lines(model, groups, n_tables, width)))
+        print_result("\n".join(_lines(stream, groups, n_tables, width)))
 
 
-def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:
+def _lines(stream: Stream, groups: Groups | None, n_tables: int | None, width: int) -> list[str]:
     """Return the lines to print: the number of tables, a line per table in columns that fit, and what is left out."""
-    names = model.vocabulary_.words if model.vocabulary_ is not None else getattr(model, "feature_names_in_", None)
-    told = describe_tables(model.engine_, names, model.clock_, groups, model.encoding_, model.names_)
+    engine, clock, words = stream.engine, stream.clock, stream.family.sparse
+    told = describe_stream(stream, groups)
     order = np.argsort(-told["rows"], kind="stable")[:n_tables]
-    head = f"{count(model.n_tables_, 'table')} of {count(int(np.sum(told['rows'])), 'row')}"
-    if len(order) < model.n_tables_:
+    head = f"{count(engine.n_tables, 'table')} of {count(int(np.sum(told['rows'])), 'row')}"
+    if len(order) < engine.n_tables:
         head += f"; the {len(order):,} largest" if len(order) > 1 else "; the largest"
 
-    told |= {"share": [_percent(share) for share in told["share"].tolist()], **_times(told, model.clock_)}
+    told |= {"share": [_percent(share) for share in told["share"].tolist()], **_times(told, clock)}
     own, features = ([name for name in told if (name in COLUMNS) == wanted] for wanted in (True, False))
-    parts = {} if model.family_.sparse else what_tells_apart(model.engine_, features)
+    parts = {} if words else what_tells_apart(engine, features)
     clear = {name: _clear(values) for name, values in told.items()}
-    cells = {name: _column_of(name, [values[i] for i in order], model.clock_) for name, values in clear.items()}
-    columns = [_column("table", model.table_ids_[order].tolist()), *cells.values()]
-    if model.family_.sparse:  # as many words as fit
+    cells = {name: _column_of(name, [values[i] for i in order], clock) for name, values in clear.items()}
+    columns = [_column("table", engine.ids[order].tolist()), *cells.values()]
+    if words:  # as many words as fit
         room = max(LONGEST_NAME, width - _total_width(columns[:-1]) - len(GAP))
         columns[-1] = _column("words", [_first_words(told["words"][i], room) for i in order])
     if _total_width(columns) > width:  # then those that tell the most
@@ -65,17 +65,17 @@ def _lines(model: DynamicalMixture, groups: Groups | None, n_tables: int | None,
         n_shown -= 1
 
     lines = [head, *(GAP.join(cells).rstrip() for cells in zip(*columns[:n_shown], strict=True))]
-    if len(order) < model.n_tables_:
-        lines.append(f"{count(model.n_tables_ - len(order), 'more table')}: --all shows every table")
+    if len(order) < engine.n_tables:
+        lines.append(f"{count(engine.n_tables - len(order), 'more table')}: --all shows every table")
     if n_shown < len(columns):
         lines.append(f"{count(len(columns) - n_shown, 'more feature')}: model.describe() in Python has all of them")
-    if len(parts) > 1 < model.n_tables_:
+    if len(parts) > 1 < engine.n_tables:
         listed = ", ".join(f"{_short(name)} {_percent(part)}" for name, part in list(parts.items())[:MOST_NAMED])
         lines.append(f"what tells tables apart: {listed}" + ", …" * (len(parts) > MOST_NAMED))
     return lines
 
 
-def _column_of(name: str, values: Sequence[Any], clock: str) -> list[str]:
+def _column_of(name: str, values: Sequence[Any], clock: Clock) -> list[str]:
     """Return the cells of the named column, its title first."""
     zone = " (UTC)" if clock == Clock.DATES and name in ("first_seen", "last_seen") else ""
     title = name.replace("_", " ") + zone if name in COLUMNS else _short(name)
@@ -126,7 +126,7 @@ def _percent(share: float) -> str:
     return "<1 %" if 0.0 < share < 0.005 else f"{100.0 * share:.0f} %"
 
 
-def _times(told: dict[str, Any], clock: str) -> dict[str, list[str]]:
+def _times(told: dict[str, Any], clock: Clock) -> dict[str, list[str]]:
     """Return first and last times as texts: numbers with the digits in which they differ, shortened dates."""
     seen = {name: told[name] for name in ("first_seen", "last_seen")}
     if clock == Clock.DATES:

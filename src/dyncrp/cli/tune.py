@@ -20,8 +20,8 @@ from dyncrp.io.files import FileError
 from dyncrp.io.readers import open_reader
 from dyncrp.jobs.model_text import as_options, as_python, changed_settings, count
 from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK
-from dyncrp.search.spec import ModelSpec
 
+TUNED = ("family", "dynamics", "alpha", "memory", "warmup", "resolution", "n_jobs")  # parameters of ``dyncrp.tune``
 LONGEST_ARGUMENT = 100_000  # characters that a shell takes in one argument
 
 
@@ -33,8 +33,7 @@ def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | No
     if plot is not None:
         check_writable(plot, "--plot", figure=True)
     with report_errors():
-        wanted = model_options.parse(units=source.time_column is not None)
-        spec = ModelSpec.resolve(**wanted.get_params(deep=False))
+        spec = model_options.parse(units=source.time_column is not None)
         X, times = [], []
         with open_reader(source.input, format, selection, MOST_ROWS_IN_CHUNK) as reader:
             show_features(reader, quiet)
@@ -53,18 +52,12 @@ def tune_file(source: InputOptions, model_options: ModelOptions, plot: Path | No
                 model, candidates = dyncrp.tune(
                     rows if source.text is None else [tokenize(str(text), words) for text in rows],
                     np.concatenate(times)[: spec.warmup] if times else None,
-                    family=wanted.family,
-                    dynamics=wanted.dynamics,  # type: ignore[arg-type]
-                    alpha=wanted.alpha,  # type: ignore[arg-type]
-                    memory=wanted.memory,
-                    warmup=wanted.warmup,
-                    resolution=wanted.resolution,
-                    n_jobs=wanted.n_jobs,
+                    **{name: spec.params[name] for name in TUNED},
                 )
             except ValueError as error:
                 raise FileError(f"{reader.name}: {error}") from error
         learned = model.family, model.dynamics, model.alpha, model.memory
-        settings = changed_settings(wanted)
+        settings = changed_settings(spec)
         command = ["dyncrp", "run", *source.as_arguments(), *as_options(*learned, **settings)]  # type: ignore[arg-type]
         if max(map(len, command)) > LONGEST_ARGUMENT:
             say("the options are too long for a shell; without them, run learns the same from these rows", quiet=quiet)

@@ -94,6 +94,11 @@ class Family(ABC):
         return np.ones((len(X), 1)), np.ones((len(X), 1))
 
     @property
+    def can_widen(self) -> bool:
+        """Whether features may be added in the course of a stream; see ``Widens``."""
+        return self.independent and self.known and self.width is None
+
+    @property
     def safe_norm(self) -> float:
         """The length up to which a finite row passes ``check`` unchanged; −1 if every row must be checked."""
         return -1.0

@@ -120,6 +120,11 @@ class Multinomial(Family, Proposes, HasShape, Widens, Explains, HasCodes, Compil
         """Return False for every feature."""
         return np.zeros(n_features, dtype=bool)
 
+    @property
+    def can_widen(self) -> bool:
+        """True if the concentration is known, as a vocabulary grows."""
+        return self.known
+
     def widen(self, stats: Float, n_features: int) -> Float:
         """Return stats (K, 1 + D) with zeros for words that were added."""
         return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))

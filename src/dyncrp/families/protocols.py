@@ -129,7 +129,7 @@ class HasShape(ABC):
 
 
 class Widens(ABC):
-    """A family that takes more features in the course of a stream, though they are not independent."""
+    """A family that takes more features in the course of a stream, though they are not independent: ``can_widen``."""
 
     @abstractmethod
     def widen(self, stats: Float, n_features: int) -> Float:
@@ -248,14 +248,9 @@ def shapes(family: Family, stats: Float, squares: Float) -> Shapes:
     return Shapes(stats[:, 0], family.centers(stats), np.zeros((len(stats), 0)), 0.0, np.ones(1))
 
 
-def can_widen(family: Family) -> bool:
-    """Whether features may be added in the course of a stream; see ``widen``."""
-    return family.known and (isinstance(family, Widens) or (family.independent and family.width is None))
-
-
 def widen(family: Family, stats: Float, n_features: int) -> Float:
     """Return ``Widens.widen``; of independent features, stats (K, S) with those of zeros for the new ones."""
-    if not can_widen(family):
+    if not family.can_widen:
         raise ValueError(f"{family!r} is for a fixed number of features")
     if isinstance(family, Widens):
         return family.widen(stats, n_features)

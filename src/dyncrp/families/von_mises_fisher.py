@@ -62,6 +62,11 @@ class VonMisesFisher(Family, Proposes, Sharpens, HasShape, Widens, Explains, Com
             raise ValueError(f"concentration must be at most {LARGEST_CONCENTRATION:g}, got {kappa!r}")
         object.__setattr__(self, "concentration", kappa)
 
+    @property
+    def can_widen(self) -> bool:
+        """True if κ is known."""
+        return self.known
+
     def widen(self, stats: Float, n_features: int) -> Float:
         """Return stats (K, 1 + D) with zeros for new features: a unit vector stays one when zeros are added."""
         return np.pad(stats, ((0, 0), (0, 1 + n_features - stats.shape[1])))

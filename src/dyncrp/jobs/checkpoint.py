@@ -1,4 +1,4 @@
-"""The checkpoint of a run: all that is needed to resume it, in one file that is replaced in one step."""
+"""The checkpoint of a run: everything that is needed to resume it, in one file that is replaced in one step."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.io import files, model_file
 from dyncrp.io.readers import Chunk, Place
 from dyncrp.jobs.timeline import Timeline
+from dyncrp.stream.stream import Stream
 
 ROWS_IN_FINGERPRINT = 1000
 TIMELINE = "timeline_"  # the prefix of the names of the arrays of a timeline
@@ -44,8 +44,8 @@ class Checkpoint:
     options: those that must be the same in a resumed run. input, output: their names. output_path: the output with
     links resolved. length, tail: of the output, see ``Writer``. place: where to continue reading. n_rows, n_bad: rows
     labelled and rows skipped. fingerprint: of the input, see ``Fingerprint``. finished: whether the input was read to
-    its end. model: None before the first row. events: "name", "path", "length" and "tail" of the file of events, as for
-    the output, or None. counts: the number of events of each kind, if they are counted.
+    its end. stream: None before the first row. events: "name", "path", "length" and "tail" of the file of events, or
+    None. counts: the number of events of each kind, if they are counted.
     """
 
     options: dict[str, Any]
@@ -59,17 +59,17 @@ class Checkpoint:
     n_bad: int
     fingerprint: list[Any]
     finished: bool
-    model: DynamicalMixture | None
+    stream: Stream | None
     timeline: Timeline
     events: dict[str, Any] | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
     def write(self, path: str) -> None:
         """Write the file, replacing the previous one."""
-        plain = [entry.name for entry in fields(self) if entry.name not in ("model", "timeline")]
+        plain = [entry.name for entry in fields(self) if entry.name not in ("stream", "timeline")]
         arrays: dict[str, NDArray[Any]] = {TIMELINE + name: array for name, array in self.timeline.arrays().items()}
-        if self.model is not None:
-            arrays["model"] = np.frombuffer(self.model.to_bytes(), dtype=np.uint8)
+        if self.stream is not None:
+            arrays["model"] = np.frombuffer(self.stream.to_bytes(), dtype=np.uint8)
         files.write(path, model_file.dumps({"run": {name: getattr(self, name) for name in plain}}, arrays))
 
     @classmethod
@@ -78,21 +78,21 @@ class Checkpoint:
         config, arrays = model_file.loads(Path(path).read_bytes(), path)
         if "run" not in config:
             return None
-        model = DynamicalMixture.from_bytes(arrays.pop("model").tobytes()) if "model" in arrays else None
+        stream = Stream.from_bytes(arrays.pop("model").tobytes()) if "model" in arrays else None
         try:
             timeline = Timeline()
             timeline.restore({name.removeprefix(TIMELINE): array for name, array in arrays.items()})
             _check(config["run"], KINDS)
             _check(config["run"]["place"]["row"], int)
-            return cls(**config["run"], model=model, timeline=timeline)
+            return cls(**config["run"], stream=stream, timeline=timeline)
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a readable checkpoint: {error}") from error
 
 
 def _check(value: Any, kind: Any, name: str = "it") -> None:
-    """Raise if a value is not of a kind: a type, or the kinds of its entries; (kind,) also allows None.
+    """Raise if a value is not of a kind: a type, a set of types, or the kinds of its entries; (kind,) also allows None.
 
-    This describes the fault of a checkpoint that was made by hand and has a correct digest.
+    It finds the fault of a checkpoint that was edited by hand and has a correct digest.
     """
     if isinstance(kind, tuple):
         if value is not None:
@@ -119,10 +119,7 @@ class Fingerprint:
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self._digests = {
-            "numbers": hashlib.sha256(),
-            "times": hashlib.sha256(),
-        }  # and others for the constraints on rows
+        self._digests = {"numbers": hashlib.sha256(), "times": hashlib.sha256()}  # and some for labels and marks
 
     def add(self, chunk: Chunk, most: int = ROWS_IN_FINGERPRINT) -> None:
         """Add rows, as long as there are fewer than ``most``."""

@@ -24,7 +24,7 @@ OTHER_SEEDS = range(20)
 
 
 class System(NamedTuple):
-    """A model in the comparison: what it is told about the truth, and how to make it for a stream."""
+    """A model in the comparison. given: what it knows of the truth. make: returns it for a stream."""
 
     given: str
     make: Callable[[Mixture], Any]

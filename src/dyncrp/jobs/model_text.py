@@ -1,8 +1,7 @@
-"""Models as text, for commands and requests: parsed, never evaluated, and written so that they can be read again."""
+"""Models as text, for commands and requests. What is written here can be read again; nothing is evaluated as code."""
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -13,15 +12,16 @@ import numpy as np
 
 from dyncrp.dynamics import Dynamics
 from dyncrp.dynamics.text import parse_dynamics
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import FAMILIES, Columns, Family
 from dyncrp.search.spec import SHORTEST_MEMORY, ModelSpec, check_memory
+from dyncrp.stream.stream import Stream
 from dyncrp.views.groups import Groups
 
 FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
 MOST_NUMBERS_SHOWN = 10  # per vector
 MOST_GROUPS_SHOWN = 5
 WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
+DEFAULTS = ModelSpec.resolve().params
 WORDS = {"true": True, "false": False, "none": None}  # settings that are not text
 
 
@@ -33,16 +33,18 @@ def parse_model(
     memory: str | None = None,
     *,
     units: bool = True,
-) -> DynamicalMixture:
-    """Return the model that a command line describes. What is not given is learned.
+) -> ModelSpec:
+    """Return the parameters of the model that a command line describes. What is not given is learned.
 
     family: a name in ``FAMILIES``, in upper or lower case. dynamics: none, one, or several to choose from. settings:
     "name=value", for a parameter of the family or of ``DynamicalMixture``. A value is a number, a word, a vector "1,2"
     or a matrix "1,2;3,4". memory: a number, "inf", or "auto" to learn it; infinite by default.
 
-    >>> parse_model("gaussian", ["exponential(20)"], 1.0, ["variance=1,2", "prior_variance=100", "warmup=500"])
-    DynamicalMixture(alpha=1.0, dynamics=Exponential(timescale=20.0),
-                     family=Gaussian(variance=array([1., 2.]), prior_variance=100.0, prior_mean=0.0), warmup=500)
+    >>> spec = parse_model("gaussian", ["exponential(20)"], 1.0, ["variance=1,2", "prior_variance=100", "warmup=500"])
+    >>> spec.family
+    Gaussian(variance=array([1., 2.]), prior_variance=100.0, prior_mean=0.0)
+    >>> spec.dynamics, spec.alpha, spec.warmup
+    ((Exponential(timescale=20.0),), 1.0, 500)
     """
     given: dict[str, Any] = {}
     for setting in settings:
@@ -52,7 +54,7 @@ def parse_model(
         if name in given:
             raise ValueError(f"{name} is set twice")
         given[name] = _parse_setting(name, value)
-    return make_model(family, dynamics, alpha, given, _parse_memory(memory), units=units)
+    return make_model(family, dynamics, alpha, given, memory, units=units)
 
 
 def make_model(
@@ -60,21 +62,22 @@ def make_model(
     dynamics: Sequence[str],
     alpha: float | None,
     settings: Mapping[str, Any],
-    memory: float | None = math.inf,
+    memory: float | str | None = None,
     *,
     units: bool = True,
-) -> DynamicalMixture:
-    """Return the same model as ``parse_model``, given the values of its settings.
+) -> ModelSpec:
+    """Return the same as ``parse_model``, given the values of the settings.
 
-    >>> make_model("gaussian", ["stationary()"], None, {"variance": 1.0, "max_tables": 50})
-    DynamicalMixture(alpha=None, dynamics=Stationary(), family=Gaussian(variance=1.0), max_tables=50)
+    >>> spec = make_model("gaussian", ["stationary()"], None, {"variance": 1.0, "max_tables": 50})
+    >>> spec.family, spec.alpha, spec.rules.max_tables
+    (Gaussian(variance=1.0), None, 50)
     """
     kinds = {name.lower(): kind for name, kind in FAMILIES.items()}
     kind: Any = kinds.get("gaussian" if family is None else family.lower().replace("_", "").replace("-", ""))
     if kind is None:
         raise ValueError(f"unknown family {family!r}; choose from {', '.join(k.__name__ for k in kinds.values())}")
     of_family = [field.name for field in fields(kind)]
-    of_model = [name for name in inspect.signature(DynamicalMixture).parameters if name not in WITH_OWN_OPTION]
+    of_model = [name for name in DEFAULTS if name not in WITH_OWN_OPTION]
     for name in settings:
         if name not in of_family and name not in of_model:
             raise ValueError(
@@ -86,35 +89,29 @@ def make_model(
     kernels = [parse_dynamics(text, units=units) for text in dynamics]
     kernel = kernels[0] if len(kernels) == 1 else kernels or None
     others = {name: value for name, value in settings.items() if name not in of_family}
-    model = DynamicalMixture(chosen, kernel, alpha, memory=memory, **others)
-    ModelSpec.resolve(**model.get_params(deep=False))  # raises if they do not fit together
-    return model
+    return ModelSpec.resolve(chosen, kernel, alpha, memory=_read_memory(memory), **others)
 
 
-def _parse_memory(text: str | None) -> float | None:
-    if text is None or text.lower() == "auto":
-        return math.inf if text is None else None
+def _read_memory(given: float | str | None) -> float | None:
+    """Return the memory, a number or a text, as ``DynamicalMixture`` takes it."""
+    if given is None or str(given).lower() == "auto":
+        return math.inf if given is None else None
     try:
-        return check_memory(float(text))
+        return check_memory(float(given) if isinstance(given, str) else given)
     except ValueError:
-        raise ValueError(f"--memory must be a number ≥ {SHORTEST_MEMORY:g}, inf or auto, got {text!r}") from None
+        raise ValueError(f"memory must be a number ≥ {SHORTEST_MEMORY:g}, inf or auto, got {given!r}") from None
 
 
-def changed_settings(model: DynamicalMixture) -> dict[str, Any]:
+def changed_settings(spec: ModelSpec) -> dict[str, Any]:
     """Return the parameters of a model that --set sets and that differ from the defaults.
 
     The resolution is left out, since the learned family includes it.
 
-    >>> changed_settings(DynamicalMixture(warmup=500, max_tables=5))
+    >>> changed_settings(ModelSpec.resolve(warmup=500, max_tables=5))
     {'max_tables': 5, 'warmup': 500}
     """
-    known = inspect.signature(DynamicalMixture).parameters
-    given = model.get_params(deep=False)
-    return {
-        name: value
-        for name, value in given.items()
-        if name not in (*WITH_OWN_OPTION, "resolution") and value != known[name].default
-    }
+    left_out = (*WITH_OWN_OPTION, "resolution")
+    return {name: value for name, value in spec.params.items() if name not in left_out and value != DEFAULTS[name]}
 
 
 def as_options(
@@ -156,7 +153,7 @@ def _as_code(family: Family) -> str:
 
 
 def brief(family: Family) -> str:
-    """Return a family as one readable line: the first ten of many numbers; for columns, the families and their number.
+    """Return a family as one readable line, with the first ten of many numbers, and only the families of ``Columns``.
 
     >>> from dyncrp import Gaussian
     >>> brief(Gaussian(np.arange(1.0, 13.0), 9.0))
@@ -179,14 +176,14 @@ def brief_dynamics(dynamics: Dynamics) -> str:
     return _round(repr(dynamics))
 
 
-def brief_model(model: DynamicalMixture) -> str:
-    """Return a fitted model as one readable line: family, dynamics, alpha, and the memory if it is finite."""
-    memory = "" if model.memory_ == math.inf else f", memory {model.memory_:.6g}"
-    return f"{brief(model.family_)}, {brief_dynamics(model.dynamics_)}, alpha {model.alpha_:.6g}{memory}"
+def brief_model(stream: Stream) -> str:
+    """Return the model of a stream as one readable line: family, dynamics, alpha, and the memory if it is finite."""
+    memory = "" if stream.memory == math.inf else f", memory {stream.memory:.6g}"
+    return f"{brief(stream.family)}, {brief_dynamics(stream.dynamics)}, alpha {stream.alpha:.6g}{memory}"
 
 
 def brief_groups(groups: Groups, *, told: bool) -> str:
-    """Return groups of tables as one readable line, with the sizes of the largest. told: whether G was given.
+    """Return groups of tables as one readable line, with the sizes of the largest. told: whether a number was given.
 
     >>> ids = np.arange(8)
     >>> brief_groups(Groups(ids, ids // 3 * 3, np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))), told=False)

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadLabel, BadRow, BadTime, as_times
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.input import NamedRows
@@ -32,9 +31,9 @@ from dyncrp.io.writers import Writer
 from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.jobs.timeline import Timeline
-from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event, as_plain
-from dyncrp.views.groups import Groups
+from dyncrp.stream.stream import Stream
+from dyncrp.views.groups import Groups, groups_of
 
 MOST_ROWS_IN_CHUNK = 1 << 16  # a chunk is also bounded in bytes
 MOST_FAULTS_NAMED = 5
@@ -43,25 +42,32 @@ JOIN = "--groups"  # the option that may differ when a run is resumed
 
 
 class Run:
-    """Label the rows of a reader with a model, and write them.
+    """Learn the rows of a reader, and write them with their labels.
 
-    checkpoint: where to save the state, or None. every: how many rows there are between checkpoints, up to a chunk
-    more. options: plain values that must be the same when the run is resumed. join: into how many groups to join the
-    tables at the end, "auto" for as many as stand out, or None. groups_file: where to write the groups, if they are not
-    in the output. events: where to write events, or None.
+    Args:
+        reader, writer: the input and the output.
+        stream: what learns the rows.
+        checkpoint: where to save the state, or None.
+        every: how many rows there are between checkpoints, up to a chunk more.
+        options: plain values that must be the same when the run is resumed.
+        join: into how many groups to join the tables at the end, "auto" for as many as stand out, or None.
+        groups_file: where to write the groups, if they are not in the output.
+        events: where to write events, or None.
 
-    groups: those of the tables, at the end. no_groups: why there are none although they were requested. n_rows: how
-    many rows are labelled so far. n_bad: how many rows were skipped. faults: descriptions of the first of these since
-    the start or resumption. n_rows_learned_from: how many rows the call had that learned the hyperparameters, or 0.
-    seconds_to_learn: how long that call took. counts: the number of events of each kind, if events are written or there
-    are alarms.
+    Attributes:
+        groups: the groups of the tables, at the end. no_groups: why there are none although they were requested.
+        n_rows: how many rows are labelled so far. n_bad: how many rows were skipped.
+        faults: what is wrong with the first of the skipped rows, since the start or the resumption.
+        n_rows_learned_from: the number of rows in the call that learned the hyperparameters, or 0.
+        seconds_to_learn: how long that call took.
+        counts: the number of events of each kind, if events are written or there are alarms.
     """
 
     def __init__(
         self,
         reader: Reader,
         writer: Writer,
-        model: DynamicalMixture,
+        stream: Stream,
         *,
         checkpoint: str | None = None,
         every: int = 100_000,
@@ -70,7 +76,7 @@ class Run:
         groups_file: str | None = None,
         events: GrowingFile | None = None,
     ) -> None:
-        self.reader, self.writer, self.model = reader, writer, model
+        self.reader, self.writer, self.stream = reader, writer, stream
         self.checkpoint, self.every, self.options = checkpoint, every, {**(options or {}), JOIN: join}
         self.join, self.groups_file, self.events = join, groups_file, events
         self.counts = Counter[str]()
@@ -94,7 +100,7 @@ class Run:
         """
         before = checkpoint.events or {"name": None, "path": None}
         now = None if self.events is None else self.events.path
-        if checkpoint.model is None or not checkpoint.n_rows:
+        if checkpoint.stream is None or not checkpoint.n_rows:
             if checkpoint.output_path != os.path.realpath(self.writer.path):
                 raise _differs("--output", checkpoint.output, self.writer.path)
             if now is not None and before["path"] != os.path.realpath(now):
@@ -105,7 +111,7 @@ class Run:
         for name, value in self.options.items():
             if checkpoint.options.get(name) != value and name != JOIN:
                 raise _differs(name, checkpoint.options.get(name), value)
-        self.model, self.timeline, self.place = checkpoint.model, checkpoint.timeline, checkpoint.place
+        self.stream, self.timeline, self.place = checkpoint.stream, checkpoint.timeline, checkpoint.place
         self.n_rows, self.n_bad, self.counts = checkpoint.n_rows, checkpoint.n_bad, Counter(checkpoint.counts)
         self._resumed = checkpoint
 
@@ -115,16 +121,10 @@ class Run:
         return self.reader.progress(self.place)
 
     @property
-    def fitted(self) -> bool:
-        """Whether the model has seen rows."""
-        return hasattr(self.model, "n_tables_")
-
-    @property
     def n_to_learn_from(self) -> int:
         """How many rows the warm-up needs to learn the unknown hyperparameters."""
-        if self._spec.given is not None or (self.fitted and self.model.learned_):
-            return 0
-        return self._spec.warmup - (self.model.n_observations_ if self.fitted else 0)
+        spec = self.stream.spec
+        return 0 if spec.given is not None or self.stream.learned else spec.warmup - self.stream.n_rows
 
     def execute(self, stop: Stop, report: Callable[[Run], object], on_start: Callable[[int], object]) -> None:
         """Label all remaining rows. ``on_start`` is called before the first chunk, ``report`` after each one.
@@ -152,7 +152,7 @@ class Run:
                 self._start()
                 n_held = sum(len(chunk.rows) for chunk in held)
                 if n_held:
-                    if not self.fitted:
+                    if not self.stream.started:
                         on_start(min(least, n_held))
                     self._label(held)
                 least = 0
@@ -194,7 +194,7 @@ class Run:
             n_bad=self.n_bad,
             fingerprint=[self._fingerprint.n_rows, self._fingerprint.digest],
             finished=finished,
-            model=self.model if self.fitted else None,
+            stream=self.stream if self.stream.started else None,
             timeline=self.timeline,
             events=None if self.events is None else as_plain_file(self.events, started=self._started),
             counts=dict(self.counts),
@@ -211,19 +211,19 @@ class Run:
         """Find the groups, if requested. If that fails, the output is written without them."""
         if self.join is None:
             return
-        if not self.fitted:  # there were no rows
+        if not self.stream.started:  # there were no rows
             none = np.empty(0, dtype=np.int64)
             self.groups = Groups(none, none, np.empty(0), np.empty((0, 4)))
             return
         try:
-            self.groups = self.model.groups(None if self.join == "auto" else self.join)
+            self.groups = groups_of(self.stream, None if self.join == "auto" else self.join)
         except (ValueError, MemoryError) as error:
             self.no_groups = str(error) or "there is not enough memory for so many tables"
 
     def _group_of(self, tables: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the groups of tables given by the ids that were written; some may have been merged since."""
         assert self.groups is not None
-        return self.groups.labels(self.model.resolve(tables) if self.fitted else tables)
+        return self.groups.labels(self.stream.resolve(tables) if self.stream.started else tables)
 
     def _write_groups(self) -> None:
         """Write the group of each table. Remove an earlier file of groups if there are none now."""
@@ -238,17 +238,13 @@ class Run:
         files.write(self.groups_file, "\n".join(["table,group,rows", *lines, ""]).encode())
 
     @property
-    def _spec(self) -> ModelSpec:
-        return ModelSpec.resolve(**self.model.get_params(deep=False))
-
-    @property
     def _family(self) -> Family:
         """The family that checks rows: that of the model, or the one that it will have."""
-        if self.fitted:
-            return self.model.family_
-        encoding = self.reader.encoding
-        own = encoding.families() if encoding is not None and self.model.family is None else ()
-        return own[0] if own else self._spec.family
+        if self.stream.started:
+            return self.stream.family
+        encoding, spec = self.reader.encoding, self.stream.spec
+        own = encoding.families() if encoding is not None and spec.chooses_family else ()
+        return own[0] if own else spec.family
 
     def _start(self) -> None:
         """Open the output as late as possible, so that a finished one is left alone if there is nothing to add."""
@@ -298,21 +294,20 @@ class Run:
 
     def _check_features(self) -> None:
         """Raise unless the input has the features of the model: names in order, or their number if there are none."""
-        if not self.fitted:
+        if not self.stream.started:
             return
-        texts = self.model.vocabulary_ is not None
+        input, n_columns = self.stream.input, self.stream.n_columns
+        texts = input.vocabulary is not None
         if texts != (self.reader.selection.text is not None):
             learned, remedy = ("texts", "name their column with --text") if texts else ("numbers", "leave out --text")
             raise ValueError(f"the model was learned on {learned}: {remedy}")
         if texts:
             return
-        wanted, found = getattr(self.model, "feature_names_in_", None), self.reader.features
-        if self.model.encoding_ is not None:
-            wanted = self.model.encoding_.features
-        if wanted is None and len(found) != self.model.n_features_in_:
+        wanted = input.names if input.encoding is None else input.encoding.features
+        found = self.reader.features
+        if wanted is None and len(found) != n_columns:
             raise ValueError(
-                f"the model has {self.model.n_features_in_} features, but {self.reader.name} has {len(found)}: "
-                f"{join_names(found)}"
+                f"the model has {n_columns} features, but {self.reader.name} has {len(found)}: {join_names(found)}"
             )
         if wanted is not None and tuple(wanted) != found:
             raise ValueError(
@@ -375,29 +370,29 @@ class Run:
         X = np.concatenate([chunk.X for chunk in chunks])
         dates = [chunk.times for chunk in chunks if chunk.times is not None]
         times = np.concatenate(dates) if dates else None
-        told = {
+        told: dict[str, Any] = {
             name: list(chain.from_iterable(chunk.told[name] for chunk in chunks)) for name in self.reader.selection.told
         }
-        fresh, learns, begin = not self.fitted, self.n_to_learn_from > 0, monotonic()
-        n_before, names = (0, {}) if fresh else (self.model.n_observations_, self.model.names_)
+        stream, learns, begin = self.stream, self.n_to_learn_from > 0, monotonic()
+        n_before, names = stream.n_rows, stream.names if stream.started else {}
         try:
-            (self.model.fit if fresh else self.model.partial_fit)(self._as_input(X), times=times, **told)
-            self.model.learn_unknown()  # written ids must be final, not provisional
+            stream.learn(self._as_input(X), times, **told, whole=True)
+            stream.end_warmup()  # written ids must be final, not provisional
         except ValueError as error:
             self._refuse(error, chunks)
         if learns:
             self.n_rows_learned_from, self.seconds_to_learn = len(X), monotonic() - begin
-        shares = self.model.responsibilities_
-        probability = np.maximum.reduceat(shares.data, shares.indptr[:-1])
-        labels, novelty = self.model.labels_, self.model.novelty_
+        assert stream.batch is not None
+        trace = stream.batch.trace
+        labels, novelty, probability = trace.labels, -trace.log_evidence, trace.probability
         # A name may pass to another table when its own closes, but output must not depend on how rows are divided.
         pairs = zip(labels.tolist(), told.get("labels", ()), strict=False)
-        names = names | {table: name for table, name in pairs if isinstance(name, str)} | self.model.names_
+        names = names | {table: name for table, name in pairs if isinstance(name, str)} | stream.names
         more: dict[str, Any] = {}
         if "name" in self.writer.results:
             more["name"] = [names.get(table) for table in labels.tolist()]
         if "novelty_p" in self.writer.results:
-            more["novelty_p"] = self.model.novelty_p_
+            more["novelty_p"] = stream.novelty_p()
         first = 0
         for chunk in chunks:
             part = slice(first, first + len(chunk.rows))
@@ -405,7 +400,7 @@ class Run:
             self.writer.write(chunk.kept, chunk.rows, labels[part], probability[part], novelty[part], **asked)
             first = part.stop
         rows = np.concatenate([chunk.rows for chunk in chunks])
-        if self.events is not None or self.model.alarm_rate is not None:
+        if self.events is not None or stream.spec.alarm_rate is not None:
             self._write_events(rows, n_before, names)
         at = rows if times is None else as_times(times, ordered=False)
         self.timeline.add(at.astype(np.float64), labels, novelty)
@@ -424,7 +419,7 @@ class Run:
 
         rows: their indices in the input. n_before: how many rows the model had seen before. names: those of the tables.
         """
-        found = self.model.events_
+        found = self.stream.events()
         self.counts.update(event.kind for event in found)
         if self.events is not None:
             here = (event._replace(row=int(rows[event.row - n_before]), name=names.get(event.table)) for event in found)

@@ -59,5 +59,5 @@ class Timeline:
 
 
 def _highest(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
-    """Return the highest of each ``step`` values, (ceil(n / step),). The last may be of fewer values."""
+    """Return the highest of each ``step`` consecutive values, (ceil(n / step),)."""
     return np.maximum.reduceat(values, np.arange(0, len(values), step)) if len(values) else values

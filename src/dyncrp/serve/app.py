@@ -1,13 +1,13 @@
-"""The HTTP interface: paths, bodies, answers. What is done is done by the worker."""
+"""The HTTP interface: it reads requests, lets the worker carry them out, and writes the answers."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dyncrp.serve.bodies import JSON, Batch, Roles, read_batch, read_object
+from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch, read_object
 from dyncrp.serve.endpoints import ENDPOINTS
-from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, watch_events, watch_rows
+from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.middleware import Gate, Receive, Scope, Send, answer_refused
+from dyncrp.serve.middleware import Middleware, Receive, Scope, Send, refusal
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.registry import Action, Key, Notice, Registry
 from dyncrp.serve.settings import KEYS, check_name
@@ -33,17 +33,17 @@ from dyncrp.views.groups import Groups
 STATIC = Path(__file__).parent / "static"
 CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 LARGEST_SEQUENCE = 2**63 - 1
+MOST_DIGITS = 18  # of an integer
 BODIES_AT_ONCE = 8  # of the largest size, in memory
 PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
 TABLES_GROUPED_AT_ONCE = 200  # with more, the list of tables has the groups that were computed last
 SECONDS_PER_SEND = 30.0  # for a reader of events to take something
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Service:
     """A data folder behind HTTP; ``app`` is what a server runs.
 
-    token: that requests must bring, None if none is needed. sync: whether an answer waits for the disk.
+    token: what requests must bring, or None. sync: whether an answer waits for the disk.
     """
 
     def __init__(
@@ -56,15 +56,12 @@ class Service:
         self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
         self._groups: dict[tuple[str, int | None], tuple[ServedStream, int, Groups]] = {}
         self._grouping = asyncio.Lock()
-        self.gate = Gate(self._routes(), token)
-        self.app = self.gate
-
-    def _routes(self) -> Starlette:
         routes: list[BaseRoute] = [
-            Route(path, self._wrap(getattr(self, handler)), methods=[method]) for method, path, handler, *_ in ENDPOINTS
+            Route(one.path, getattr(self, one.handler), methods=[one.method]) for one in ENDPOINTS
         ]
         routes.append(Mount("/static", StaticFiles(directory=STATIC)))
-        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _answer_http})
+        handlers = {HTTPException: _answer_http, RequestError: _answer_error}
+        self.app = Middleware(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), token)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -75,20 +72,8 @@ class Service:
             self.end_feeds()
             await self.worker.close()
 
-    def _wrap(self, handler: Handler) -> Handler:
-        """Return a handler whose refusals are answers."""
-
-        @functools.wraps(handler)
-        async def handle(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except RequestError as refused:
-                return _Refusal(refused)
-
-        return handle
-
     def _publish(self, notices: list[Notice]) -> None:
-        """Tell those who watch; in the event loop."""
+        """Tell the readers of the feeds; called in the event loop."""
         for notice in notices:
             outcome = notice.outcome
             if outcome is not None:
@@ -103,7 +88,7 @@ class Service:
                     del self.feeds[notice.name]
 
     def end_feeds(self) -> None:
-        """Let the readers of events go, before the server stops."""
+        """End the feeds of all readers, before the server stops."""
         for feed in self.feeds.values():
             feed.over = True
             feed.wake()
@@ -117,7 +102,7 @@ class Service:
 
     async def put_stream(self, request: Request) -> Response:
         """Make a stream."""
-        name = check_name(request.path_params["name"])
+        name = _name(request)
         async with self._body(request) as content:
             settings = read_object(content, KEYS) if content.strip() else {}
         made = await self.worker.call(lambda registry: registry.put(name, settings), name)
@@ -128,30 +113,28 @@ class Service:
         return _json(await self._read(request, ServedStream.describe))
 
     async def delete_stream(self, request: Request) -> Response:
-        """Forget a stream."""
-        name = check_name(request.path_params["name"])
+        """Delete a stream."""
+        name = _name(request)
         await self.worker.call(lambda registry: registry.delete(name), name)
         return Response(status_code=204)
 
-    # What changes one
+    # Operations on a stream
 
     async def post_rows(self, request: Request) -> Response:
         """Learn from rows."""
-        name = check_name(request.path_params["name"])
+        _name(request)  # a wrong one is refused before the body is read
         given = request.query_params
         roles = Roles(given.get("time_column"), given.get("label_column"), given.get("cannot_link_column"))
         async with self._body(request) as content:
-            key = _key(request, content)
             arguments = content, request.headers.get("content-type", JSON), roles, self.limits
             if len(content) <= PARSED_AT_ONCE:
                 batch = read_batch(*arguments)
             else:
                 batch = await asyncio.to_thread(read_batch, *arguments)
-            answer = await self.worker.call(lambda registry: registry.do(name, lambda s: s.learn(batch), key), name)
-        return Response(answer, media_type=JSON)
+            return await self._do(request, lambda stream: stream.learn(batch), content)
 
     async def post_merge(self, request: Request) -> Response:
-        """Make one table of two."""
+        """Merge two tables."""
         told, content = await self._told(request, ("tables",))
         return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
 
@@ -161,23 +144,17 @@ class Service:
         return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
 
     async def _do(self, request: Request, action: Action, content: bytes) -> Response:
-        name, key = check_name(request.path_params["name"]), _key(request, content)
+        name, key = _name(request), _key(request, content)
         answer = await self.worker.call(lambda registry: registry.do(name, action, key), name)
         return Response(answer, media_type=JSON)
 
-    # What does not
+    # Answers that change nothing
 
     async def post_explain(self, request: Request) -> Response:
         """Answer why a row would join its table."""
         told, _ = await self._told(request, ("row", "time"))
-        rows: dict[str, Any] = {"rows": [told.get("row")]}
-        if told.get("time") is not None:
-            rows["times"] = [told["time"]]
-        try:
-            body = dump(rows).encode()
-        except (RecursionError, ValueError):  # a number such as 1e999, which JSON can say and not repeat
-            raise RequestError(400, "row and time must hold finite numbers, and not be nested") from None
-        batch: Batch = read_batch(body, JSON, Roles(), self.limits)
+        time = None if told.get("time") is None else [told["time"]]
+        batch = replace(as_batch([told.get("row")], self.limits), times=time)
         return _json(await self._read(request, lambda stream: stream.explain(batch)))
 
     async def get_tables(self, request: Request) -> Response:
@@ -187,7 +164,7 @@ class Service:
     async def get_table(self, request: Request) -> Response:
         """Answer with one table and its examples."""
         which = request.path_params["table"]
-        asked = int(which) if which.isdecimal() and len(which) < 19 else which
+        asked = int(which) if _is_whole(which) else which
         found = await self._read(request, lambda stream: stream.table(asked))
         entry = next((entry for entry in await self._tables(request) if entry["id"] == found["id"]), None)
         if entry is None:
@@ -207,11 +184,8 @@ class Service:
 
     async def get_groups(self, request: Request) -> Response:
         """Answer with the tables joined into groups."""
-        text = request.query_params.get("n")
-        if text is not None and (not text.isdecimal() or not 0 < len(text) < 9 or not int(text)):
-            raise RequestError(400, f"n must be an integer ≥ 1, got {text!r}")
         try:
-            groups = await self._groups_of(request, None if text is None else int(text))
+            groups = await self._groups_of(request, _whole(request, "n", None, 1))
         except ValueError as error:
             raise RequestError(400, str(error)) from None
         found = []
@@ -222,8 +196,8 @@ class Service:
         return _json({"groups": found})
 
     async def _groups_of(self, request: Request, n: int | None) -> Groups | None:
-        """Return groups of the tables as they are now; computed in another thread, one at a time, and kept."""
-        name = check_name(request.path_params["name"])
+        """Return groups of the tables as they are now. Another thread computes them, one request at a time."""
+        name = _name(request)
         async with self._grouping:
             stream, version = await self._read(request, lambda stream: (stream, stream.version))
             kept = self._groups.get((name, n))
@@ -239,7 +213,7 @@ class Service:
             return groups
 
     async def get_timeline(self, request: Request) -> Response:
-        """Answer with the latest rows and what became of them."""
+        """Answer with the latest rows and their results."""
         last = _whole(request, "last", 2_000, 1)
         return _json(await self._read(request, lambda stream: stream.latest(last)))
 
@@ -248,45 +222,45 @@ class Service:
 
         def save(stream: ServedStream) -> bytes:
             if not stream.learned:
-                raise RequestError(409, "this stream still learns its hyperparameters: send more rows")
-            return stream.file()
+                raise RequestError(409, "this stream is still learning its hyperparameters: send more rows")
+            return stream.stream.to_bytes()
 
         return Response(await self._read(request, save), media_type="application/octet-stream")
 
     async def get_events(self, request: Request) -> Response:
         """Answer with events, as JSON or as server-sent events."""
-        name = check_name(request.path_params["name"])
         if "text/event-stream" in request.headers.get("accept", ""):
-            last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
-            after = _after(request, last)
-            return self._feed(lambda: watch_events(self._feed_of(name, last, learned), after, self._fetcher(name)))
+            return await self._follow(request, watch_events)
+        name, after = _name(request), _after(request, -1)
         most = _whole(request, "limit", 500, 1, 10_000)
-        after = _after(request, -1)
         found = await self.worker.call(lambda registry: registry.events(name, after, most))
         return Response(f'{{"events":[{",".join(found)}]}}', media_type=JSON)
 
     async def get_live(self, request: Request) -> Response:
         """Answer with what happens from now on, for the page."""
-        name = check_name(request.path_params["name"])
+        return await self._follow(request, watch_rows)
+
+    async def _follow(
+        self, request: Request, watch: Callable[[Feed, int, FetchEvents], AsyncIterator[str]]
+    ) -> Response:
+        name = _name(request)
         last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
         after = _after(request, last)
-        return self._feed(lambda: watch_rows(self._feed_of(name, last, learned), self._fetcher(name), after))
-
-    def _feed_of(self, name: str, last_event: int, learned: bool) -> Feed:
-        return self.feeds.setdefault(name, Feed(last_event, learned=learned))
-
-    def _fetcher(self, name: str) -> Callable[[int], Awaitable[list[str]]]:
-        return lambda after: self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
-
-    def _feed(self, watch: Callable[[], AsyncIterator[str]]) -> Response:
         if self.n_readers >= self.limits.readers:
-            raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most of this server")
-        return _EventStream(self, watch)
+            raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most that this server takes")
 
-    # Beside the streams
+        def fetch(after: int) -> Awaitable[list[str]]:
+            return self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
+
+        def start() -> AsyncIterator[str]:
+            return watch(self.feeds.setdefault(name, Feed(last, learned=learned)), after, fetch)
+
+        return _EventStream(self, start)
+
+    # Other answers
 
     async def get_health(self, request: Request) -> Response:
-        """Answer whether the server can do something."""
+        """Answer whether the server works."""
         if self.registry.broken is not None:
             raise RequestError(503, self.registry.broken)
         return _json({"status": "ok"})
@@ -299,16 +273,16 @@ class Service:
         return Response(self._metrics(streams, size), media_type="text/plain; version=0.0.4")
 
     def _metrics(self, streams: list[dict[str, Any]], size: int) -> str:
-        counters, commits = self.worker.counters, self.registry.journal.n_commits
-        requests: dict[str, float] = {f'{{code="{code}"}}': n for code, n in sorted(self.gate.codes.items())}
+        worker, commits = self.worker, self.registry.journal.n_commits
+        requests: dict[str, float] = {f'{{code="{code}"}}': n for code, n in sorted(self.app.codes.items())}
         rows, tables = ({f'{{stream="{s["name"]}"}}': s[key] for s in streams} for key in ("rows", "tables"))
         told: list[tuple[str, str, str, dict[str, float]]] = [
             ("requests_total", "counter", "Requests by the code of their answer.", requests),
             ("rows_total", "counter", "Rows learned since the server started.", {"": self.n_rows}),
             ("alarms_total", "counter", "Alarms since the server started.", {"": self.n_alarms}),
             ("commits_total", "counter", "Commits of the journal; requests share them.", {"": commits}),
-            ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": counters.learning_seconds}),
-            ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": counters.commit_seconds}),
+            ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": worker.learning_seconds}),
+            ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": worker.commit_seconds}),
             ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),
             ("subscribers", "gauge", "Readers of events and live feeds.", {"": self.n_readers}),
             ("streams", "gauge", "Streams.", {"": len(streams)}),
@@ -326,7 +300,7 @@ class Service:
         return _json(openapi())
 
     async def get_docs(self, request: Request) -> Response:
-        """Answer with a page that shows it."""
+        """Answer with a page that shows this description."""
         return FileResponse(STATIC / "docs.html")
 
     async def get_page(self, request: Request) -> Response:
@@ -336,7 +310,7 @@ class Service:
     # Bodies
 
     async def _read(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
-        name = check_name(request.path_params["name"])
+        name = _name(request)
 
         def run(registry: Registry) -> Any:
             try:
@@ -352,7 +326,7 @@ class Service:
 
     @asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the body of a request, as long as it is not too long, and does not take too long."""
+        """Yield the body of a request; raise if it is too long or takes too long to arrive."""
         limits, told = self.limits, request.headers.get("content-length", "0")
         too_long = RequestError(413, f"a body may have {limits.body:,} bytes: send several, or see --max-body")
         if not told.isdecimal() or int(told[:20]) > limits.body:
@@ -368,7 +342,7 @@ class Service:
                     if n > limits.body:
                         raise too_long
                     if self.n_body_bytes > BODIES_AT_ONCE * limits.body:
-                        raise RequestError(503, "the bodies of other requests fill the memory: try again later")
+                        raise RequestError(503, "the server is busy with the bodies of other requests: try again later")
                     parts.append(part)
             yield b"".join(parts)
         except TimeoutError:
@@ -379,19 +353,8 @@ class Service:
             self.n_body_bytes -= n
 
 
-class _Refusal(Response):
-    """The answer that something is refused."""
-
-    def __init__(self, refused: RequestError) -> None:
-        super().__init__(status_code=refused.status)
-        self._refused = refused
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await answer_refused(self._refused, send)
-
-
 class _EventStream(Response):
-    """Server-sent events, until the reader goes, the stream does, or nothing is taken for too long."""
+    """Server-sent events, until the reader disconnects, takes too long, or the stream ends."""
 
     def __init__(self, service: Service, watch: Callable[[], AsyncIterator[str]]) -> None:
         super().__init__()
@@ -427,9 +390,14 @@ async def _wait_for_the_end(receive: Receive) -> None:
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
-    """Answer with an error of the routes: no such path, or another method."""
+    """Answer with an error of the routes: an unknown path or method."""
     assert isinstance(error, HTTPException)
-    return _Refusal(RequestError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+    return refusal(RequestError(error.status_code, f"{request.method} {request.url.path}: {error.detail}"))
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    return refusal(error)
 
 
 def _json(content: Any, status: int = 200) -> Response:
@@ -437,7 +405,7 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _key(request: Request, content: bytes) -> Key | None:
-    """Return what makes a retry of this request known, if it has a sequence number."""
+    """Return what identifies a retry of this request, if it has a sequence number."""
     given = request.query_params
     text, client = given.get("sequence"), given.get("client", "-")
     if text is None:
@@ -451,18 +419,26 @@ def _key(request: Request, content: bytes) -> Key | None:
     return Key(client, int(text), digest)
 
 
-def _whole(request: Request, name: str, default: int, least: int, most: int = 10**9) -> int:
+def _name(request: Request) -> str:
+    return check_name(request.path_params["name"])
+
+
+def _whole(request: Request, name: str, default: Any, least: int, most: int = 10**9) -> Any:
+    """Return an integer of the query."""
     text = request.query_params.get(name)
     if text is None:
         return default
-    if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
+    if not _is_whole(text) or not least <= int(text) <= most:
         raise RequestError(400, f"{name} must be an integer from {least} to {most:,}, got {text!r}")
     return int(text)
 
 
+def _is_whole(text: str) -> bool:
+    return text.isdecimal() and len(text) <= MOST_DIGITS
+
+
 def _after(request: Request, default: int) -> int:
-    """Return the id of the event after which to go on."""
-    text = request.headers.get("last-event-id")
-    if text is not None and text.isdecimal() and len(text) < 19:
-        return int(text)
-    return _whole(request, "after", default, 0, 10**18)
+    """Return the id of the event after which to continue."""
+    text = request.headers.get("last-event-id", "")
+    found: int = int(text) if _is_whole(text) else _whole(request, "after", default, 0, 10**18)
+    return found

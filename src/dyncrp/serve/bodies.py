@@ -1,4 +1,4 @@
-"""The body of a request as rows: JSON, NDJSON, CSV or Arrow become columns of cells. Nothing is learned here."""
+"""Read the body of a request: JSON, NDJSON, CSV or Arrow become columns of cells."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 Float = NDArray[np.float64]
 Cells = list[Any] | NDArray[Any]  # of a column: Python's values, or an array of float64 or datetime64
 JSON, NDJSON, CSV, ARROW = "application/json", "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream"
+BESIDE = ("times", "labels", "cannot_link")  # what may come with the rows
 KINDS = {JSON: JSON, "text/json": JSON, NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON}
 KINDS |= {"application/json-lines": NDJSON, CSV: CSV, "application/csv": CSV, ARROW: ARROW}
 NUMBERS, NUMBERS_OR_NONE = {int, float}, {int, float, type(None)}
@@ -29,11 +30,11 @@ COMPRESSED = "the Arrow stream is compressed, which a server does not open: writ
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of a request, as they came.
+    """The rows of a request as they came.
 
-    numbers: (n, D) if they are lists of numbers only; otherwise None, and there are columns (D of them, each of n
-    cells). names: of the columns, None for lists. times, labels, cannot_link: (n,) each, None if there are none. text:
-    whether every cell is a text, as in CSV, and may stand for a number.
+    names: the names of the columns, None if rows are lists. numbers: (n, D) if rows are lists of numbers only. columns:
+    otherwise, D columns of n cells each. times, labels, cannot_link: (n,) each, or None. text: whether every cell is a
+    text that may stand for a number, as in CSV.
     """
 
     n: int
@@ -51,17 +52,16 @@ class Batch:
         return len(self.columns) if self.numbers is None else self.numbers.shape[1]
 
 
-@dataclass(frozen=True)
-class Roles:
-    """The names of the columns that hold no feature."""
+class Roles(NamedTuple):
+    """The names of the columns that hold something other than a feature."""
 
-    time: str | None = None
-    label: str | None = None
+    times: str | None = None
+    labels: str | None = None
     cannot_link: str | None = None
 
 
 def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) -> Batch:
-    """Return the rows of a body, whose Content-Type is ``media_type``; whatever is wrong raises ``RequestError``.
+    """Return the rows of a body, whose Content-Type is ``media_type``; a bad body raises ``RequestError``.
 
     >>> batch = read_batch(b'{"rows": [{"x": 1, "y": 2}, {"x": 3}], "times": [0.5, 1]}', JSON, Roles(), Limits())
     >>> batch.names, batch.columns, batch.times
@@ -70,50 +70,45 @@ def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) ->
     kind = KINDS.get(media_type.partition(";")[0].strip().lower())
     if kind is None:
         raise RequestError(415, f"rows come as {JSON}, {NDJSON}, {CSV} or {ARROW} (Content-Type), got {media_type!r}")
-    readers: dict[str, Callable[[bytes, Limits], Batch]] = {
-        JSON: _read_json,
-        NDJSON: _read_ndjson,
-        CSV: _read_csv,
-        ARROW: _read_arrow,
-    }
-    return _take_roles(readers[kind](content, limits), roles)
+    read = {JSON: _read_json, NDJSON: _read_ndjson, CSV: _read_csv, ARROW: _read_arrow}[kind]
+    return _take_roles(read(content, limits), roles)
 
 
 def read_json(content: bytes) -> Any:
-    """Return the value of a JSON text: no NaN, no infinity, no key twice, not nested beyond all measure.
+    """Return the value of a JSON text.
 
-    Nor may it have half a character, which JSON can escape and no answer could repeat.
+    NaN, infinity, duplicate keys, deep nesting, and lone surrogates, which no answer could repeat, are refused.
 
     >>> read_json(b'{"a": NaN}')
     Traceback (most recent call last):
         ...
-    dyncrp.serve.limits.RequestError: this is not JSON: NaN is no number of it
+    dyncrp.serve.limits.RequestError: this is not JSON: it has no number NaN
     """
     try:
         text = content.decode("utf-8-sig")  # strictly, unlike json.loads
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
-        if "\\u" in text:  # which may be half a character
+        if "\\u" in text:  # which may be a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError:
         raise RequestError(400, "this JSON is nested too deeply") from None
-    except ValueError as error:  # of the text, its encoding, and numbers of more digits than Python reads
+    except ValueError as error:  # bad syntax or encoding, or a number with more digits than Python reads
         raise RequestError(400, f"this is not JSON: {error}") from None
 
 
 def read_object(content: bytes, allowed: Sequence[str]) -> dict[str, Any]:
-    """Return a JSON object that has no other keys than these."""
+    """Return a JSON object; raise if it has other keys than the allowed ones."""
     value = read_json(content)
     if not isinstance(value, dict):
         raise RequestError(400, f"the body must be a JSON object, got {quote(value)}")
     unknown = next((name for name in value if name not in allowed), None)
     if unknown is not None:
-        raise RequestError(400, f"unknown key {quote(unknown)}; there are {', '.join(allowed)}")
+        raise RequestError(400, f"unknown key {quote(unknown)}; the keys are {', '.join(allowed)}")
     return value
 
 
 def as_floats(cells: Cells) -> Float | None:
-    """Return a column of numbers and None as float64, NaN for None; None if it holds anything else.
+    """Return a column of numbers as float64, with NaN for None; return None if it holds anything else.
 
     >>> as_floats([1, None, 2.5]), as_floats([1, True])
     (array([1. , nan, 2.5]), None)
@@ -124,12 +119,12 @@ def as_floats(cells: Cells) -> Float | None:
         return None
     try:
         return np.array(cells, dtype=np.float64)
-    except OverflowError:  # an integer that is too large becomes infinite, and is refused as such
+    except OverflowError:  # an integer that is too large becomes infinite, which is refused later
         return np.array([np.nan if cell is None else real(cell) for cell in cells])
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of it")
+    raise ValueError(f"it has no number {name}")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -140,18 +135,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_json(content: bytes, limits: Limits) -> Batch:
-    told = read_object(content, ("rows", "times", "labels", "cannot_link"))
+    told = read_object(content, ("rows", *BESIDE))
     if not isinstance(told.get("rows"), list):
         raise RequestError(400, 'the body must have "rows", a list of lists or of objects')
-    batch = _from_rows(told["rows"], limits)
-    beside: dict[str, Any] = {}
-    for name in ("times", "labels", "cannot_link"):
+    batch = as_batch(told["rows"], limits)
+    for name in BESIDE:
         cells = told.get(name)
         if cells is not None and (not isinstance(cells, list) or len(cells) != batch.n):
             got = f"{len(cells)} entries" if isinstance(cells, list) else quote(cells)
             raise RequestError(400, f"{name} must be a list with one entry for each of the {batch.n} rows, got {got}")
-        beside[name] = cells
-    return Batch(batch.n, batch.names, batch.numbers, batch.columns, **beside)
+    return replace(batch, times=told.get("times"), labels=told.get("labels"), cannot_link=told.get("cannot_link"))
 
 
 def _read_ndjson(content: bytes, limits: Limits) -> Batch:
@@ -163,20 +156,20 @@ def _read_ndjson(content: bytes, limits: Limits) -> Batch:
             rows.append(read_json(line))
         except RequestError as refused:
             raise RequestError(400, f"row {at}: {refused.error}", row=at) from None
-    return _from_rows(rows, limits)
+    return as_batch(rows, limits)
 
 
-def _from_rows(rows: list[Any], limits: Limits) -> Batch:
-    """Return rows that are all lists of one length, or all objects."""
+def as_batch(rows: list[Any], limits: Limits) -> Batch:
+    """Return a batch of rows that are lists of one length, or objects."""
     n = len(rows)
     _check_size(n, 1, limits)
     kind = type(rows[0])
     if kind not in (list, dict):
-        raise RequestError(400, f"a row must be a list or an object, got {quote(rows[0])}, at row 0", row=0)
+        raise RequestError.at(0, f"a row must be a list or an object, got {quote(rows[0])}")
     odd = next((at for at, row in enumerate(rows) if type(row) is not kind), None)
     if odd is not None:
         what = "a list" if kind is list else "an object"
-        raise RequestError(400, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}, at row {odd}", row=odd)
+        raise RequestError.at(odd, f"a row must be {what}, as row 0 is, got {quote(rows[odd])}")
     if kind is dict:
         names = _distinct(list(dict.fromkeys(chain.from_iterable(rows))))
         _check_size(n, len(names), limits)
@@ -210,9 +203,9 @@ def _read_csv(content: bytes, limits: Limits) -> Batch:
                     raise RequestError(400, f"row {at} has {told}", row=at)
                 rows.append(row)
                 if len(rows) > limits.rows:
-                    break  # and is refused below
+                    break  # _check_size refuses it
     except csv.Error as error:
-        raise RequestError(400, f"this is not CSV: {error}, at row {len(rows)}", row=len(rows)) from None
+        raise RequestError.at(len(rows), f"this is not CSV: {error}") from None
     _check_size(len(rows), len(names), limits)
     return Batch(len(rows), _distinct(names), columns=tuple(map(list, zip(*rows, strict=True))), text=True)
 
@@ -244,7 +237,7 @@ def _from_arrow(name: str, column: Any) -> Cells:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         found: Float = np.array(column.cast(pa.float64(), safe=False).to_numpy())
-        found[np.isnan(found)] = np.nan  # none that signals
+        found[np.isnan(found)] = np.nan  # no signalling NaN
         return found
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return np.asarray(column.cast(pa.timestamp("us"), safe=False).to_numpy())
@@ -255,11 +248,11 @@ def _from_arrow(name: str, column: Any) -> Cells:
 
 
 def _is_compressed(message: bytes) -> bool:
-    """Tell whether the metadata of an Arrow message, a flatbuffer, says that its body is compressed.
+    """Return whether an Arrow message, a flatbuffer, has a compressed body, which may stand for gigabytes.
 
-    A few bytes may stand for gigabytes then. Tables of a flatbuffer begin with the distance to a list of where their
-    fields are. A message has its kind in field 1 and its header in field 2. A batch of rows (kind 3) has its
-    compression in field 3; one of a dictionary (kind 2) has a batch of rows in field 1.
+    A table of a flatbuffer begins with the distance to a list of the offsets of its fields. A message has its kind in
+    field 1 and its header in field 2. A batch of rows (kind 3) has its compression in field 3. A batch of a dictionary
+    (kind 2) has a batch of rows in field 1.
     """
 
     def number(at: int, size: int, *, signed: bool = False) -> int:
@@ -268,7 +261,7 @@ def _is_compressed(message: bytes) -> bool:
         return int.from_bytes(message[at : at + size], "little", signed=signed)
 
     def field(table: int, index: int) -> int | None:
-        """Return where a field is; None if the table does not have it."""
+        """Return the position of a field, None if the table does not have it."""
         fields = table - number(table, 4, signed=True)
         offset = 4 + 2 * index
         found = number(fields + offset, 2) if offset < number(fields, 2) else 0
@@ -311,10 +304,10 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _take_roles(batch: Batch, roles: Roles) -> Batch:
-    """Return the batch without the columns that are no features, which become its times, labels and marks."""
-    taken: dict[str, Cells | None] = {"times": batch.times, "labels": batch.labels, "cannot_link": batch.cannot_link}
+    """Return the batch with the columns of times, labels and marks apart from the features."""
+    taken: dict[str, Cells | None] = {name: getattr(batch, name) for name in BESIDE}
     columns = dict(zip(batch.names or (), batch.columns, strict=batch.names is not None))
-    for role, name in (("times", roles.time), ("labels", roles.label), ("cannot_link", roles.cannot_link)):
+    for role, name in zip(BESIDE, roles, strict=True):
         if name is not None:
             if name not in columns:
                 raise RequestError(400, f"there is no column {quote(name)}, which should hold the {role}", column=name)

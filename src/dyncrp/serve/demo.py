@@ -22,13 +22,13 @@ SETTINGS = {
     "features": list(FEATURES),
 }
 ROWS_A_SECOND = 20
-N_AT_FIRST = 600  # rows that are there when the page opens
-MEAN_VISIT, NEW_CLUSTER = 30, 0.04  # rows that a visit lasts; the probability that one goes to a new cluster
+N_AT_FIRST = 600  # rows before the page opens
+MEAN_VISIT, NEW_CLUSTER = 30, 0.04  # the length of a visit in rows; the probability of a new cluster
 SPREAD = 10.0
 
 
 def rows(seed: int = 0) -> Iterator[Float]:
-    """Yield rows (2,) without end: visits to clusters, the next one to any of the others, or to a new one.
+    """Yield rows (2,) without end: visits to clusters. Each visit goes to another cluster, or to a new one.
 
     >>> stream = rows()
     >>> [next(stream).shape for _ in range(2)]
@@ -48,7 +48,7 @@ def rows(seed: int = 0) -> Iterator[Float]:
 
 
 async def feed(service: Service) -> None:
-    """Make the stream, and send it rows for ever, as a client would."""
+    """Make the stream, and send it rows until the server stops, as a client would."""
     worker = service.worker
     await worker.call(lambda registry: registry.put(NAME, SETTINGS), NAME)
     begin = await worker.call(lambda registry: registry.stream(NAME).n_rows)
@@ -67,5 +67,5 @@ async def feed(service: Service) -> None:
             await asyncio.sleep(1.0 / ROWS_A_SECOND)
             await send(1)
     except RequestError as refused:
-        if refused.status not in (404, 503):  # the stream was removed, or the server stops
+        if refused.status not in (404, 503):  # the stream was deleted, or the server is stopping
             raise

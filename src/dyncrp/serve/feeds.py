@@ -1,8 +1,8 @@
-"""Who watches a stream: readers of its events and of its live feed, as server-sent events.
+"""The events and the live feed of a stream, as server-sent events.
 
-Nothing is queued for a reader. Each has a place in what is kept of the stream, takes what came since, and waits for
-more. So one that is slow holds up nobody, and costs no memory: it finds the events that it has missed in the journal,
-and skips rows that it has missed.
+Nothing is queued for a reader. Each reader has a position in the stream, takes what came since, and waits for more. So
+a slow reader delays nobody and costs no memory: it reads the events that it has missed from the journal, and skips rows
+that it has missed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import numpy as np
 from dyncrp.serve.registry import Notice
 from dyncrp.serve.streams import Segment, as_segment, dump
 
-SECONDS_PER_COMMENT = 15.0  # so that nobody on the way takes the connection for dead
-SECONDS_PER_MESSAGE = 0.05  # at least, of rows
+SECONDS_PER_COMMENT = 15.0  # so that no proxy closes an idle connection
+SECONDS_PER_MESSAGE = 0.05  # at least, from one message of rows to the next
 ROWS_PER_MESSAGE, ROWS_KEPT = 200, 4_000
 EVENTS_PER_MESSAGE = 500
 FetchEvents = Callable[[int], Awaitable[list[str]]]
 
 
 class Feed:
-    """What has happened to one stream of late.
+    """The latest rows and changes of one stream.
 
-    last_event: the id of the latest event. n_changes: how often tables were changed by hand, or became final. learned:
-    whether they are final. over: whether the stream, or the server, is gone.
+    last_event: the id of the latest event. n_changes: how often tables were edited or became final. learned: whether
+    tables are final. over: whether the stream was deleted or the server is stopping.
     """
 
     def __init__(self, last_event: int, *, learned: bool) -> None:
@@ -42,7 +42,7 @@ class Feed:
         self._news = asyncio.Event()
 
     def publish(self, notice: Notice) -> None:
-        """Take in what has happened, and wake those who wait."""
+        """Add what has happened, and wake the readers."""
         outcome = notice.outcome
         if outcome is None:
             self.over = True
@@ -57,12 +57,12 @@ class Feed:
         self.wake()
 
     def wake(self) -> None:
-        """Wake those who wait."""
+        """Wake the readers."""
         self._news.set()
         self._news = asyncio.Event()
 
     async def wait(self) -> bool:
-        """Wait for news, and tell whether there are any; at most as long as a reader should be left without a word."""
+        """Wait for news, at most 15 seconds, and return whether there are any."""
         try:
             await asyncio.wait_for(self._news.wait(), SECONDS_PER_COMMENT)
         except TimeoutError:
@@ -78,7 +78,7 @@ class Feed:
             self.n_kept -= len(self.segments.popleft())
 
     def rows_since(self, row: int) -> Segment | None:
-        """Return the rows from one on that are kept, thinned out to a few hundred; None if there are none."""
+        """Return the rows that are kept, from the given one on; None if there are none."""
         found = None
         for segment in reversed(self.segments):
             end = segment.first_row + len(segment)
@@ -92,7 +92,7 @@ class Feed:
 
 
 async def watch_events(feed: Feed, after: int, fetch: FetchEvents) -> AsyncIterator[str]:
-    """Yield server-sent events from the one after ``after`` on. fetch: reads events after one from the journal."""
+    """Yield the events after the id ``after`` as server-sent events. fetch: reads events from the journal."""
     yield ":\n\n"
     while not feed.over:
         found = await fetch(after)
@@ -107,8 +107,8 @@ async def watch_events(feed: Feed, after: int, fetch: FetchEvents) -> AsyncItera
             yield ":\n\n"
 
 
-async def watch_rows(feed: Feed, fetch: FetchEvents, after: int) -> AsyncIterator[str]:
-    """Yield what the page draws: rows, events and changes, as they come from now on."""
+async def watch_rows(feed: Feed, after: int, fetch: FetchEvents) -> AsyncIterator[str]:
+    """Yield what the page draws: new rows, events and changes."""
     yield ":\n\n"
     row, n_changes = feed.next_row or 0, feed.n_changes
     while not feed.over:
@@ -132,7 +132,7 @@ async def watch_rows(feed: Feed, fetch: FetchEvents, after: int) -> AsyncIterato
 
 
 def thin(segment: Segment) -> dict[str, Any]:
-    """Return rows as JSON has them, a few hundred of many at even distances, the last among them."""
+    """Return rows for JSON; of many rows, a few hundred at even distances, including the last."""
     n = len(segment)
     if n <= ROWS_PER_MESSAGE:
         return as_segment(segment)

@@ -1,6 +1,6 @@
-"""The journal: a SQLite file with what was done to each stream since its checkpoint, the answers, and the events.
+"""The journal: a SQLite file with the operations on each stream since its checkpoint, the answers, and the events.
 
-One thread writes it. What a group of requests does is one transaction, and they are answered once it is on the disk.
+One thread writes it. The operations of a group of requests are one transaction, and are answered once it is on disk.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 from dyncrp.io.files import sync_folder
 
 FILE = "streams.sqlite"
-PAGES_PER_MOVE = 10_000  # of SQLite's log, 40 MB, until it is moved to the file: a commit that waits for that is rare
-VERSION = 1  # of what the tables of the file mean
-MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 * 2**20, 10_000  # kept of a stream
+PAGES_PER_MOVE = 10_000  # 40 MB of SQLite's log, before it moves them to the file; a commit rarely waits for that
+VERSION = 1  # of the layout of the file
+MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 * 2**20, 10_000  # kept per stream
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams
     (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, settings TEXT, defaults TEXT);
 CREATE TABLE IF NOT EXISTS checkpoints (stream INTEGER PRIMARY KEY, model BLOB, beside BLOB);
 CREATE TABLE IF NOT EXISTS operations (number INTEGER PRIMARY KEY, stream INTEGER, kind TEXT, payload BLOB);
-CREATE INDEX IF NOT EXISTS deeds_of_stream ON operations (stream);
+CREATE INDEX IF NOT EXISTS operations_of_stream ON operations (stream);
 CREATE TABLE IF NOT EXISTS answers
     (number INTEGER PRIMARY KEY, stream INTEGER, client TEXT, sequence INTEGER, digest BLOB, answer BLOB);
 CREATE UNIQUE INDEX IF NOT EXISTS answers_of_client ON answers (stream, client, sequence);
@@ -30,18 +30,18 @@ CREATE TABLE IF NOT EXISTS events (stream INTEGER, id INTEGER, event TEXT, PRIMA
 
 
 class JournalError(Exception):
-    """The journal cannot be opened, read or written; nothing of what was asked for has happened."""
+    """The journal cannot be opened, read or written; nothing was changed."""
 
 
 class Operation(NamedTuple):
-    """Something that was done to a stream: its kind, and all that it takes to do it again."""
+    """An operation on a stream: its kind, and what is needed to repeat it."""
 
     kind: str
     payload: bytes
 
 
 class Made(NamedTuple):
-    """A stream that was made: its id, its name, its settings as given, and what stands for those that are not."""
+    """A stream that was made: its id, its name, its settings as given, and the defaults of the others."""
 
     id: int
     name: str
@@ -50,22 +50,22 @@ class Made(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a client was answered. digest: of what it asked."""
+    """An answer. digest: of the request."""
 
     digest: bytes
     content: bytes
 
 
 class Journal:
-    """The file of a data folder. It is locked: a second server of the same folder is refused.
+    """The journal of a data folder. It is locked, so that a second server of the same folder is refused.
 
-    sync: whether ``commit`` waits for the disk. Without it, a power cut costs what came since ``sync`` was called; a
-    kill costs nothing, since what a process has written is the kernel's.
+    sync: whether ``commit`` waits for the disk. If not, a power cut loses what was committed since ``sync`` was called.
+    A kill loses nothing, since the kernel has what a process has written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
     ...     stream = journal.add_stream("doors", "{}")
-    ...     journal.add_deed(stream, Operation("rows", b"..."))
+    ...     journal.add_operation(stream, Operation("rows", b"..."))
     ...     journal.commit()
     ...     list(journal.operations(stream))
     [Operation(kind='rows', payload=b'...')]
@@ -78,7 +78,7 @@ class Journal:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
-            # Held by this process until it ends, however it ends; there is no file of shared memory beside then.
+            # The process holds the lock until it ends, and SQLite needs no file of shared memory.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
@@ -88,7 +88,7 @@ class Journal:
             found = self._file.execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, VERSION):
                 raise JournalError(f"{self.path} was written by another version of dyncrp ({found}, not {VERSION})")
-            if found != VERSION:  # nothing is written otherwise, so that a full disk can be looked at
+            if found != VERSION:  # otherwise nothing is written, so that the folder can be opened on a full disk
                 for statement in SCHEMA.split(";"):
                     self._file.execute(statement)
                 self._file.execute(f"PRAGMA user_version = {VERSION}")
@@ -107,39 +107,39 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was not committed has not happened."""
+        """Close the file; what was not committed is lost."""
         self.rollback()
         self._file.close()
 
     def commit(self) -> None:
-        """Put what was done since the last commit on the disk, all of it or, with ``JournalError``, nothing."""
+        """Write everything since the last commit to the disk, or nothing and raise ``JournalError``."""
         if self._file.in_transaction:
             self._run("COMMIT")
             self.n_commits += 1
 
     def sync(self) -> None:
-        """Have all that was committed on the disk, if ``commit`` does not wait for it."""
+        """Wait until everything that was committed is on the disk, if ``commit`` does not."""
         if self.n_commits > self._n_synced and not self.syncs:
             self._run("PRAGMA wal_checkpoint(PASSIVE)")
             self._n_synced = self.n_commits
 
     def rollback(self) -> None:
-        """Forget what was done since the last commit."""
+        """Undo everything since the last commit."""
         if self._file.in_transaction:
             self._run("ROLLBACK")
 
     @property
     def size(self) -> int:
-        """The bytes of the file and of SQLite's own journal beside it."""
+        """The size in bytes of the file and of SQLite's log."""
         files = (self.path, self.path.with_name(FILE + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def streams(self) -> list[Made]:
-        """Return what there is, by name."""
+        """Return all streams, in order of their names."""
         return [Made(*row) for row in self._run("SELECT id, name, settings, defaults FROM streams ORDER BY name")]
 
     def add_stream(self, name: str, settings: str, defaults: str = "{}") -> int:
-        """Add a stream and return its id, which no other ever has."""
+        """Add a stream and return its id, which is never used again."""
         insert = "INSERT INTO streams (name, settings, defaults) VALUES (?, ?, ?)"
         return int(self._write(insert, name, settings, defaults).lastrowid or 0)
 
@@ -149,28 +149,28 @@ class Journal:
         for table in ("checkpoints", "operations", "answers", "events"):
             self._write(f"DELETE FROM {table} WHERE stream = ?", stream)
 
-    def add_deed(self, stream: int, operation: Operation) -> None:
-        """Add what was done to a stream."""
+    def add_operation(self, stream: int, operation: Operation) -> None:
+        """Add an operation on a stream."""
         self._write("INSERT INTO operations (stream, kind, payload) VALUES (?, ?, ?)", stream, *operation)
 
     def operations(self, stream: int) -> Iterator[Operation]:
-        """Return what was done to a stream since its checkpoint, in order."""
+        """Return the operations on a stream since its checkpoint, in order."""
         found = self._run("SELECT kind, payload FROM operations WHERE stream = ? ORDER BY number", stream)
         return (Operation(*row) for row in found)
 
     def checkpoint(self, stream: int) -> tuple[bytes, bytes] | None:
-        """Return what ``set_checkpoint`` was given last, if there is one."""
+        """Return the latest checkpoint, or None."""
         found = self._run("SELECT model, beside FROM checkpoints WHERE stream = ?", stream).fetchone()
         return None if found is None else (found[0], found[1])
 
     def set_checkpoint(self, stream: int, model: bytes, beside: bytes) -> None:
-        """Keep a model, in which all operations of its stream are; these go, and so do old answers and events."""
+        """Store a checkpoint with all operations of its stream, and delete these and old answers and events."""
         self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", stream, model, beside)
         self._write("DELETE FROM operations WHERE stream = ?", stream)
         self._trim(stream)
 
     def _trim(self, stream: int) -> None:
-        # The last answer of a client stays, since by it a retry is known from what is new.
+        # The last answer of each client stays: it tells a retry from a new request.
         self._write(
             """DELETE FROM answers WHERE number IN (
                 SELECT number FROM (
@@ -190,19 +190,19 @@ class Journal:
         self._write("DELETE FROM events WHERE stream = ? AND id <= ?", stream, self.last_event(stream) - MOST_EVENTS)
 
     def last_sequence(self, stream: int, client: str) -> int | None:
-        """Return the largest sequence number that a client has used, None if it has used none."""
+        """Return the largest sequence number that a client has used, or None."""
         found = self._run("SELECT MAX(sequence) FROM answers WHERE stream = ? AND client = ?", stream, client)
         last: int | None = found.fetchone()[0]
         return last
 
     def answer(self, stream: int, client: str, sequence: int) -> Answer | None:
-        """Return what a request with this number was answered, if it is still kept."""
+        """Return the answer to the request with this number, if it is still kept."""
         which = "stream = ? AND client = ? AND sequence = ?"
         found = self._run(f"SELECT digest, answer FROM answers WHERE {which}", stream, client, sequence).fetchone()
         return None if found is None else Answer(*found)
 
     def add_answer(self, stream: int, client: str, sequence: int, answer: Answer) -> None:
-        """Keep what a request is answered."""
+        """Keep the answer to a request."""
         columns = "stream, client, sequence, digest, answer"
         self._write(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?)", stream, client, sequence, *answer)
 
@@ -217,7 +217,7 @@ class Journal:
             self._write("INSERT INTO events VALUES (?, ?, ?)", stream, *event)
 
     def events(self, stream: int, after: int, most: int) -> list[str]:
-        """Return the first so many events after one, or with a negative id the latest ones; in order."""
+        """Return at most ``most`` events after an id, or the latest events if the id is negative, in order."""
         order = "DESC" if after < 0 else "ASC"
         query = f"SELECT event FROM events WHERE stream = ? AND id > ? ORDER BY id {order} LIMIT ?"
         found = [row[0] for row in self._run(query, stream, after, most)]

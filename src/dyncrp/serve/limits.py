@@ -1,4 +1,4 @@
-"""What a server takes at most, and how it refuses the rest."""
+"""The limits of a server, and the error for requests that it refuses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LONGEST_NAME = 200  # characters, of a column
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a server takes; whatever is more is refused, and changes nothing.
+    """The limits of a server. A request that exceeds one is refused, and changes nothing.
 
-    body: bytes of a request. rows: of a request. cells: rows times columns of a request. streams: that there are.
-    features: columns of a stream. tables: that a stream may have open; those with the least occupancy close. warmup:
-    rows from which a stream may learn what is unknown. requests: that wait at the same time. readers: of events and of
-    the live feed. seconds: for the body of a request to arrive.
+    body: bytes of a request. rows: rows of a request. cells: rows times columns of a request. streams: number of
+    streams. features: columns of a stream. tables: open tables of a stream; when one more opens, the one with the least
+    occupancy closes. warmup: rows from which a stream learns unknown hyperparameters. requests: requests that wait at
+    the same time. readers: readers of events and of live feeds. seconds: time for the body of a request to arrive.
     """
 
     body: int = 32 * 2**20
@@ -31,7 +31,7 @@ class Limits:
 
 
 class RequestError(Exception):
-    """A request is refused with an HTTP status. row, column: where the fault is, if it is in the rows.
+    """The request is refused with an HTTP status. row, column: the place of a fault in the rows.
 
     >>> RequestError(400, "column 'x' must hold numbers, got 'a'", row=3, column="x").content
     {'error': "column 'x' must hold numbers, got 'a'", 'row': 3, 'column': 'x'}
@@ -41,8 +41,13 @@ class RequestError(Exception):
         super().__init__(error)
         self.status, self.error, self.row, self.column = status, error, row, column
 
+    @classmethod
+    def at(cls, row: int, error: str, column: str | None = None) -> RequestError:
+        """Return the error for a fault in a row."""
+        return cls(400, f"{error}, at row {row}", row, column)
+
     @property
     def content(self) -> dict[str, Any]:
-        """What the answer says."""
+        """The content of the answer."""
         where = {"row": self.row, "column": self.column}
         return {"error": self.error} | {name: value for name, value in where.items() if value is not None}

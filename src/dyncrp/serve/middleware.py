@@ -1,4 +1,4 @@
-"""What every request passes: where it comes from, its token, and what is counted of it."""
+"""Checks the origin and the token of every request, and counts the answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from starlette.responses import Response
 
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.limits import RequestError
@@ -17,24 +19,26 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-OPEN = {"/favicon.ico"} | {endpoint.path for endpoint in ENDPOINTS if endpoint.open}  # a token is not asked for
+OPEN = {"/favicon.ico"} | {endpoint.path for endpoint in ENDPOINTS if endpoint.open}  # these need no token
 READING = ("GET", "HEAD", "OPTIONS")
-# Nothing is loaded from elsewhere, nothing is embedded elsewhere, and addresses are told to nobody.
+# Pages load nothing from other sites, cannot be embedded in other sites, and send no referrer.
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+CLOSE = {"connection": "close"}  # the rest of the body is not read
+HEADERS_OF = {401: {"www-authenticate": "Bearer"}, 408: CLOSE, 413: CLOSE, 503: {"retry-after": "1"}}
 
 
 @dataclass
-class Gate:
-    """Lets through what may come in.
+class Middleware:
+    """Passes the requests that are allowed to ``app``, and counts the status codes of the answers.
 
-    token: that a request must bring, which no page of others can; None if none is needed. Then the server listens to
-    this machine only, and takes only requests that were addressed to it as such, since a name of somebody else's may
-    lead here; and pages of other origins may not write.
+    token: the token that requests must bring, which pages of other sites do not know. With None the server listens only
+    to this machine. Then it takes only requests addressed to localhost, since the domain of another site may resolve to
+    this machine, and pages of other origins may not write.
     """
 
     app: App
@@ -42,7 +46,7 @@ class Gate:
     codes: Counter[int] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
+        """Check a request and pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -56,7 +60,7 @@ class Gate:
         try:
             self._check(scope)
         except RequestError as refused:
-            await answer_refused(refused, answer)
+            await refusal(refused)(scope, receive, answer)
             return
         await self.app(scope, receive, answer)
 
@@ -80,15 +84,7 @@ class Gate:
             raise RequestError(401, "a token is needed: the header Authorization: Bearer TOKEN")
 
 
-async def answer_refused(refused: RequestError, send: Send) -> None:
-    """Answer with an error."""
-    content = dump(refused.content).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    if refused.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if refused.status in (408, 413):
-        headers.append((b"connection", b"close"))  # the rest of the body is not read
-    if refused.status == 503:
-        headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+def refusal(refused: RequestError) -> Response:
+    """Return the answer to a request that is refused."""
+    content, headers = dump(refused.content), HEADERS_OF.get(refused.status)
+    return Response(content, refused.status, headers, "application/json")

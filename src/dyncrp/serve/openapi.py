@@ -1,4 +1,4 @@
-"""The description of the HTTP interface, as OpenAPI has it."""
+"""The OpenAPI document of the HTTP interface."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import dyncrp
 from dyncrp.serve.bodies import JSON
-from dyncrp.serve.endpoints import ENDPOINTS, Endpoint
+from dyncrp.serve.endpoints import ENDPOINTS, IN_PATH, Endpoint
 
 ERROR = {
     "type": "object",
@@ -14,14 +14,14 @@ ERROR = {
     "properties": {"error": {"type": "string"}, "row": {"type": "integer"}, "column": {"type": "string"}},
 }
 REFUSAL = {
-    "description": "RequestError; nothing was changed",
+    "description": "The request is refused; nothing was changed",
     "content": {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
 }
-CODES = {"200": "Done", "201": "Made", "204": "Gone", "409": "Conflicts with what is there"}
+CODES = {"200": "Done", "201": "Made", "204": "Deleted", "409": "Conflicts with the present state"}
 
 
 def openapi() -> dict[str, Any]:
-    """Return the description, as JSON has it.
+    """Return the document, for JSON.
 
     >>> sorted(openapi()["paths"]["/streams/{name}"])
     ['delete', 'get', 'put']
@@ -46,8 +46,13 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.answer is not None:
         responses["200"]["content"] = {JSON: {"schema": endpoint.answer}}
     found: dict[str, Any] = {"summary": endpoint.summary, "responses": responses | {"4XX": REFUSAL}}
-    if endpoint.parameters:
-        found["parameters"] = list(endpoint.parameters)
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in IN_PATH.items()
+        if f"{{{name}}}" in endpoint.path
+    ]
+    if in_path or endpoint.query:
+        found["parameters"] = [*in_path, *endpoint.query]
     if endpoint.bodies:
         found["requestBody"] = {"content": {kind: {"schema": schema} for kind, schema in endpoint.bodies.items()}}
     return found

@@ -1,4 +1,4 @@
-"""All streams of a data folder and their journal. One thread calls it, for one group of requests after another."""
+"""All streams of a data folder and their journal. Only one thread calls it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Action = Callable[[ServedStream], tuple[Operation, Outcome]]
 
 
 class Key(NamedTuple):
-    """What makes a retry harmless: who asks, its number, and a digest of what it asks."""
+    """Identifies a request, so that a retry is harmless: its client, its number, and a digest of its content."""
 
     client: str
     sequence: int
@@ -25,14 +25,14 @@ class Key(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """Something happened to a stream, for those who watch it; None: it is gone."""
+    """What happened to a stream, for its readers. outcome: None if the stream was deleted."""
 
     name: str
     outcome: Outcome | None
 
 
 class Registry:
-    """Streams by name. What a group of requests does to them takes effect with ``commit``, or not at all.
+    """Streams by name. The operations of a group of requests take effect with ``commit``, or not at all.
 
     >>> import tempfile, numpy as np
     >>> from dyncrp.serve.bodies import Batch
@@ -49,7 +49,7 @@ class Registry:
     def __init__(self, folder: Path, limits: Limits, *, sync: bool = True) -> None:
         self.limits = limits
         self.journal = Journal(folder, sync=sync)
-        self.broken: str | None = None  # why nothing can be done any more
+        self.broken: str | None = None  # why the server needs a restart
         self._touched: set[str] = set()
         self._notices: list[Notice] = []
         self._ids: dict[str, int] = {}
@@ -58,7 +58,7 @@ class Registry:
             self._load(made)
 
     def _load(self, made: Made) -> None:
-        """Make a stream what it was: its checkpoint, and what was done to it since."""
+        """Restore a stream from its checkpoint and the operations since."""
         stream = ServedStream(made.name, json.loads(made.settings), json.loads(made.defaults))
         kept = self.journal.checkpoint(made.id)
         if kept is not None:
@@ -75,7 +75,7 @@ class Registry:
         return found
 
     def put(self, name: str, settings: dict[str, Any]) -> bool:
-        """Make a stream and tell whether it is new; there may be one with the same settings."""
+        """Make a stream. Return False if there is one with the same name and settings already."""
         check_name(name)
         text = as_text(settings)
         there = self.streams.get(name)
@@ -85,7 +85,7 @@ class Registry:
             return False
         if len(self.streams) >= self.limits.streams:
             raise RequestError(
-                429, f"there are {len(self.streams):,} streams, the most of this server: see --max-streams"
+                429, f"there are {len(self.streams):,} streams, the most that this server takes: see --max-streams"
             )
         check_limits(settings, self.limits)
         stream = ServedStream(name, json.loads(text), default_settings(self.limits))
@@ -95,7 +95,7 @@ class Registry:
         return True
 
     def delete(self, name: str) -> None:
-        """Forget a stream and all of its rows."""
+        """Delete a stream and all of its rows."""
         self.stream(name)
         self._touched.add(name)
         self.journal.remove_stream(self._ids.pop(name))
@@ -103,7 +103,7 @@ class Registry:
         self._notices.append(Notice(name, None))
 
     def do(self, name: str, action: Action, key: Key | None = None) -> bytes:
-        """Do something to a stream, once for each key, and return the answer."""
+        """Carry out an operation on a stream, once for each key, and return the answer."""
         stream = self.stream(name)
         number = self._ids[name]
         if key is not None:
@@ -118,7 +118,7 @@ class Registry:
             raise RequestError(400, str(error)) from None
         self._touched.add(name)
         answer = dump(outcome.content).encode()
-        self.journal.add_deed(number, operation)
+        self.journal.add_operation(number, operation)
         self.journal.add_events(number, outcome.events)
         if key is not None:
             self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))
@@ -126,14 +126,14 @@ class Registry:
         return answer
 
     def _answered(self, number: int, key: Key) -> bytes | None:
-        """Return what a request was answered before, None if it is new."""
+        """Return the earlier answer to a request, None if the request is new."""
         last = self.journal.last_sequence(number, key.client)
         if last is None or key.sequence > last:
             return None
         found = self.journal.answer(number, key.client, key.sequence)
         if found is None:
             told = f"sequence {key.sequence} of client {key.client!r} was answered before, or left out"
-            raise RequestError(409, f"{told}; its last one was {last}, and the answer is not kept any more")
+            raise RequestError(409, f"{told}; its last one was {last}, and the answer is no longer kept")
         if found.digest != key.digest:
             told = f"sequence {key.sequence} of client {key.client!r} was another request"
             raise RequestError(409, f"{told}: its last one was {last}, so count on from {last + 1}")
@@ -145,7 +145,7 @@ class Registry:
         return self.journal.events(self._ids[name], after, most)
 
     def commit(self) -> list[Notice]:
-        """Let what was done take effect, for good; return what those who watch should know."""
+        """Make the operations since the last commit permanent; return the notices for the readers."""
         for name in sorted(self._touched & self.streams.keys()):
             if self.streams[name].is_due(ROWS_PER_CHECKPOINT):
                 self._checkpoint(name)
@@ -155,7 +155,7 @@ class Registry:
         return notices
 
     def abort(self) -> None:
-        """Let what was done since the last commit not have happened."""
+        """Undo the operations since the last commit."""
         touched, self._touched = self._touched, set()
         self._notices = []
         try:
@@ -167,7 +167,7 @@ class Registry:
             raise
 
     def reload(self, name: str) -> None:
-        """Make a stream what the journal says, or let it go if that knows none."""
+        """Restore a stream from the journal, or drop it if the journal does not have it."""
         self.streams.pop(name, None)
         self._ids.pop(name, None)
         for made in self.journal.streams():
@@ -178,13 +178,13 @@ class Registry:
         self.journal.set_checkpoint(self._ids[name], *self.streams[name].checkpoint())
 
     def close(self) -> None:
-        """Keep every stream as it is, and close the journal."""
+        """Write a checkpoint of every stream, and close the journal."""
         try:
             for name, stream in self.streams.items():
                 if self.broken is None and stream.is_due(1):
                     self._checkpoint(name)
             self.journal.commit()
         except JournalError:
-            pass  # such as of a full disk: the journal has what is needed to come to the same
+            pass  # such as a full disk: the journal has the operations to restore the streams from
         finally:
             self.journal.close()

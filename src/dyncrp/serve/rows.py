@@ -1,4 +1,4 @@
-"""Rows as a model takes them: what a request brought, seen in the light of what its stream holds; and as bytes."""
+"""Turn the rows of a request into rows of its stream, and these into bytes for the journal."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TIMES, NUMBERS = "times", "numbers"
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of one call of ``partial_fit``, all that it takes to repeat it to the bit.
+    """The arguments of one call of ``Stream.learn``, so that it can be repeated to the bit.
 
-    names: of the columns, None if they have none. numbers: (n, D), or None if columns hold more than numbers, which are
-    float64 or lists of cells then. times: (n,) float64 or datetime64[us]. labels, cannot_link: (n,) lists of integers,
-    texts and None.
+    names: the names of the columns, if they have any. numbers: (n, D), or None if some column holds more than numbers.
+    columns: arrays of float64 or lists of cells, if there are no numbers. times: (n,) float64 or datetime64[us].
+    labels, cannot_link: (n,) lists of integers, texts and None.
     """
 
     names: tuple[str, ...] | None
@@ -43,7 +43,7 @@ class Rows:
 
     @property
     def X(self) -> Any:
-        """The rows as an array, with the names of its columns if they have any, or a DataFrame."""
+        """The rows as an array, with the names of the columns if there are any, or as a DataFrame."""
         if self.numbers is not None:
             return self.numbers if self.names is None else NamedRows(self.numbers, self.names)
         import pandas as pd
@@ -53,7 +53,7 @@ class Rows:
         return pd.DataFrame(dict(zip(self.names or (), series, strict=True)))
 
     def to_bytes(self) -> bytes:
-        """Return all of it as bytes.
+        """Return the rows as bytes.
 
         >>> rows = Rows(("x", "door"), None, (np.array([0.5]), ["left"]), np.array(["2024-01-01"], "M8[us]"))
         >>> again = Rows.from_bytes(rows.to_bytes())
@@ -69,7 +69,7 @@ class Rows:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Rows:
-        """Return what ``to_bytes`` described."""
+        """Return the rows that ``to_bytes`` wrote."""
         (names, lists, labels, cannot_link), arrays = unpack_with(content)
         columns = tuple(arrays[str(at)] if cells is None else cells for at, cells in enumerate(lists))
         times = arrays.get(TIMES)
@@ -92,11 +92,12 @@ def unpack_with(content: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
 
 @dataclass(frozen=True)
 class Form:
-    """What the rows of a stream look like, as far as it is known.
+    """What is known of the rows of a stream.
 
-    features: names of the columns, None if they have none. encoding: of columns that hold more than numbers. width: how
-    many columns, None before the first row. clock: None before the first row. selects: whether the settings chose the
-    features, so that other columns of a request are left out. text: the column of texts, if rows are texts.
+    features: the names of the columns, if they have any. encoding: of columns that hold more than numbers. width: the
+    number of columns, None before the first row. clock: the kind of times, None before the first row. selects: whether
+    the settings name the features, so that other columns of a request are ignored. text: the column of texts, if rows
+    are texts.
     """
 
     features: tuple[str, ...] | None = None
@@ -107,11 +108,11 @@ class Form:
     text: str | None = None
 
     def name(self, column: int) -> str:
-        """Return what a column is called."""
+        """Return the name of a column."""
         return f"x{column}" if self.features is None else self.features[column]
 
     def resolve(self, batch: Batch) -> Rows:
-        """Return rows for the model; what does not fit raises ``RequestError``."""
+        """Return rows for the stream; rows that do not fit raise ``RequestError``."""
         features = self.features
         if features is None and self.width is None:
             features = batch.names
@@ -131,14 +132,11 @@ class Form:
         if numbers is not None and self.encoding is not None:
             columns, numbers = [np.ascontiguousarray(column) for column in numbers.T], None
         times = None if batch.times is None else self._read_times(batch.times, text=batch.text)
-        labels = None if batch.labels is None else _read_marks("labels", batch.labels, text=batch.text)
-        cannot_link = (
-            None if batch.cannot_link is None else _read_marks("cannot_link", batch.cannot_link, text=batch.text)
-        )
-        return Rows(features, numbers, () if numbers is not None else tuple(columns), times, labels, cannot_link)
+        marks = (_read_marks(name, getattr(batch, name), text=batch.text) for name in ("labels", "cannot_link"))
+        return Rows(features, numbers, () if numbers is not None else tuple(columns), times, *marks)
 
     def _texts(self, batch: Batch, name: str) -> list[Any]:
-        """Return the column of texts of a batch; rows may be lists of that one cell."""
+        """Return the column of texts of a batch. Rows may be lists with this one cell."""
         found: Cells | None = None
         if batch.names is not None:
             found = dict(zip(batch.names, batch.columns, strict=True)).get(name)
@@ -149,8 +147,7 @@ class Form:
         texts = list(found)
         bad = next((row for row, cell in enumerate(texts) if not isinstance(cell, str)), None)
         if bad is not None:
-            error = f"column {name!r} must hold texts, got {quote(texts[bad])}, at row {bad}"
-            raise RequestError(400, error, row=bad, column=name)
+            raise RequestError.at(bad, f"column {name!r} must hold texts, got {quote(texts[bad])}", name)
         return texts
 
     def _arrange(self, batch: Batch, features: tuple[str, ...] | None) -> list[Cells]:
@@ -162,23 +159,23 @@ class Form:
             width = self.width if features is None else len(features)
             if width is not None and batch.width != width:
                 named = f" ({', '.join(features[:20])})" if features else ""
-                raise RequestError(400, f"rows must have {width} cells{named}, got {batch.width}, at row 0", row=0)
+                raise RequestError.at(0, f"rows must have {width} cells{named}, got {batch.width}")
             return list(batch.columns)
         found = dict(zip(batch.names, batch.columns, strict=True))
         known = set(features)
         unknown = next((name for name in batch.names if name not in known), None)
         absent = next((name for name in features if name not in found), None)
         if unknown is not None and not self.selects:
-            choose = 'a stream that is made with {"features": […]} leaves out others'
-            there = f"there are {', '.join(features[:20])}"
-            raise RequestError(400, f"unknown column {quote(unknown)}; {there}; {choose}", column=unknown)
+            choose = 'a stream made with {"features": […]} ignores other columns'
+            known_ones = f"the columns are {', '.join(features[:20])}"
+            raise RequestError(400, f"unknown column {quote(unknown)}; {known_ones}; {choose}", column=unknown)
         if known.isdisjoint(found):
             raise RequestError(400, f"the rows have none of the columns {', '.join(features[:20])}", column=absent)
         missing: list[Any] = [None] * batch.n
         return [found.get(name, missing) for name in features]
 
     def _read(self, at: int, cells: Cells, features: tuple[str, ...] | None, *, text: bool) -> Cells:
-        """Return the cells of a column as float64 if it holds numbers; NaN or None for what is missing."""
+        """Return the cells of a column, as float64 if it holds numbers. A missing cell is NaN or None."""
         kind = None if self.encoding is None else self.encoding.entries[at].kind
         name = f"x{at}" if features is None else features[at]
         if text:
@@ -195,18 +192,15 @@ class Form:
                 return self._finite(found, name)
         if kind in (NUMBER, LOG) or (self.encoding is None and self.width is not None):
             row, cell = _first_without_number(cells)
-            raise RequestError(
-                400, f"column {name!r} must hold numbers, got {quote(cell)}, at row {row}", row=row, column=name
-            )
-        if isinstance(cells, np.ndarray):  # dates, which the encoding leaves out
+            raise RequestError.at(row, f"column {name!r} must hold numbers, got {quote(cell)}", name)
+        if isinstance(cells, np.ndarray):  # dates, which are not features
             return [None if np.isnat(cell) else str(cell) for cell in cells]
         return cells
 
     def _finite(self, numbers: Float, name: str) -> Float:
         bad = np.flatnonzero(np.isinf(numbers))
         if bad.size:
-            row = int(bad[0])
-            raise RequestError(400, f"column {name!r} must hold finite numbers, at row {row}", row=row, column=name)
+            raise RequestError.at(int(bad[0]), f"column {name!r} must hold finite numbers", name)
         return numbers
 
     def _read_times(self, cells: Cells, *, text: bool) -> NDArray[Any]:
@@ -222,9 +216,7 @@ class Form:
             date = parse_date(cell)
             if date is None:
                 wanted = "a number or an ISO 8601 date, and all of one kind"
-                raise RequestError(
-                    400, f"a time must be {wanted}, got {quote(cell)}, at row {row}", row=row, column=TIMES
-                )
+                raise RequestError.at(row, f"a time must be {wanted}, got {quote(cell)}", TIMES)
             ticks[row] = microseconds(date)
         return ticks.view("M8[us]")
 
@@ -252,8 +244,10 @@ def _first_without_number(cells: Sequence[Any] | NDArray[Any]) -> tuple[int, Any
     return 0, cells[0]
 
 
-def _read_marks(name: str, cells: Cells, *, text: bool) -> list[Any]:
-    """Return labels or marks as integers, texts and None."""
+def _read_marks(name: str, cells: Cells | None, *, text: bool) -> list[Any] | None:
+    """Return labels or marks, if there are any, as integers, texts and None."""
+    if cells is None:
+        return None
     marks = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
     for row, mark in enumerate(marks):
         if isinstance(mark, str) and text:
@@ -264,6 +258,5 @@ def _read_marks(name: str, cells: Cells, *, text: bool) -> list[Any]:
             marks[row] = None if mark != mark else int(mark) if mark.is_integer() else mark
         mark = marks[row]
         if mark is not None and not isinstance(mark, str) and (type(mark) is not int or abs(mark) > LARGEST_ID):
-            wanted = "an integer, a text or null"
-            raise RequestError(400, f"{name} must hold {wanted}, got {quote(mark)}, at row {row}", row=row, column=name)
+            raise RequestError.at(row, f"{name} must hold an integer, a text or null, got {quote(mark)}", name)
     return marks

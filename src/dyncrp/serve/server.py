@@ -1,4 +1,4 @@
-"""Runs a service: uvicorn on one address, until a signal asks for the end."""
+"""Runs a service with uvicorn on one address, until a signal asks it to stop."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ LONGEST_TOKEN, SHORTEST_TOKEN = 1_000, 16
 
 
 def check_address(host: str, token: str | None) -> None:
-    """Refuse to listen to other machines without a token, and a token that can be guessed.
+    """Raise if the server would listen to other machines without a token, or with one that is too short.
 
     >>> check_address("0.0.0.0", None)
     Traceback (most recent call last):
         ...
-    ValueError: --host 0.0.0.0 listens to other machines, and then a token is needed: set DYNCRP_TOKEN, or --token
+    ValueError: --host 0.0.0.0 listens to other machines, which needs a token: set DYNCRP_TOKEN, or --token
     """
     if token is not None and not (SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN and token.isascii()):
         raise ValueError(f"a token has {SHORTEST_TOKEN} to {LONGEST_TOKEN} ASCII characters, this one has {len(token)}")
     if token is None and not is_loopback(host):
-        raise ValueError(
-            f"--host {host} listens to other machines, and then a token is needed: set DYNCRP_TOKEN, or --token"
-        )
+        raise ValueError(f"--host {host} listens to other machines, which needs a token: set DYNCRP_TOKEN, or --token")
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address.
+    """Return whether an address can be reached only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("example.org")
     (True, True, True, False)
@@ -45,7 +43,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that lets readers of events go when it is asked to stop, and says when it listens."""
+    """A uvicorn server that ends the feeds of readers when it is asked to stop. started: called when it listens."""
 
     def __init__(self, service: Service, started: Callable[[], None]) -> None:
         config = uvicorn.Config(
@@ -63,7 +61,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM as a request to stop; unlike uvicorn's own, it does not die of them afterwards."""
+        """Treat SIGINT and SIGTERM as a request to stop. Unlike uvicorn's own method, do not raise them again."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -75,21 +73,21 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         await super().startup(sockets)
         if self.started:
             self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish the requests that are under way, and stop."""
+        """Finish the requests in progress, and stop."""
         self._service.end_feeds()
         await super().shutdown(sockets)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 is any that is free."""
+    """Return a listening socket. Port 0 stands for any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol, asyncio knows that it is TCP and sends at once; without, an answer may wait 40 ms for an ACK.
+    # Given the protocol, asyncio sets TCP_NODELAY; otherwise an answer may wait 40 ms for an ACK.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,33 +1,30 @@
-"""The settings of a stream, as a request gives them, and the model that they describe."""
+"""The settings of a stream as requests give them, and the stream that they describe."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any
 
 from dyncrp.arrays.checks import real
-from dyncrp.estimator import DynamicalMixture
 from dyncrp.input.entries import quote
 from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
 from dyncrp.jobs.model_text import make_model
-from dyncrp.search.spec import ModelSpec
 from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 from dyncrp.stream.stream import Stream
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # settings that have a key of their own
+OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # parameters with a key of their own
 KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, "set", "features", "text", "stop_words")
 TEXTS = "multinomial"  # the family of texts
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams
 MOST_EXAMPLES = 1_000
-ALARM_RATE = 0.001  # unless the settings say another, or null for no alarms
+ALARM_RATE = 0.001  # by default; null is no alarms
 
 
 def check_name(name: str) -> str:
-    """Return the name of a stream if it is one.
+    """Return a name if it is a valid name of a stream.
 
     >>> check_name("door.3")
     'door.3'
@@ -38,11 +35,12 @@ def check_name(name: str) -> str:
     return name
 
 
-def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> DynamicalMixture:
-    """Return the model that settings describe; what is not given is as in defaults, or to be learned from rows.
+def make_stream(settings: dict[str, Any], defaults: dict[str, Any]) -> Stream:
+    """Return the stream that settings describe. What is not given is as in defaults, or learned from rows.
 
-    >>> make_served_model({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, {"max_tables": 50})
-    DynamicalMixture(alpha=None, dynamics=None, family=Gaussian(variance=1.0), max_tables=50, warmup=500)
+    >>> spec = make_stream({"family": "gaussian", "set": {"variance": 1.0}, "warmup": 500}, {"max_tables": 50}).spec
+    >>> spec.family, spec.warmup, spec.rules.max_tables
+    (Gaussian(variance=1.0), 500, 50)
     """
     family, dynamics, alpha, memory = (settings.get(name) for name in ("family", "dynamics", "alpha", "memory"))
     texts = [dynamics] if isinstance(dynamics, str) else [] if dynamics is None else dynamics
@@ -60,18 +58,15 @@ def make_served_model(settings: dict[str, Any], defaults: dict[str, Any]) -> Dyn
             400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}"
         )
     try:
-        model = make_model(family, texts, alpha, defaults | _others(settings), _read_memory(memory))
+        spec = make_model(family, texts, alpha, defaults | _others(settings), memory)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise RequestError(400, f"these settings make no model: {error}") from None
-    stop_words = settings.get("stop_words") is True
-    input = Input() if text is None else Input(vocabulary=Vocabulary(stop_words=stop_words))
-    # Piecewise, so that no request waits for a whole search.
-    stream = Stream(ModelSpec.resolve(**model.get_params(deep=False)), input, piecewise=True)
-    return DynamicalMixture.from_stream(stream)
+    vocabulary = None if text is None else Vocabulary(stop_words=settings.get("stop_words") is True)
+    return Stream(spec, Input(vocabulary=vocabulary), piecewise=True)  # so that no request waits for a whole search
 
 
 def text_column(settings: dict[str, Any]) -> str | None:
-    """Return the name of the column of texts, None if rows are no texts.
+    """Return the name of the column of texts, None if rows are not texts.
 
     >>> text_column({"text": "message", "stop_words": True})
     'message'
@@ -103,11 +98,11 @@ def feature_names(settings: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def check_limits(settings: dict[str, Any], limits: Limits) -> None:
-    """Refuse settings that ask for more than a server gives."""
+    """Raise if settings exceed the limits of a server."""
     given = _others(settings)
     refused = next((name for name in NOT_SERVED if name in given), None)
     if refused is not None:
-        raise RequestError(400, f"{refused} is not for a server to set")
+        raise RequestError(400, f"{refused} cannot be set on a server")
     for name, most in (("max_tables", limits.tables), ("warmup", limits.warmup), ("n_examples", MOST_EXAMPLES)):
         number = real(given.get(name))
         if number is not None and number > most:
@@ -122,12 +117,12 @@ def check_limits(settings: dict[str, Any], limits: Limits) -> None:
 
 
 def default_settings(limits: Limits) -> dict[str, Any]:
-    """Return what a stream has if it is not told; it keeps them, also if the server has other limits one day."""
+    """Return the defaults of a new stream. It keeps them even if the server has other limits later."""
     return {"alarm_rate": ALARM_RATE, "max_tables": limits.tables}
 
 
 def _others(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the family and the model that have no key of their own, or are of ``OF_MODEL``."""
+    """Return the parameters in "set", and those of ``OF_MODEL``."""
     more = settings.get("set") or {}
     if not isinstance(more, dict):
         raise RequestError(400, f"set must be an object of names and values, got {quote(more)}")
@@ -139,20 +134,9 @@ def _others(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_text(settings: dict[str, Any]) -> str:
-    """Return settings as a text that is the same if they are.
+    """Return settings as a text; equal settings have equal texts.
 
     >>> as_text({"warmup": 500, "alpha": 1.0}) == as_text({"alpha": 1.0, "warmup": 500})
     True
     """
     return json.dumps(settings, sort_keys=True)
-
-
-def _read_memory(value: Any) -> float | None:
-    if value is None or value == "inf":
-        return math.inf
-    if value == "auto":
-        return None
-    number = real(value)
-    if number is None:
-        raise RequestError(400, f'memory must be a number, "inf" or "auto", got {quote(value)}')
-    return number

@@ -1,4 +1,4 @@
-"""A stream: its model, and what is done to it, in order. Given the same operations it is the same, to the bit."""
+"""A stream behind a name. The same operations in the same order give the same stream, to the bit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import BadRow, BadTime, Clock, as_times
-from dyncrp.estimator import DynamicalMixture
+from dyncrp.arrays.checks import BadRow, BadTime, Clock
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import LOG, NUMBER, quote
 from dyncrp.jobs.model_text import brief_model
@@ -21,11 +20,14 @@ from dyncrp.serve.bodies import Batch, Float
 from dyncrp.serve.journal import Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
-from dyncrp.serve.settings import feature_names, make_served_model, text_column
-from dyncrp.stream.events import LAST_MICROSECOND, Event
+from dyncrp.serve.settings import feature_names, make_stream, text_column
+from dyncrp.stream import events
+from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Rows as Examples
+from dyncrp.stream.stream import Stream
 from dyncrp.views.describe import describe_tables
-from dyncrp.views.explain import Odds
+from dyncrp.views.examples import examples_of
+from dyncrp.views.explain import Odds, explain
 from dyncrp.views.groups import Groups, join
 
 ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of operations
@@ -34,7 +36,7 @@ ROWS_OF_TIMELINE = 2_000
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive rows and what became of them: times, tables, novelty and its p-value, (n,) each. clock: of the times.
+    """The results of consecutive rows: times, tables, novelty and its p-value, (n,) each. clock: the kind of times.
 
     >>> line = Segment(5, np.arange(3.0), np.array([0, 1, 0]), np.ones(3), np.ones(3), "index")
     >>> line.last(2).first_row, line.then(line.last(1)).tables
@@ -69,7 +71,11 @@ class Segment:
 
 @dataclass
 class Outcome:
-    """What something that was done to a stream did. content: the answer. alarms: how many there were."""
+    """The result of an operation.
+
+    content: the answer. events: the id and the JSON of each. segment: the rows that were learned, once ids are final.
+    n_rows: how many rows were learned. changed: whether tables were edited.
+    """
 
     content: dict[str, Any]
     events: list[tuple[int, str]] = field(default_factory=list)
@@ -79,7 +85,7 @@ class Outcome:
 
 
 class ServedStream:
-    """A model with a name, at work on its stream. defaults: of settings that are not given.
+    """A stream with a name and settings. defaults: the values of settings that are not given.
 
     >>> known = {"family": "gaussian", "set": {"variance": 1.0, "prior_variance": 100.0}, "dynamics": "stationary()"}
     >>> stream = ServedStream("doors", known | {"alpha": 1.0}, {})
@@ -92,54 +98,54 @@ class ServedStream:
         self.name, self.settings, self.defaults = name, settings, defaults
         self.features, self.text = feature_names(settings), text_column(settings)
         self.selects = self.features is not None
-        self._take(make_served_model(settings, defaults))
+        self._take(make_stream(settings, defaults))
         self.timeline: Segment | None = None
-        self.n_rows = self.last_event = self.version = 0
+        self.last_event = self.version = 0
         self.n_since_checkpoint = self.bytes_since_checkpoint = self.checkpoint_bytes = 0
 
-    def _take(self, model: DynamicalMixture) -> None:
+    def _take(self, stream: Stream) -> None:
         self._events: list[Event] = []
-        model.on_event = self._events.append
-        self.model = model
+        stream.on_event = self._events.append
+        self.stream = stream
 
     @property
-    def fitted(self) -> bool:
-        """Whether a row has come."""
-        return self.n_rows > 0
+    def n_rows(self) -> int:
+        """How many rows have come."""
+        return self.stream.n_rows
 
     @property
     def learned(self) -> bool:
         """Whether hyperparameters, tables and ids are final."""
-        return self.fitted and self.model.learned_
+        return self.stream.learned
 
     @property
     def form(self) -> Form:
         """What its rows look like."""
-        if not self.fitted:
+        stream = self.stream
+        if not stream.started:
             return Form(self.features, selects=self.selects, text=self.text)
-        model, clock = self.model, Clock(self.model.clock_)
-        return Form(self.features, model.encoding_, model.n_features_in_, clock, self.selects, self.text)
+        return Form(self.features, stream.input.encoding, stream.n_columns, stream.clock, self.selects, self.text)
 
     def _rows(self, rows: Rows) -> Any:
-        """Return rows as the model takes them: texts, an array, or a DataFrame."""
+        """Return rows as a stream takes them: texts, an array, or a DataFrame."""
         return rows.X if self.text is None else rows.columns[0]
 
-    # What changes it
+    # Operations
 
     def learn(self, batch: Batch) -> tuple[Operation, Outcome]:
-        """Learn from rows; return what the journal needs to repeat it, and what it did."""
+        """Learn from rows. Return what the journal needs to repeat it, and its outcome."""
         rows = self.form.resolve(batch)
         outcome = self._learn(rows)
         return self._noted(Operation(ROWS, rows.to_bytes())), outcome
 
     def merge(self, tables: Any) -> tuple[Operation, Outcome]:
-        """Make one table of two, ids or names."""
+        """Merge two tables, given by ids or names."""
         if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
             raise RequestError(400, f"tables must be two ids or names, got {quote(tables)}")
         return self._edit(MERGE, tables)
 
     def rename(self, table: Any, name: Any) -> tuple[Operation, Outcome]:
-        """Give a table a name; "" takes it away."""
+        """Give a table a name; "" removes it."""
         if not _is_table(table):
             raise RequestError(400, f"table must be an id or a name, got {quote(table)}")
         if not isinstance(name, str):
@@ -147,42 +153,40 @@ class ServedStream:
         return self._edit(RENAME, [table, name])
 
     def repeat(self, operation: Operation) -> Outcome:
-        """Do again what the journal says was done."""
+        """Repeat an operation of the journal."""
         self._noted(operation)
         if operation.kind == ROWS:
             return self._learn(Rows.from_bytes(operation.payload))
         return self._change(operation.kind, json.loads(operation.payload))
 
     def _noted(self, operation: Operation) -> Operation:
-        """Count what the journal has, and the last checkpoint has not."""
+        """Count the bytes of operations since the last checkpoint."""
         self.bytes_since_checkpoint += len(operation.payload)
         return operation
 
     def _learn(self, rows: Rows) -> Outcome:
-        model, first = self.model, self.n_rows
+        stream, first = self.stream, self.n_rows
         with self._refusing(rows.names):
-            model.partial_fit(self._rows(rows), times=rows.times, labels=rows.labels, cannot_link=rows.cannot_link)
+            stream.learn(self._rows(rows), rows.times, labels=rows.labels, cannot_link=rows.cannot_link)
+        assert stream.batch is not None
+        trace, learned = stream.batch.trace, stream.learned
         self.features = rows.names
-        self.n_rows = model.n_observations_
         self.n_since_checkpoint += self.n_rows - first
         self.version += 1
-        labels, novelty = model.labels_, model.novelty_
+        labels, novelty = trace.labels, -trace.log_evidence
         # Without alarms, a checkpoint does not keep what p is made of.
-        p = np.full(len(labels), np.nan) if model.alarm_rate is None else model.novelty_p_
-        shares = model.responsibilities_
+        p = np.full(len(labels), np.nan) if stream.spec.alarm_rate is None else stream.novelty_p()
         content: dict[str, Any] = {"first_row": first, "labels": labels.tolist()}
-        names = model.names_
+        names = stream.names
         if names:
             content["names"] = [names.get(label) for label in content["labels"]]
-        content["probabilities"] = as_numbers(np.maximum.reduceat(shares.data, shares.indptr[:-1]))
+        content["probabilities"] = as_numbers(trace.probability)
         content |= {"novelty": as_numbers(novelty), "novelty_p": as_numbers(p)}
         outcome = Outcome(content, n_rows=len(labels))
         self._collect(outcome)
-        content["learned"] = model.learned_
-        if model.learned_:
-            index = np.arange(first, self.n_rows, dtype=np.float64)
-            times = index if rows.times is None else as_times(rows.times)
-            outcome.segment = Segment(first, times, labels, novelty, p, model.clock_)
+        content["learned"] = learned
+        if learned:
+            outcome.segment = Segment(first, stream.batch.times, labels, novelty, p, stream.clock)
             before = self.timeline
             together = outcome.segment if before is None else before.then(outcome.segment)
             self.timeline = together.last(ROWS_OF_TIMELINE)
@@ -191,19 +195,19 @@ class ServedStream:
     def _edit(self, kind: str, told: list[Any]) -> tuple[Operation, Outcome]:
         if not self.learned:
             raise RequestError(
-                409, "the tables of this stream are provisional: their ids are final once it has learned"
+                409, "the tables of this stream are provisional: their ids are final once the warm-up is over"
             )
         outcome = self._change(kind, told)
         return self._noted(Operation(kind, json.dumps(told).encode())), outcome
 
     def _change(self, kind: str, told: list[Any]) -> Outcome:
-        model = self.model
+        stream = self.stream
         if kind == MERGE:
-            content: dict[str, Any] = {"table": model.merge(*told)}
+            content: dict[str, Any] = {"table": stream.merge(*told)}
         else:
-            model.rename(*told)
+            stream.rename(*told)
             table = self._events[-1].table
-            content = {"table": table, "name": model.names_.get(table)}
+            content = {"table": table, "name": stream.names.get(table)}
         self.n_since_checkpoint += 1
         self.version += 1
         outcome = Outcome(content, changed=True)
@@ -211,7 +215,7 @@ class ServedStream:
         return outcome
 
     def _collect(self, outcome: Outcome) -> None:
-        """Give the events that came an id each."""
+        """Give each new event an id, and add the events to an outcome."""
         told = []
         for event in self._events:
             self.last_event += 1
@@ -221,13 +225,13 @@ class ServedStream:
         self._events.clear()
         outcome.content["events"] = told
 
-    # What it is kept as
+    # Checkpoints
 
     def is_due(self, n_rows: int) -> bool:
-        """Tell whether a checkpoint should follow, after so many rows, or more if it is larger than these.
+        """Return whether to write a checkpoint: after n_rows, or more if the rows take fewer bytes than a checkpoint.
 
-        The first follows as soon as the model is final, so that no restart repeats a search. Before, the journal has
-        all of its rows, and ``to_bytes`` would end a search that is under way.
+        The first one is due as soon as the warm-up is over, so that no restart repeats the search. Until then the
+        journal keeps all rows, and ``to_bytes`` would end a search in progress.
         """
         if not self.learned or not self.n_since_checkpoint:
             return False
@@ -235,88 +239,92 @@ class ServedStream:
         return many or n_rows == 1 or not self.checkpoint_bytes
 
     def checkpoint(self) -> tuple[bytes, bytes]:
-        """Return the model, which must be final, and what else there is, as bytes."""
+        """Return the model, whose warm-up must be over, and everything else, as bytes."""
         beside = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}
         line = self.timeline
         arrays: dict[str, Any] = {}
         if line is not None:
             arrays = {name: np.ascontiguousarray(getattr(line, name)) for name in line.PARTS}
             arrays["first_row"] = np.array(line.first_row)
-        model = self.model.to_bytes()
+        model = self.stream.to_bytes()
         self.n_since_checkpoint = self.bytes_since_checkpoint = 0
         self.checkpoint_bytes = len(model)
         return model, pack_with(beside, arrays)
 
-    def file(self) -> bytes:
-        """Return the model as a file, with the names of its features, for use elsewhere."""
-        return self.model.to_bytes()
-
     def restore(self, model: bytes, beside: bytes) -> None:
-        """Go on from a checkpoint."""
-        self._take(DynamicalMixture.from_bytes(model))
+        """Continue from a checkpoint."""
+        self._take(Stream.from_bytes(model))
         told, arrays = unpack_with(beside)
         self.features = None if told["features"] is None else tuple(told["features"])
-        self.n_rows, self.last_event = told["rows"], told["last_event"]
+        self.last_event = told["last_event"]
         if arrays:
             first = int(arrays.pop("first_row"))
-            self.timeline = Segment(first, **arrays, clock=self.model.clock_)
+            self.timeline = Segment(first, **arrays, clock=self.stream.clock)
         self.checkpoint_bytes = len(model)
 
-    # What it can tell
+    # Answers that change nothing
 
     def summary(self) -> dict[str, Any]:
-        """Return what a list of streams says of it."""
-        clock = Clock.INDEX.value if not self.fitted else self.model.clock_
-        n_tables = self.model.n_tables_ if self.fitted else 0
-        features = None if self.features is None else list(self.features)
-        told = {"name": self.name, "rows": self.n_rows, "tables": n_tables, "learned": self.learned}
-        return told | {"clock": clock, "features": features}
+        """Return its line in a list of streams."""
+        started = self.stream.started
+        return {
+            "name": self.name,
+            "rows": self.n_rows,
+            "tables": self.stream.engine.n_tables if started else 0,
+            "learned": self.learned,
+            "clock": self.stream.clock if started else Clock.INDEX,
+            "features": self.features,
+        }
 
     def describe(self) -> dict[str, Any]:
         """Return what is known of it."""
-        model = self.model
+        stream = self.stream
         fitted: dict[str, Any] = {"opened": 0, "model": None, "latest_time": None}
-        if self.fitted:
-            latest = as_time(model.engine_.time, model.clock_)
-            fitted = {"opened": model.n_opened_, "model": brief_model(model), "latest_time": latest}
-        return self.summary() | fitted | {"alarm_rate": model.alarm_rate, "settings": self.settings}
+        if stream.started:
+            latest = as_time(stream.engine.time, stream.clock)
+            fitted = {"opened": stream.engine.n_opened, "model": brief_model(stream), "latest_time": latest}
+        return self.summary() | fitted | {"alarm_rate": stream.spec.alarm_rate, "settings": self.settings}
 
     def tables(self) -> Callable[[Groups | None], list[dict[str, Any]]]:
-        """Return what makes the list of the open tables from here on, without the stream; with groups or without."""
-        if not self.fitted:
+        """Return a function that lists the open tables as they are now, given their groups; any thread may call it."""
+        stream = self.stream
+        if not stream.started:
             return lambda groups: []
-        model = self.model
-        features = self.features if model.vocabulary_ is None else model.vocabulary_.words
-        names, clock, encoding = dict(model.names_), model.clock_, model.encoding_
-        ids, occupancies = model.table_ids_, model.occupancies_
-        columns = describe_tables(model.engine_, features, Clock.NUMBERS, None, encoding)
+        input, names, clock, ids = stream.input, stream.names, stream.clock, stream.engine.ids.tolist()
+        features = self.features if input.vocabulary is None else input.vocabulary.words
+        columns = describe_tables(stream.engine, features, Clock.NUMBERS, None, input.encoding)
+        occupancies = stream.occupancies
 
         def make(groups: Groups | None) -> list[dict[str, Any]]:
-            group_of = (
-                {} if groups is None else dict(zip(groups.table_ids.tolist(), groups.group_of.tolist(), strict=True))
-            )
             told = {name: np.asarray(column).tolist() for name, column in columns.items()}
-            own = ("rows", "share", "first_seen", "last_seen")
-            describes = {name: column for name, column in told.items() if name not in own}
-            found = []
-            for at, table in enumerate(ids.tolist()):
-                entry = {"id": table, "name": names.get(table), "rows": told["rows"][at], "share": told["share"][at]}
-                entry |= {name: as_time(told[name][at], clock) for name in ("first_seen", "last_seen")}
-                entry |= {"occupancy": as_number(occupancies[at]), "group": group_of.get(table)}
-                cells = {name: as_number(column[at]) for name, column in describes.items()}
-                found.append(entry | {"describes": cells})
-            return found
+            pairs = () if groups is None else zip(groups.table_ids.tolist(), groups.group_of.tolist(), strict=True)
+            group_of = dict(pairs)
+            rows, share, first, last = (told.pop(name) for name in ("rows", "share", "first_seen", "last_seen"))
+            return [
+                {
+                    "id": table,
+                    "name": names.get(table),
+                    "rows": rows[at],
+                    "share": share[at],
+                    "first_seen": as_time(first[at], clock),
+                    "last_seen": as_time(last[at], clock),
+                    "occupancy": as_number(occupancies[at]),
+                    "group": group_of.get(table),
+                    "describes": {name: as_number(column[at]) for name, column in told.items()},
+                }
+                for at, table in enumerate(ids)
+            ]
 
         return make
 
     def grouping(self) -> Callable[[int | None], Groups] | None:
-        """Return what joins the tables, as they are now, into groups; on copies, so that any thread may do it.
+        """Return a function that joins the tables as they are now into groups; any thread may call it.
 
-        None if there are no tables, or tables of words, which would have to be dense.
+        None if there are no tables, or if they are of words: joining those would need dense arrays.
         """
-        if not self.fitted or not self.model.n_tables_ or self.text is not None:
+        if not self.stream.started or not self.stream.engine.n_tables or self.text is not None:
             return None
-        engine = self.model.engine_
+        engine = self.stream.engine
         state, family, memory = engine.state, engine.model.family, engine.model.memory
         return lambda n: join(family, state.stats, state.squares, state.ids, n, memory)
 
@@ -327,64 +335,65 @@ class ServedStream:
             empty = np.zeros(0)
             return as_segment(Segment(self.n_rows, empty, empty.astype(np.int64), empty, empty, Clock.INDEX))
         line = line.last(n)
-        return as_segment(replace(line, tables=self.model.resolve(line.tables)))
+        return as_segment(replace(line, tables=self.stream.resolve(line.tables)))
 
     def explain(self, batch: Batch) -> dict[str, Any]:
         """Return why a row would be at its table: log odds, feature by feature."""
-        if not self.fitted:
+        if not self.stream.started:
             raise RequestError(409, "this stream has no rows yet")
         rows = self.form.resolve(batch)
         with self._refusing(rows.names):
             x = self._rows(rows)
-            found = self.model.explain(x if self.text is None else x[0], None if rows.times is None else rows.times[0])
-        own = self.model.encoding_ is not None or self.features is None or self.text is not None
-        names = found.names if own else self.features or ()
+            t = None if rows.times is None else rows.times[0]
+            found = explain(self.stream, x if self.text is None else x[0], t)
 
         def tell(odds: Odds | None) -> dict[str, Any] | None:
             if odds is None:
                 return None
-            features = dict(zip(names, as_numbers(odds.features), strict=True))
+            features = dict(zip(found.names, as_numbers(odds.features), strict=True))
             return {"prior": as_number(odds.prior), "features": features, "total": as_number(odds.total)}
 
-        told = {"table": found.table, "name": self.model.names_.get(found.table), "runner_up": found.runner_up}
-        values = dict(zip(names, found.values, strict=True))
-        odds = {"against_runner_up": tell(found.against_runner_up), "against_new": tell(found.against_new)}
-        return told | odds | {"values": values}
+        return {
+            "table": found.table,
+            "name": found.table_names.get(found.table),
+            "runner_up": found.runner_up,
+            "against_runner_up": tell(found.against_runner_up),
+            "against_new": tell(found.against_new),
+            "values": dict(zip(found.names, found.values, strict=True)),
+        }
 
     def table(self, table: int | str) -> dict[str, Any]:
-        """Return the id of a table, and the rows that are kept as examples of it, if any are."""
-        if not self.fitted:
+        """Return the id of a table, and the rows that are kept as examples of it, None if none are kept."""
+        if not self.stream.started:
             raise RequestError(404, "this stream has no rows yet")
-        model = self.model
-        found = int(model.resolve([table])[0])
-        if not model.n_examples:
+        found = int(self.stream.resolve([table])[0])
+        if not self.stream.spec.n_examples:
             return {"id": found, "examples": None}
-        kept = model.examples(found)
+        kept = examples_of(self.stream, found)
         told = {"typical": self._as_examples(kept.typical), "latest": self._as_examples(kept.latest)}
         return {"id": found, "examples": told}
 
     def _as_examples(self, rows: Examples) -> list[dict[str, Any]]:
-        clock, encoding = self.model.clock_, self.model.encoding_
-        names = encoding.features if encoding is not None else self.features
-        found = []
+        return [
+            {"row": number, "time": as_time(time, self.stream.clock), "values": self._values(x)}
+            for x, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True)
+        ]
+
+    def _values(self, x: Any) -> dict[str, Any]:
+        """Return an example by the names of its features; of a text, its words."""
         if self.text is not None:
-            for counts, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True):
-                words = " ".join(word for word, n in counts.items() for _ in range(n))
-                found.append({"row": number, "time": as_time(time, clock), "values": {self.text: words}})
-            return found
-        for x, number, time in zip(rows.X, rows.numbers.tolist(), rows.times.tolist(), strict=True):
-            named = zip(names or (f"x{d}" for d in range(len(x))), x.tolist(), strict=True)
-            values = {name: as_cell(encoding, name, value) for name, value in named}
-            found.append({"row": number, "time": as_time(time, clock), "values": values})
-        return found
+            return {self.text: " ".join(word for word, n in x.items() for _ in range(n))}
+        encoding = self.stream.input.encoding
+        names = encoding.features if encoding is not None else self.features or [f"x{d}" for d in range(len(x))]
+        return {name: as_cell(encoding, name, value) for name, value in zip(names, x.tolist(), strict=True)}
 
     @contextmanager
     def _refusing(self, names: tuple[str, ...] | None) -> Iterator[None]:
-        """Let rows that the model refuses be named as the request has them."""
+        """Name bad rows and columns as the request does."""
         try:
             yield
         except BadTime as bad:
-            raise RequestError(400, f"{bad.reason}, at row {bad.row}", row=bad.row, column=TIMES) from None
+            raise RequestError.at(bad.row, bad.reason, TIMES) from None
         except BadRow as bad:
             name = None if bad.column is None else Form(names).name(bad.column)
             where = f"row {bad.row}" if name is None else f"row {bad.row}, column {name!r}"
@@ -392,7 +401,7 @@ class ServedStream:
 
 
 def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
-    """Return what a feature of a row holds, in terms of the data: a number, a word, or None if it is missing.
+    """Return the value of a feature as the data have it: a number, a word, or None if it is missing.
 
     >>> from dyncrp.input.entries import Entry
     >>> as_cell(Encoding((Entry("bytes", "log"),)), "bytes", np.log1p(99.0)), as_cell(None, "x", 0.5)
@@ -406,7 +415,7 @@ def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
 
 
 def as_number(value: Any) -> Any:
-    """Return a number as JSON has it, None for what is not finite; texts as they are."""
+    """Return a number for JSON, None if it is not finite; a text as it is."""
     if isinstance(value, str) or value is None:
         return value
     number = value.item() if isinstance(value, np.generic) else value
@@ -414,7 +423,7 @@ def as_number(value: Any) -> Any:
 
 
 def as_numbers(values: Float) -> list[Any]:
-    """Return numbers as JSON has them, None for what is not finite.
+    """Return numbers for JSON, None for those that are not finite.
 
     >>> as_numbers(np.array([0.5, np.nan]))
     [0.5, None]
@@ -424,41 +433,42 @@ def as_numbers(values: Float) -> list[Any]:
 
 
 def as_time(seconds: float, clock: str) -> float | str | None:
-    """Return a time as JSON has it: a number, or a date in ISO 8601.
+    """Return a time for JSON: a number, or a date in ISO 8601.
 
     >>> as_time(1.5, "numbers"), as_time(1.5, "dates")
     (1.5, '1970-01-01T00:00:01.500Z')
     """
-    if clock != Clock.DATES:
-        return as_number(seconds)
-    if abs(seconds) >= LAST_MICROSECOND:
-        return f"{np.datetime64(round(seconds), 's')}Z"
-    micro = round(seconds * 1e6)
-    return f"{np.datetime64(micro, 'us') if micro % 1000 else np.datetime64(micro // 1000, 'ms')}Z"
+    return _as_time(events.as_time(seconds, Clock(clock)))
+
+
+def _as_time(time: Any) -> float | str | None:
+    if not isinstance(time, np.datetime64):
+        number: float | None = as_number(time)
+        return number
+    in_milliseconds = np.datetime_data(time.dtype)[0] == "us" and time.view(np.int64) % 1000 == 0
+    return f"{time.astype('M8[ms]') if in_milliseconds else time}Z"
 
 
 def as_plain(event: Event, number: int) -> dict[str, Any]:
-    """Return an event as JSON has it, with its id."""
-    plain: dict[str, Any] = {"id": number, **event._asdict()}
-    time = plain["time"]
-    if isinstance(time, np.datetime64):
-        plain["time"] = as_time(float(as_times([time])[0]), Clock.DATES)
-    else:
-        plain["time"] = as_number(time)
-    plain["what"] = {name: as_number(value) for name, value in plain["what"].items()}
-    return plain
+    """Return an event for JSON, with its id."""
+    what = {name: as_number(value) for name, value in event.what.items()}
+    return {"id": number, **event._asdict(), "time": _as_time(event.time), "what": what}
 
 
 def as_segment(segment: Segment) -> dict[str, Any]:
-    """Return rows and what became of them as JSON has it."""
-    times = [as_time(time, segment.clock) for time in segment.times.tolist()]
-    told = {"first_row": segment.first_row, "rows": list(range(segment.first_row, segment.first_row + len(segment)))}
-    told |= {"times": times, "tables": segment.tables.tolist()}
-    return told | {"novelty": as_numbers(segment.novelty), "novelty_p": as_numbers(segment.p)}
+    """Return the results of rows for JSON."""
+    return {
+        "first_row": segment.first_row,
+        "rows": list(range(segment.first_row, segment.first_row + len(segment))),
+        "times": [as_time(time, segment.clock) for time in segment.times.tolist()],
+        "tables": segment.tables.tolist(),
+        "novelty": as_numbers(segment.novelty),
+        "novelty_p": as_numbers(segment.p),
+    }
 
 
 def dump(value: Any) -> str:
-    """Return JSON, in which nothing is that JSON does not have."""
+    """Return a value as compact JSON; NaN and infinity raise ``ValueError``."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

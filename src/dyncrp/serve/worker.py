@@ -1,4 +1,4 @@
-"""The thread that owns all streams: it takes the requests that wait, does them in order, and commits them together."""
+"""The thread that owns all streams. It carries out the requests that wait, in order, and commits them together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dyncrp.serve.journal import JournalError
@@ -22,16 +22,8 @@ SECONDS_PER_SYNC = 1.0  # where commits do not wait for the disk
 
 
 @dataclass
-class Counters:
-    """What the worker has done so far: seconds in which it learned or read, and in which it committed."""
-
-    learning_seconds: float = 0.0
-    commit_seconds: float = 0.0
-
-
-@dataclass
 class Job:
-    """Something to be done by the worker. name: of the stream that it may change."""
+    """A request for the worker. name: of the stream that it may change."""
 
     run: Callable[[Registry], Any]
     name: str | None
@@ -42,17 +34,19 @@ class Job:
 
 @dataclass
 class Worker:
-    """A thread that serves jobs. An answer is given only once what it says is committed.
+    """A thread that carries out jobs. An answer is given only after the commit.
 
-    The process does not wait for it if it is made to end at once: that is as good as a kill, which costs nothing.
+    It is a daemon thread, so the process can end without it. That is as harmless as a kill.
 
-    publish: called in the event loop with what happened, before the answers are given.
+    publish: called in the event loop with what happened, before the answers are given. learning_seconds,
+    commit_seconds: how long it has learned and read, and committed.
     """
 
     registry: Registry
     publish: Callable[[list[Notice]], None]
     most_waiting: int = 1_000
-    counters: Counters = field(default_factory=Counters)
+    learning_seconds: float = 0.0
+    commit_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -62,7 +56,7 @@ class Worker:
         self._thread.start()
 
     async def call(self, run: Callable[[Registry], T], name: str | None = None) -> T:
-        """Let the worker do something, and return what it returned once that is committed."""
+        """Let the worker call a function, and return its result after the commit."""
         if self._closed:
             raise RequestError(503, "the server is stopping")
         if self._queue.qsize() >= self.most_waiting:
@@ -73,7 +67,7 @@ class Worker:
         return result
 
     async def close(self) -> None:
-        """Finish what is waiting, keep a checkpoint of every stream, and close the journal."""
+        """Finish the jobs that wait, write a checkpoint of every stream, and close the journal."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -90,7 +84,7 @@ class Worker:
             self._sync()
 
     def _take(self) -> tuple[list[Job], bool]:
-        """Wait for jobs, at most a second, and return those that wait; and whether there are no more to come."""
+        """Wait for jobs, at most a second. Return those that wait, and whether the worker is to end."""
         jobs: list[Job] = []
         with suppress(queue.Empty):
             found = self._queue.get(timeout=SECONDS_PER_SYNC)
@@ -103,16 +97,15 @@ class Worker:
         return jobs, False
 
     def _sync(self) -> None:
-        """Have everything on the disk once a second, if commits do not wait for it."""
+        """Sync the journal once a second, if commits do not."""
         if time.monotonic() >= self._next_sync:
             self._next_sync = time.monotonic() + SECONDS_PER_SYNC
-            with suppress(JournalError):  # the next commit says so, too
+            with suppress(JournalError):  # the next commit reports it
                 self.registry.journal.sync()
 
     def _serve(self, jobs: list[Job]) -> list[Notice]:
-        """Do jobs and commit what they did; if that fails, nothing has been done, and all of them fail."""
-        registry, counters = self.registry, self.counters
-        begin = time.perf_counter()
+        """Carry out jobs and commit. If the commit fails, all of them fail and nothing is changed."""
+        registry, begin = self.registry, time.perf_counter()
         try:
             if registry.broken is not None:
                 raise RequestError(503, registry.broken)
@@ -123,12 +116,12 @@ class Worker:
         except (JournalError, RequestError) as error:
             status = 507 if isinstance(error, JournalError) else 503
             return self._fail(jobs, RequestError(status, f"nothing was changed: {error}"))
-        except Exception as error:  # a stream could not be made anew
-            registry.broken = f"the server made a mistake, and needs a restart: {error}"
+        except Exception as error:  # a stream could not be restored
+            registry.broken = f"the server failed and needs a restart: {error}"
             traceback.print_exc()
             return self._fail(jobs, RequestError(503, registry.broken))
-        counters.learning_seconds += learned - begin
-        counters.commit_seconds += time.perf_counter() - learned
+        self.learning_seconds += learned - begin
+        self.commit_seconds += time.perf_counter() - learned
         return notices
 
     def _fail(self, jobs: list[Job], refused: RequestError) -> list[Notice]:
@@ -150,7 +143,7 @@ class Worker:
             job.error = error
         except Exception:
             traceback.print_exc()
-            job.error = RequestError(500, "the server made a mistake; the stream is as it was")
+            job.error = RequestError(500, "the server failed; the stream is unchanged")
             if job.name is not None:
                 self.registry.reload(job.name)
 
@@ -158,7 +151,7 @@ class Worker:
         if notices:
             self.publish(notices)
         for job in jobs:
-            if job.future.done():  # whoever asked has gone
+            if job.future.done():  # the client has disconnected
                 continue
             if job.error is not None:
                 job.future.set_exception(job.error)

@@ -15,18 +15,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, Clock, as_observations, as_times
-from dyncrp.engine.types import Float, Model
+from dyncrp.engine.types import Float
 from dyncrp.families.base import check_rows
 from dyncrp.search.spec import ModelSpec
 from dyncrp.spark.packing import to_bytes
-from dyncrp.stream.learner import Learner
+from dyncrp.stream.events import as_time
+from dyncrp.stream.stream import Stream
 
 LATE = ("mark", "now", "raise")
 VERSION = b"1"  # version of the bytes of a bucket
 
 
 class Kept(NamedTuple):
-    """The state of a key: that of its model, its last row if rows are ordered by row, and when it was last seen."""
+    """The state of a key.
+
+    state: of its stream. last: its last row, if rows are ordered by row. seen: when it was last seen, in milliseconds.
+    """
 
     state: bytes
     last: Any
@@ -37,12 +41,12 @@ class Kept(NamedTuple):
 class Bucket:
     """The settings that all buckets share.
 
-    late: what to do with a row that is earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after
-    which a key without rows is forgotten, or None for never.
+    spec: the parameters of the models, all of them known. clock: the kind of times. late: what to do with a row that is
+    earlier than the latest of its key, one of ``LATE``. ttl: milliseconds after which a key without rows is forgotten,
+    or None for never.
     """
 
     spec: ModelSpec
-    known: Model
     clock: Clock
     late: str
     ttl: int | None
@@ -59,17 +63,17 @@ class Bucket:
         order, begins = _order(X, rows)
         rows, X = rows.drop_columns("features").take(order), X[order]
         X, times, sequence = self._check(X, rows)
-        learner = Learner(self.spec, self.known, self.clock, X.shape[1])  # one for all known keys
+        known = Stream(self.spec)  # one for all keys with a state
         n = len(rows)
         table, probability, novelty = np.full(n, -1), np.full(n, np.nan), np.full(n, np.nan)
         keys = rows["key"].take(begins).to_pylist()
         for key, begin, end in zip(keys, begins.tolist(), [*begins[1:].tolist(), n], strict=True):
             before = models.get(key)
             if before is None:
-                working, latest = Learner(self.spec, self.known, self.clock, X.shape[1]), None
+                stream, latest = Stream(self.spec), None
             else:
-                learner.set_state(before.state)
-                working, latest = learner, before.last if times is None else learner.engine.time
+                known.set_state(before.state)
+                stream, latest = known, before.last if times is None else known.engine.time
             first = begin
             if latest is not None:
                 own = sequence[begin:end]  # times may repeat, rows may not
@@ -79,28 +83,30 @@ class Bucket:
                 first = begin if self.late == "now" else first
             if first < end:
                 done = slice(first, end)
-                t = working.times(None, end - first) if times is None else np.maximum(times[done], working.engine.time)
-                trace = working.run(X[done], t).trace
+                t = None if times is None else times[done]
+                if t is not None and latest is not None and self.late == "now":
+                    t = np.maximum(t, as_time(latest, self.clock))
+                trace = stream.learn(X[done], t).trace
                 table[done], probability[done], novelty[done] = trace.labels, trace.probability, -trace.log_evidence
             last = None
             if times is None:
                 last = sequence[end - 1] if latest is None else max(latest, sequence[end - 1])
-            models[key] = Kept(working.to_state(), last, now)
+            models[key] = Kept(stream.to_state(), last, now)
         marked = table < 0
         for name, values in (("table", table), ("probability", probability), ("novelty", novelty)):
             rows = rows.append_column(name, pa.array(values, mask=marked if name != "table" else None))
         return self._write(models, rows), rows
 
-    def _check(self, X: Float, rows: pa.Table) -> tuple[Float, Float | None, NDArray[Any]]:
+    def _check(self, X: Float, rows: pa.Table) -> tuple[Float, NDArray[Any] | None, NDArray[Any]]:
         """Return the rows in the form that the family needs, their times if any, and the values that show late rows."""
         try:
-            X = check_rows(self.known.family, as_observations(X, "features", missing=True))
-            if "time" not in rows.column_names:
+            X = check_rows(self.spec.family, as_observations(X, "features", missing=True))
+            if self.clock is Clock.INDEX:
                 return X, None, _values(rows["row"])
-            times = as_times(_readings(rows["time"]), ordered=False)
+            times = _readings(rows["time"])
+            return X, times, as_times(times, ordered=False)
         except BadRow as error:
             raise _refuse(rows, error.row, error.reason) from error
-        return X, times, times
 
     def _read(self, kept: bytes | None, now: int) -> dict[Any, Kept]:
         if kept is None:

@@ -25,7 +25,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     PROVIDER: ROCKS_DB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # On a local disk, Java can rename files itself. The usual class starts a program for each: a quarter of all time.
+    # On a local disk, Java can rename files itself. The default class starts a program for each, a quarter of the time.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),

@@ -77,7 +77,7 @@ def cluster(
     chosen = _columns(rows, key, features, time, row)
     clock = _clock(rows, time)
     spec, known = _parameters(model, clock)
-    bucket = Bucket(spec, known, clock, late, _milliseconds(ttl))
+    bucket = Bucket(spec, clock, late, _milliseconds(ttl))
     if rows.isStreaming and rows.sparkSession.conf.get(PROVIDER) != ROCKS_DB:
         raise ValueError(
             f"a model for each key needs Spark's RocksDB state store: set {PROVIDER} to {ROCKS_DB}, or use the session "

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_observations, as_times
-from dyncrp.dynamics import Dynamics
 from dyncrp.engine.missing import for_missing, takes_missing
 from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
-from dyncrp.families import Family
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
 from dyncrp.input.input import Input, as_one_row, require_width
 from dyncrp.input.words import WordEngine, forgets_after, pieces
-from dyncrp.io import model_file
+from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
@@ -90,40 +90,9 @@ class Stream(EditableTables):
         return self._warmup.learner
 
     @property
-    def engine(self) -> Engine:
-        """What does the inference."""
-        return self.learner.engine
-
-    @property
-    def family(self) -> Family:
-        """The family, as given or learned."""
-        return self.learner.family
-
-    @property
-    def dynamics(self) -> Dynamics:
-        """The dynamics, as given or learned."""
-        return self.learner.dynamics
-
-    @property
-    def alpha(self) -> float:
-        """What alpha is now."""
-        return self.learner.alpha
-
-    @property
-    def clock(self) -> Clock:
-        """The kind of times."""
-        return self.learner.clock
-
-    @property
     def n_rows(self) -> int:
         """The number of rows learned."""
         return self.engine.n_observations if self.started else 0
-
-    @property
-    def n_columns(self) -> int:
-        """The number of columns of the input: of a data frame, those that are left out included."""
-        encoding = self.input.encoding
-        return self.engine.n_features if encoding is None else len(encoding.entries)
 
     # Learning
 
@@ -430,6 +399,15 @@ class Stream(EditableTables):
         stream = cls(spec, input)
         stream._take(warmup)
         return stream
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file, see ``to_bytes``; an existing one is replaced in one step."""
+        files.write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the stream that ``save`` wrote, which continues where it stopped."""
+        return cls.from_bytes(Path(path).read_bytes(), os.fspath(path))
 
     def to_state(self) -> bytes:
         """Return what was learned, without the parameters; see ``DynamicalMixture.to_state``."""

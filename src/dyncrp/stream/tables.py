@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.arrays.checks import as_times
-from dyncrp.engine.types import Float, Rows
+from dyncrp.arrays.checks import Clock, as_times
+from dyncrp.dynamics import Dynamics
+from dyncrp.engine.reference import occupancy
+from dyncrp.engine.types import Engine, Float, Rows
+from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.constraints import check_name
 from dyncrp.input.input import Input
@@ -48,6 +51,47 @@ class EditableTables(ABC):
     @abstractmethod
     def learned(self) -> bool:
         """Whether tables and ids are final."""
+
+    @property
+    def engine(self) -> Engine:
+        """What does the inference."""
+        return self.learner.engine
+
+    @property
+    def family(self) -> Family:
+        """The family, as given or learned."""
+        return self.learner.family
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """The dynamics, as given or learned."""
+        return self.learner.dynamics
+
+    @property
+    def alpha(self) -> float:
+        """What alpha is now."""
+        return self.learner.alpha
+
+    @property
+    def memory(self) -> float:
+        """How many of its members a table remembers, as given or learned."""
+        return self.engine.model.memory
+
+    @property
+    def clock(self) -> Clock:
+        """The kind of times."""
+        return self.learner.clock
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the input: of a data frame, those that are left out included."""
+        encoding = self.input.encoding
+        return self.engine.n_features if encoding is None else len(encoding.entries)
+
+    @property
+    def occupancies(self) -> Float:
+        """The occupancies of the open tables at the time of the latest observation, (K,)."""
+        return occupancy(self.engine.seating, self.engine.model.modes)
 
     @property
     def names(self) -> dict[int, str]:

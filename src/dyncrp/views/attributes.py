@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dyncrp.engine.reference import occupancy
 from dyncrp.engine.types import Float, Trace
 from dyncrp.search import Candidate
 from dyncrp.stream.events import Event
@@ -42,12 +41,15 @@ class FittedAttributes:
     family_ = _attribute("family", "The family, as given or learned.")
     dynamics_ = _attribute("dynamics", "The dynamics, as given or learned.")
     alpha_ = _attribute("alpha", "What alpha is now, as given or learned.")
-    memory_ = _attribute("engine.model.memory", "How many of its members a table remembers, as given or learned.")
+    memory_ = _attribute("memory", "How many of its members a table remembers, as given or learned.")
     n_observations_ = _attribute("engine.n_observations", "Number of observations learned.")
     log_evidence_ = _attribute("engine.log_evidence", "Σ log p(x_n | x_<n) so far.")
     n_tables_ = _attribute("engine.n_tables", "Number of open tables.")
     n_opened_ = _attribute("engine.n_opened", "Number of tables ever opened, those that closed included.")
     table_ids_ = _attribute("engine.ids", "Ids of the open tables, (K,).")
+    occupancies_ = _attribute(
+        "occupancies", "Occupancies of the open tables at the time of the latest observation, (K,)."
+    )
     n_features_in_ = _attribute("n_columns", "Number of columns.")
     encoding_ = _attribute(
         "input.encoding",
@@ -120,11 +122,6 @@ class FittedAttributes:
                 "this DynamicalMixture comes from a file, which does not keep the candidates, so it has no evidence_"
             )
         return candidates
-
-    @property
-    def occupancies_(self) -> Float:
-        """Occupancies of the open tables at the time of the latest observation, (K,)."""
-        return occupancy(self.engine_.seating, self.engine_.model.modes)
 
     @property
     def centers_(self) -> Float:

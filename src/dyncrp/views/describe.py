@@ -34,10 +34,14 @@ def describe(stream: Stream, groups: Groups | int | None = None) -> pd.DataFrame
         if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)):
             raise ValueError(f"groups must be what groups() returns, or a number of groups, got {groups!r}")
         groups = groups_of(stream, int(groups))
+    return as_frame(describe_stream(stream, groups), stream.engine.ids)
+
+
+def describe_stream(stream: Stream, groups: Groups | None = None) -> dict[str, Any]:
+    """Return what is known of each open table as columns by name; see ``describe_tables``."""
     input = stream.input
     names = input.names if input.vocabulary is None else input.vocabulary.words
-    columns = describe_tables(stream.engine, names, stream.clock, groups, input.encoding, stream.names)
-    return as_frame(columns, stream.engine.ids)
+    return describe_tables(stream.engine, names, stream.clock, groups, input.encoding, stream.names)
 
 
 def describe_tables(

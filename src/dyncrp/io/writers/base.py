@@ -6,7 +6,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Writer(ABC):
     A format gives the bytes before the first row, and those of some rows. grouped: whether tables are joined into
     groups at the end. more: which columns of ``ON_REQUEST`` there are.
     """
+
+    pipes: ClassVar[bool] = True  # whether it can write to a pipe
 
     def __init__(self, path: str, reader: Reader, *, grouped: bool = False, more: Collection[str] = ()) -> None:
         self.results = tuple(name for name in RESULTS if name in more or name not in ON_REQUEST)

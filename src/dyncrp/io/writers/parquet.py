@@ -20,6 +20,8 @@ ROWS_IN_GROUP = 1 << 16
 class ParquetWriter(Writer):
     """Parquet: Arrow batches in a file beside it, which become the Parquet file at the end."""
 
+    pipes = False
+
     def __init__(self, path: str, reader: Reader, *, grouped: bool = False, more: Collection[str] = ()) -> None:
         super().__init__(path, reader, grouped=grouped, more=more)
         try:

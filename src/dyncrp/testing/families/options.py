@@ -28,7 +28,7 @@ def methods_come_with_their_base_class(family: Family, n_features: int) -> None:
 
 def widen_is_to_add_zeros(family: Family, n_features: int) -> None:
     """``widen`` gives the stats of rows with zeros at the end, if the family can widen."""
-    if not protocols.can_widen(family):
+    if not family.can_widen:
         return
     require(family.width is None, f"it can widen, and its width is {family.width}")
     X, wider = sample_rows(family, n_features), n_features + 2
