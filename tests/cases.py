@@ -80,10 +80,13 @@ FAMILIES: dict[str, FamilyCase] = {
                 (1, 3): Categorical([0.6, 2.0], 4),
                 (4, 5): VonMisesFisher(3.0),
                 (7, 8): Gaussian([0.5, 2.0], [3.0, 1.0], [4.0, -2.0], TWO_DIRECTIONS),
-                (9, 10): NormalWishart([0.5, 2.0], [1.5, 6.0], 7.0, [4.0, -2.0]),
             }
         ),
-        11,
+        9,
+    ),
+    "columns-with-covariance": FamilyCase(
+        Columns({(0, 2): NormalWishart([0.5, 2.0], [1.5, 6.0], 7.0, [4.0, -2.0]), 1: NormalGamma(2.0, 3.0, 12.0, 1.5)}),
+        3,
     ),
 }
 
@@ -94,7 +97,7 @@ THREE_FEATURES: dict[str, Family] = {name: case.family for name, case in FAMILIE
 SEPARATED: dict[str, FamilyCase] = {
     "gaussian": FamilyCase(Gaussian(1.0, 100.0), 8),
     "normal-gamma": FamilyCase(NormalGamma(1.0, 100.0), 8),
-    "normal-wishart": FamilyCase(NormalWishart(1.0, 100.0), 8),
+    "normal-wishart": FamilyCase(NormalWishart(1.0, 1000.0, 50.0), 8),
     "bernoulli": FamilyCase(Bernoulli(0.1, 0.1), 8),
     "poisson": FamilyCase(Poisson(0.5, 0.01), 8),
     "categorical": FamilyCase(Categorical(0.2), 12),
