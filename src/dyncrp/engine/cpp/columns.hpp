@@ -283,10 +283,9 @@ class Columns {
     }
 
   private:
-    using Part =
-        std::variant<CellsOf<GaussianCell>, CellsOf<NormalGammaCell>, CellsOf<BernoulliCell>, CellsOf<PoissonCell>,
-                     CellsOf<CategoricalCell>, Whole<Gaussian>, Whole<GaussianDiagonal>, Whole<NormalWishart>,
-                     Whole<VonMisesFisher>>;
+    using Part = std::variant<CellsOf<GaussianCell>, CellsOf<NormalGammaCell>, CellsOf<BernoulliCell>,
+                              CellsOf<PoissonCell>, CellsOf<CategoricalCell>, Whole<Gaussian>, Whole<GaussianDiagonal>,
+                              Whole<NormalWishart>, Whole<VonMisesFisher>>;
 
     template <class Settings>
     void add(const PartSettings& part, const Settings& settings, bool variational) {
