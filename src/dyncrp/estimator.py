@@ -50,7 +50,8 @@ class DynamicalMixture(FittedAttributes, ClusterMixin, BaseEstimator):  # type: 
 
     Args:
         family: the distribution of the observations of a table, such as ``Gaussian(1.0, 100.0)``. None is
-            unknown: ``Gaussian()``, or ``NormalGamma(degrees=1.0)`` if that is clearly better.
+            unknown: ``Gaussian()``, or ``NormalGamma(degrees=1.0)`` or ``NormalWishart(degrees=10.0)`` if that is
+            clearly better.
         dynamics: how fast tables are forgotten. None is unknown: ``Stationary()``, ``Exponential()`` and two sticky
             sums of these are tried. "auto" is None if the family is unknown, and ``Stationary()`` otherwise.
         alpha: how readily new tables open. None is unknown. "auto" is None if the family or the dynamics is unknown,
