@@ -34,6 +34,7 @@ import numpy as np
 from typer.main import get_command
 
 import fuzz_inputs as inputs
+from cases import PATIENCE
 from dyncrp import DynamicalMixture
 from dyncrp.cli.app import app
 from dyncrp.io.files import FileError
@@ -303,7 +304,7 @@ class Served:
         scope |= {"path": path, "raw_path": path.encode("utf-8", "replace"), "query_string": raw, "root_path": ""}
         scope |= {"headers": [(k.encode(), v.encode("utf-8")) for k, v in named.items()], "client": ("127.0.0.1", 1)}
         scope |= {"server": ("localhost", 80)}
-        await asyncio.wait_for(self.service.app(scope, receive, send), 5 * SECONDS)
+        await asyncio.wait_for(self.service.app(scope, receive, send), PATIENCE)
         return answer
 
     def ask(self, r):
@@ -333,7 +334,7 @@ class Served:
         """End the service, and see that what it wrote is what it had."""
         last = self.states()
         self.loop.run_until_complete(self._events.put({"type": "lifespan.shutdown"}))
-        self.loop.run_until_complete(asyncio.wait_for(self._life, SECONDS))
+        self.loop.run_until_complete(asyncio.wait_for(self._life, PATIENCE))
         self.loop.close()
         again = Registry(self.folder, self.limits, sync=False)
         found = {name: _state(stream) for name, stream in again.streams.items()}
@@ -511,7 +512,7 @@ class Campaign:
             at = RECORD.unpack_from(self.record)[0]
             if at != last:
                 last, since = at, time.monotonic()
-            elif time.monotonic() - since > 10 * SECONDS:
+            elif time.monotonic() - since > PATIENCE:
                 os.kill(child, signal.SIGKILL)
             time.sleep(0.01)
 

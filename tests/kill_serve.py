@@ -24,7 +24,7 @@ from dyncrp.cli.serve import serve_folder
 from dyncrp.serve import registry
 from dyncrp.serve.limits import Limits
 
-LONGEST_LIFE = 0.4  # seconds
+LONGEST_LIFE = 0.4  # of the time that the clients take if nobody kills the server
 MOST_KILLS_A_RUN = 300
 SECONDS_TO_RETRY = 0.01
 PLAIN = {
@@ -156,10 +156,10 @@ def wait_for(port):
         time.sleep(0.01)
 
 
-def run(folder, n, *, kill, sync=True):
+def run(folder, n, *, longest=None, sync=True):
     """Serve a folder, let the clients write, and return what they were told and how often the server was killed.
 
-    kill: whether to kill it at random moments; otherwise it is asked to stop in the end, and must do so.
+    longest: the seconds after which it is killed at the latest; None not to kill it, but to ask it to stop in the end.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -168,7 +168,7 @@ def run(folder, n, *, kill, sync=True):
     client = fork(lambda: told.write_text(json.dumps(asyncio.run(write_all(port, n)))))
     children = {"client": client, "server": start(folder, port, sync=sync)}
     try:
-        kills = disturb(children, lambda: start(folder, port, sync=sync), port if kill else None)
+        kills = disturb(children, lambda: start(folder, port, sync=sync), port, longest)
     finally:
         for child in children.values():
             os.kill(child, signal.SIGKILL)
@@ -177,21 +177,21 @@ def run(folder, n, *, kill, sync=True):
     return json.loads(told.read_text()), kills
 
 
-def disturb(children, restart, port):
+def disturb(children, restart, port, longest):
     """Kill the server at random moments and start it again, until the client has ended; return how often.
 
-    children: the ids of both, without those that have ended. port: None not to kill it. In the end it is asked to stop,
-    and must do so.
+    children: the ids of both, without those that have ended. longest: as ``run`` has it. In the end the server is asked
+    to stop, and must do so.
     """
     kills = 0
     while True:
-        if port is not None and random.random() < 0.5:
+        if longest is not None and random.random() < 0.5:
             wait_for(port)
-        time.sleep(0.05 if port is None else random.uniform(0.0, LONGEST_LIFE))
+        time.sleep(0.05 if longest is None else random.uniform(0.0, longest))
         if os.waitpid(children["client"], os.WNOHANG) != (0, 0):
             del children["client"]
             break
-        if port is not None:
+        if longest is not None:
             server = children.pop("server")
             os.kill(server, signal.SIGKILL)  # a child that has ended waits for us, so its id is still its own
             _, status = os.waitpid(server, 0)
@@ -224,12 +224,14 @@ def difference(wanted, got):
 def kill_until(n_kills, n_requests=150, *, folder):
     """Run until the server was killed so often; return the kills, the runs, and the answers in each."""
     before, registry.ROWS_PER_CHECKPOINT = registry.ROWS_PER_CHECKPOINT, 10**9
-    wanted, _ = run(folder / "undisturbed", n_requests, kill=False)
+    begin = time.monotonic()
+    wanted, _ = run(folder / "undisturbed", n_requests)
+    longest = LONGEST_LIFE * (time.monotonic() - begin)
     registry.ROWS_PER_CHECKPOINT = 100  # so that some kills come while one is written
     kills = runs = 0
     try:
         while kills < n_kills:
-            got, more = run(folder / f"killed{runs}", n_requests, kill=True, sync=runs % 2 == 0)
+            got, more = run(folder / f"killed{runs}", n_requests, longest=longest, sync=runs % 2 == 0)
             found = difference(wanted, got)
             if found is not None:
                 sys.exit(f"run {runs} differs after {more} kills: {found}")

@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant("engine/reference.py", "t - state.time", "t"),
     Mutant("stream/novelty.py", "self._total = 1.0 + W", "self._total = W", "tests/stream/test_novelty.py"),
     Mutant("stream/warmup.py", "1 << (n.bit_length() - 1)", "n", "tests/stream/test_warmup.py"),
-    Mutant("stream/warmup.py", "times[:n].copy()", "times[:n]", "tests/stream/test_warmup.py tests/test_estimator.py"),
+    Mutant("stream/warmup.py", "X[:n].copy()", "X[:n]", "tests/stream/test_warmup.py tests/test_estimator.py"),
     Mutant(
         "stream/learner.py", "tables[tables == closed] = opened", "pass", "tests/input/test_constraints.py tests/engine"
     ),

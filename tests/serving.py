@@ -35,7 +35,7 @@ def serving(folder, limits=None, *, token=None, **options):
                 yield client, service
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
 

@@ -1,6 +1,5 @@
 """Every example of the gallery runs as it stands, draws a figure, and warns of nothing."""
 
-import ast
 import runpy
 from pathlib import Path
 
@@ -34,13 +33,3 @@ def test_an_example_draws(path, shown):
     for figure in shown:
         figure.canvas.draw()
         assert any(axes.has_data() for axes in figure.axes)
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_begins_with_a_title_and_a_text(path):
-    """As sphinx-gallery wants it: a title with a line below that is as long, then a paragraph."""
-    title, line, empty, text, *_ = ast.get_docstring(ast.parse(path.read_text())).split("\n")
-    assert title
-    assert line == "=" * len(title)
-    assert not empty
-    assert text

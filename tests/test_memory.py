@@ -73,7 +73,7 @@ def test_a_memory_too_long_to_matter_is_an_infinite_one_to_the_bit(name, rules):
 @pytest.mark.parametrize(("name", "rules", "engine"), pairwise(FAMILIES, RULES, ENGINES))
 def test_a_count_never_exceeds_the_memory(name, rules, engine):
     case = FAMILIES[name]
-    X, times = draw(case, n=120, n_tables=2)
+    X, times = draw(case, n=60, n_tables=2)
     engine = ENGINES[engine](make_model(case.family, 5.0, **RULES[rules]), case.n_features)
     largest = []
     for x, t in zip(X, times, strict=True):

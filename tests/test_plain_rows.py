@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+from cases import pairwise
 from dyncrp import BadRow, Bernoulli, DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules, make_engine
 from dyncrp.engine.types import PARTS, concatenate
@@ -77,9 +78,7 @@ def same(model, other, labels, others):
     np.testing.assert_array_equal(model.responsibilities_.toarray(), other.responsibilities_.toarray())
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(("option", "timed", "seed"), pairwise(OPTIONS, [False, True], range(2)))
 def test_the_short_way_and_the_long_way_are_the_same(option, timed, seed):
     X = rows(option, 260, seed)
     times = np.cumsum(np.random.default_rng(seed).exponential(size=260)) if timed else None

@@ -1,5 +1,6 @@
 """The site has a place for every page of docs/ and every public name; ``make docs`` checks what needs Sphinx."""
 
+import ast
 import re
 from importlib import import_module
 from inspect import isclass, isfunction
@@ -84,11 +85,14 @@ def test_every_module_is_public_or_known_not_to_be():
     assert found - {"__init__"} == OTHERS | {name for name in PUBLIC if "." not in name} - {"dyncrp"}
 
 
-def test_scripts_of_the_gallery_begin_with_a_title():
+def test_scripts_of_the_gallery_begin_with_a_title_and_a_text():
+    """As sphinx-gallery wants it: a title with a line below that is as long, then a paragraph."""
     for path in (ROOT / "examples").rglob("*.py"):
-        title, line = path.read_text(encoding="utf-8").removeprefix('"""').lstrip().splitlines()[:2]
-        assert re.fullmatch("=+", line), path
-        assert len(title) == len(line), path
+        title, line, empty, text, *_ = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).split("\n")
+        assert title, path
+        assert line == "=" * len(title), path
+        assert not empty, path
+        assert text, path
 
 
 @pytest.mark.slow

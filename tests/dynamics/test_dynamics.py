@@ -13,9 +13,9 @@ from cases import DYNAMICS, SIGNED, UNKNOWN_DYNAMICS
 from dyncrp import DynamicalCRP
 from dyncrp import dynamics as module
 from dyncrp.dynamics import Exponential, Hyperbolic, LinearODE, Oscillatory, Stationary
-from dyncrp.testing import check_dynamics, dynamics_checks
+from dyncrp.testing import check_dynamics
 
-NAMED = [Stationary(), Exponential(3.0), Oscillatory(7.0), Hyperbolic(2.0)]
+NAMED = [DYNAMICS[name] for name in ("stationary", "exponential", "oscillatory", "hyperbolic")]
 RINGING = DYNAMICS["ringing"]
 DELAYS = np.random.default_rng(0).exponential(10.0, size=200)
 
@@ -54,10 +54,9 @@ def solution(coefficients, start, times):
     return path.y[0]
 
 
-@pytest.mark.parametrize("check", dynamics_checks(), ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", DYNAMICS)
-def test_check(name, check):
-    check(DYNAMICS[name])
+def test_checks(name):
+    check_dynamics(DYNAMICS[name])
 
 
 @pytest.mark.parametrize("name", UNKNOWN_DYNAMICS)

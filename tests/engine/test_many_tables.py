@@ -11,6 +11,7 @@ from dyncrp import Exponential, Gaussian, Hyperbolic, LinearODE, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules
 from dyncrp.engine.native import NativeEngine
 from dyncrp.engine.types import TableConstraints
+from engines import assert_same_bits
 
 DYNAMICS = {
     "stationary": Stationary(),
@@ -42,12 +43,6 @@ def learn(model, X, times, cuts=(), **tuning):
     traces = [engine.run(x, t) for x, t in zip(np.split(X, cuts), np.split(times, cuts), strict=True)]
     report = [getattr(trace, name) for trace in traces for name in ("labels", "log_evidence", "data", "closed")]
     return engine, np.concatenate(report).tobytes() if not cuts else traces, engine.arrays()
-
-
-def assert_same_bits(left, right):
-    assert left.keys() == right.keys()
-    for name in left:
-        assert left[name].tobytes() == right[name].tobytes(), name
 
 
 limits = st.sampled_from([{}, {"max_tables": 9}, {"prune_below": 0.02}, {"max_tables": 12, "prune_below": 0.005}])

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.integrate import dblquad, quad
+from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from cases import FAMILIES
@@ -76,12 +76,11 @@ def test_a_missing_part_with_directions_is_integrated_out():
     holed = X.copy()
     holed[1, :2] = NAN
 
-    def density(y, x):
-        filled = X.copy()
-        filled[1, :2] = x, y
-        return np.exp(columns.log_marginal(filled))
-
-    total = dblquad(density, -12, 12, -12, 12, epsabs=0, epsrel=1e-7)[0]
+    # The trapezoidal rule: the density vanishes at all four edges, and is smooth on the scale of a step.
+    total, step = 0.0, 0.3
+    for X[1, 0] in np.arange(-12.0, 12.0, step):
+        for X[1, 1] in np.arange(-12.0, 12.0, step):
+            total += step**2 * np.exp(columns.log_marginal(X))
     assert columns.log_marginal(holed) == pytest.approx(np.log(total), abs=1e-6)
 
 

@@ -40,20 +40,31 @@ NAMES = {"array": np.array, **families.FAMILIES}  # what a repr is made of
 unknown = pytest.mark.parametrize("family", UNKNOWN_FAMILIES.values(), ids=UNKNOWN_FAMILIES)
 
 
-def cases_of(check):
-    """The check of every case; where it takes long, all but one of each family are slow."""
-    quick = check.__name__ not in ("engine_learns_a_stream", "predictive_of_a_table_is_that_of_the_sampler")
-    first = ("gaussian", "normal-gamma", "bernoulli", "poisson", "categorical", "circle", "columns")
-    for name in FAMILIES:
-        marks = [] if quick or name in first else [pytest.mark.slow]
-        if name == "columns-of-all-kinds" and check.__name__ == "predictive_of_an_empty_table_is_that_of_the_sampler":
-            continue  # a sphere among other columns is no region that it knows; see test_columns.py
-        yield pytest.param(check, name, marks=marks, id=f"{name}-{check.__name__}")
+def checks_of(name, takes_long):
+    """The checks of a family that take long, or the others."""
+    for check in family_checks():
+        long = check.__name__ in ("engine_learns_a_stream", "predictive_of_a_table_is_that_of_the_sampler")
+        # A sphere among other columns is no region that the check of an empty table knows; see test_columns.py.
+        unknown = check.__name__ == "predictive_of_an_empty_table_is_that_of_the_sampler"
+        if long == takes_long and not (unknown and name == "columns-of-all-kinds"):
+            yield check
 
 
-@pytest.mark.parametrize(("check", "name"), [case for check in family_checks() for case in cases_of(check)])
-def test_check(check, name):
-    check(*FAMILIES[name])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_checks(name):
+    for check in checks_of(name, takes_long=False):
+        check(*FAMILIES[name])
+
+
+QUICK = ("gaussian", "normal-gamma", "bernoulli", "poisson", "categorical", "circle", "columns")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in FAMILIES]
+)
+def test_checks_that_take_long(name):
+    for check in checks_of(name, takes_long=True):
+        check(*FAMILIES[name])
 
 
 # Counts of words, whose prior changes with the stream, have tests of their own: test_multinomial.py.

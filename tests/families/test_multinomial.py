@@ -96,7 +96,7 @@ def test_a_stream_gives_a_probability_at_every_step(family, max_tables):
     rng = np.random.default_rng(1)
     state = reference.initial_state(model, 6)
     forgot = 0
-    for t, x in enumerate(rng.poisson(0.5, size=(30, 6)).astype(np.float64)):
+    for t, x in enumerate(rng.poisson(0.5, size=(20, 6)).astype(np.float64)):
         has = np.flatnonzero(state.stats[:, 1:].sum(axis=0) > 0)
         X = documents(3, len(has))
         renamed = np.zeros((len(X), 9))  # the words that are known keep their columns, and new ones take others

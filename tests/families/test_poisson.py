@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.integrate import quad
 
 from dyncrp import DynamicalMixture
 from dyncrp.families import Poisson
@@ -33,23 +32,26 @@ def prior(family, d):
     return stats.gamma(np.broadcast_to(family.shape, 3)[d], scale=1.0 / np.broadcast_to(family.rate, 3)[d])
 
 
+PHI, STEP = np.exp(np.linspace(-40.0, 8.0, 4801)), 0.01
+
+
 def integral(integrand):
-    """∫ integrand(φ) dφ over φ > 0, as one over log φ."""
-    return quad(lambda u: integrand(np.exp(u)) * np.exp(u), -40, 8, epsabs=0, epsrel=1e-11, limit=400)[0]
+    """∫ integrand(φ) dφ over φ > 0, as one over log φ by the trapezoidal rule: the integrand vanishes at both ends."""
+    return STEP * np.sum(integrand(PHI) * PHI)
 
 
 def expectation(family, d, share, function):
     """The posterior mean of function(φ_d) after likelihood^share of each row of X."""
 
     def posterior(phi):
-        return np.exp(prior(family, d).logpdf(phi) + share @ stats.poisson.logpmf(X[:, d], phi))
+        return np.exp(prior(family, d).logpdf(phi) + share @ stats.poisson.logpmf(X[:, [d]], phi))
 
     return integral(lambda phi: posterior(phi) * function(phi)) / integral(posterior)
 
 
 def test_log_marginal(family):
     exact = sum(
-        np.log(integral(lambda phi, d=d: prior(family, d).pdf(phi) * np.prod(stats.poisson.pmf(X[:, d], phi))))
+        np.log(integral(lambda phi, d=d: prior(family, d).pdf(phi) * np.prod(stats.poisson.pmf(X[:, [d]], phi), 0)))
         for d in range(3)
     )
     assert family.log_marginal(X) == pytest.approx(exact, abs=1e-8)

@@ -320,6 +320,18 @@ def test_resolution():
     assert model.family == Gaussian(4.0, 100.0)
 
 
+def test_an_unknown_duration_must_gain_the_log_of_the_number_of_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(0.0, 10.0, (4, 1))[rng.integers(4, size=100)] + rng.normal(size=(100, 1))
+    model = DynamicalMixture(Gaussian(1.0, 100.0), [Stationary(), Exponential()], 1.0).fit(X)
+    without, with_duration = (
+        max(c.log_evidence for c in model.evidence_ if isinstance(c.dynamics, kind))
+        for kind in (Stationary, Exponential)
+    )
+    assert without + 0.5 < with_duration < without + np.log(100)
+    assert model.dynamics_ == Stationary()
+
+
 def test_what_was_learned_is_saved(fitted, tmp_path):
     model, X, _ = fitted
     wide = np.hstack([X, np.random.default_rng(0).normal(size=(600, 60))])

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyncrp import Bernoulli, Columns, Gaussian, Multinomial
+from dyncrp import Bernoulli, Columns, DynamicalMixture, Gaussian, Multinomial
 from dyncrp.arrays.counts import Counts, as_counts
+from dyncrp.io import model_file
 from dyncrp.stream import examples
 from dyncrp.stream.examples import Reservoir, choose, priorities
 
@@ -112,6 +113,13 @@ def test_closed_tables_are_dropped_and_memory_is_bounded():
     assert set(kept.arrays()["example_tables"].tolist()) == {399}
     assert kept.of(399).latest.numbers.tolist() == by_hand(size, labels, 399)[1]
     assert kept.of(7).sample.X.shape == (0, 3)
+
+
+def test_a_model_keeps_rows_of_open_tables_only():
+    X = 100.0 * np.repeat(np.arange(6.0), 3)[:, None]
+    model = DynamicalMixture(Gaussian(1.0, 1e5), max_tables=2, n_examples=2).fit(X)
+    kept = model_file.loads(model.to_bytes())[1]["example_tables"]
+    assert set(kept.tolist()) == set(model.table_ids_.tolist()) == {4, 5}
 
 
 def test_what_stands_waiting_counts_at_once():

@@ -110,7 +110,7 @@ def test_the_state_after_any_number_of_rows_does_not_depend_on_the_cut(options):
         ones.learn_one(X[n - 1])
         if n % 5 == 0:
             five.partial_fit(X[n - 5 : n])
-        if n in (1, 2, 3, 5, 10, 15, 20, 35, 40, 45, 60):
+        if n in (1, 2, 3, 5, 20, 35, 40, 60):
             at_once = arrays(DynamicalMixture(warmup=40, **options).partial_fit(X[:n]))
             assert arrays(one) == at_once
             assert arrays(ones) == at_once
@@ -240,7 +240,7 @@ def test_the_last_batch_is_described_as_it_is_seated_now():
 # Files and copies
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 16, 31, 39, 40, 45])
+@pytest.mark.parametrize("n", [1, 5, 31, 39, 40])
 def test_a_copy_goes_on_to_the_bit(n, tmp_path):
     X = blobs(60)
     model = cut(DynamicalMixture(warmup=40, learn_alpha=True), X[:n], 3)
@@ -338,8 +338,9 @@ def arrays_of_fifty():
     return arrays(DynamicalMixture(warmup=50).fit(blobs(60)))
 
 
-@pytest.mark.parametrize("begin", [0, 1, 13, 39, 45])
-@pytest.mark.parametrize("after", [0, 1, 2, 30])
+@pytest.mark.parametrize(
+    ("begin", "after"), [(0, 0), (0, 30), (1, 1), (13, 0), (13, 2), (39, 1), (39, 30), (45, 0), (45, 2)]
+)
 def test_an_interrupted_search_leaves_the_model_as_it_was(begin, after, monkeypatch):
     X = blobs(60)
     model = DynamicalMixture(warmup=50)

@@ -165,9 +165,11 @@ def slow_groups(shapes):
         weights.append(n[c] / size)
         windows.append(1.0 if shapes.least else size)
 
+    forms, weights = np.array(forms), np.array(weights)
+
     def density(x):
-        gaps = [(x - m) @ A @ (x - m) for m, A in zip(mu, forms, strict=True)]
-        return sum(w * np.exp(-((gap / gamma(1 / 3)) ** 1.5)) for w, gap in zip(weights, gaps, strict=True))
+        gaps = np.einsum("ci,cij,cj->c", x - mu, forms, x - mu)
+        return weights @ np.exp(-((gaps / gamma(1 / 3)) ** 1.5))
 
     peaks = [density(m) for m in mu]
     gaps = np.sum((mu[:, None] - mu) ** 2, axis=2)
@@ -175,8 +177,9 @@ def slow_groups(shapes):
     for a in range(K):
         for b in np.argsort(gaps[a])[:16]:
             if a != b:
-                points = [mu[a] + i / 16 * (mu[b] - mu[a]) for i in range(17)]
-                saddles[min(a, b), max(a, b)] = min(density(x) for x in points)
+                points = [mu[a] + i / 16 * (mu[b] - mu[a]) for i in range(1, 16)]
+                # The ends are the peaks to the bit: saddles as high as the same peak are equal, and the shortest first.
+                saddles[min(a, b), max(a, b)] = min(peaks[a], peaks[b], *(density(x) for x in points))
     group = list(range(K))
     for (a, b), saddle in sorted(saddles.items(), key=lambda item: (-item[1], gaps[item[0]])):
         low, high = sorted((group[a], group[b]), key=lambda c: peaks[c])
