@@ -19,6 +19,7 @@ from dyncrp import (
     Hyperbolic,
     LinearODE,
     NormalGamma,
+    NormalWishart,
     Oscillatory,
     Poisson,
     Stationary,
@@ -55,6 +56,9 @@ FAMILIES: dict[str, FamilyCase] = {
     "normal-gamma": FamilyCase(NormalGamma(2.0, 3.0, 12.0, 1.5), 3),
     "normal-gamma-of-one-feature": FamilyCase(NormalGamma(0.7, 3.0), 1),
     "normal-gamma-diagonal": FamilyCase(NormalGamma([0.5, 2.0], [3.0, 1.0], 7.0, [4.0, -2.0]), 2),
+    "normal-wishart": FamilyCase(NormalWishart(2.0, 3.0, 12.0, 1.5), 3),
+    "normal-wishart-of-one-feature": FamilyCase(NormalWishart(0.6, 3.0), 1),
+    "normal-wishart-by-feature": FamilyCase(NormalWishart([0.5, 2.0], [1.5, 6.0], 7.0, [4.0, -2.0]), 2),
     "bernoulli": FamilyCase(Bernoulli(0.5, 0.7), 3),
     "bernoulli-of-one-feature": FamilyCase(Bernoulli(0.5, 2.0), 1),
     "bernoulli-by-feature": FamilyCase(Bernoulli([0.6, 1.0, 3.0], 1.5), 3),
@@ -80,6 +84,10 @@ FAMILIES: dict[str, FamilyCase] = {
         ),
         9,
     ),
+    "columns-with-covariance": FamilyCase(
+        Columns({(0, 2): NormalWishart([0.5, 2.0], [1.5, 6.0], 7.0, [4.0, -2.0]), 1: NormalGamma(2.0, 3.0, 12.0, 1.5)}),
+        3,
+    ),
 }
 
 # Those of three features, for tests that share their rows.
@@ -89,6 +97,7 @@ THREE_FEATURES: dict[str, Family] = {name: case.family for name, case in FAMILIE
 SEPARATED: dict[str, FamilyCase] = {
     "gaussian": FamilyCase(Gaussian(1.0, 100.0), 8),
     "normal-gamma": FamilyCase(NormalGamma(1.0, 100.0), 8),
+    "normal-wishart": FamilyCase(NormalWishart(1.0, 1000.0, 50.0), 8),
     "bernoulli": FamilyCase(Bernoulli(0.1, 0.1), 8),
     "poisson": FamilyCase(Poisson(0.5, 0.01), 8),
     "categorical": FamilyCase(Categorical(0.2), 12),
@@ -105,6 +114,8 @@ ENGINE_FAMILIES: dict[str, FamilyCase] = {
     "gaussian-few-directions": FamilyCase(Gaussian(1.3, 40.0, PRIOR_MEAN, DIRECTIONS[:4], 0.7), 6),
     "unknown-variance": FamilyCase(NormalGamma(1.3, 40.0, 6.0, 0.5), 3),
     "unknown-variance-by-dimension": FamilyCase(NormalGamma(VARIANCE, np.linspace(4.0, 60.0, 6), 2.5, PRIOR_MEAN), 6),
+    "unknown-covariance": FamilyCase(NormalWishart(1.3, 40.0, 6.0, 0.5), 3),
+    "unknown-covariance-by-dimension": FamilyCase(NormalWishart(VARIANCE, 30.0 * VARIANCE, 2.5, PRIOR_MEAN), 6),
     "bernoulli": FamilyCase(Bernoulli(0.3, 0.45), 12),
     "bernoulli-by-dimension": FamilyCase(Bernoulli(np.linspace(0.2, 0.9, 12), np.linspace(1.1, 0.3, 12)), 12),
     "poisson": FamilyCase(Poisson(0.5, 0.02), 4),
@@ -127,9 +138,10 @@ ENGINE_FAMILIES: dict[str, FamilyCase] = {
                 (8, 7): VonMisesFisher(40.0),
                 (12, 14, 15): Gaussian(1.3, 40.0, PRIOR_MEAN[:3], DIRECTIONS[:3, :3]),
                 (16, 17, 18): Gaussian([1.3, 0.4], [40.0, 3.0], PRIOR_MEAN[:3], DIRECTIONS[:2, :3], 0.7),
+                (19, 20): NormalWishart([0.5, 2.0], [15.0, 60.0], 2.5, [4.0, -2.0]),
             }
         ),
-        19,
+        21,
     ),
 }
 
@@ -139,6 +151,7 @@ MANY: dict[str, FamilyCase] = {
     "gaussian-diagonal": FamilyCase(Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 5)), 5),
     "gaussian-directions": FamilyCase(Gaussian(1.0, np.linspace(0.9e6, 1.1e6, 3), 5.0, DIRECTIONS[:3, :5], 1e6), 5),
     "unknown-variance": FamilyCase(NormalGamma(1.0, 1e6, 30.0), 5),
+    "unknown-covariance": FamilyCase(NormalWishart(1.0, 1e6, 30.0), 5),
     "bernoulli": FamilyCase(Bernoulli(0.01, 0.01), 40),
     "poisson": FamilyCase(Poisson(0.3, 0.001), 5),
     "categorical": FamilyCase(Categorical(0.02, 4), 20),
@@ -165,6 +178,10 @@ UNKNOWN_FAMILIES: dict[str, Family] = {
     "normal-gamma": NormalGamma(),
     "normal-gamma-of-known-degrees": NormalGamma(degrees=3.0),
     "normal-gamma-of-known-variance": NormalGamma(variance=[1.0, 2.0, 3.0], prior_mean=4.0),
+    "normal-wishart": NormalWishart(),
+    "normal-wishart-of-known-degrees": NormalWishart(degrees=3.0),
+    "normal-wishart-of-known-variance": NormalWishart(variance=[1.0, 2.0, 3.0], prior_mean=4.0),
+    "normal-wishart-of-known-prior-variance": NormalWishart(prior_variance=[1.0, 2.0, 3.0]),
     "bernoulli": Bernoulli(),
     "bernoulli-of-known-a": Bernoulli(a=0.5),
     "bernoulli-of-known-b": Bernoulli(b=[1.0, 2.0, 3.0]),

@@ -23,6 +23,7 @@ from dyncrp import (
     Gaussian,
     Multinomial,
     NormalGamma,
+    NormalWishart,
     Poisson,
     VonMisesFisher,
 )
@@ -31,6 +32,7 @@ from dyncrp.engine import ReferenceEngine
 FAMILIES = [
     Gaussian(1.0, 100.0),
     NormalGamma(1.0, 100.0),
+    NormalWishart(1.0, 100.0),
     Bernoulli(0.3, 0.3),
     Poisson(0.5, 0.1),
     Categorical(0.3),

@@ -121,7 +121,7 @@ def crowded(name):
 def distinct_rows(name, D, n, seed):
     """Rows so far apart that each is a table of its own."""
     rng = np.random.default_rng(seed)
-    if name.startswith(("gaussian", "unknown-variance", "columns")):
+    if name.startswith(("gaussian", "unknown", "columns")):
         return rng.uniform(-2000.0, 2000.0, (n, D))
     if name.startswith("bernoulli"):
         return rng.integers(0, 2, (n, D)).astype(float)

@@ -56,6 +56,8 @@ MUTANTS = [
     Mutant(CPP + "gaussian.hpp", "moved_[c] > 0.0F", "false"),
     Mutant(CPP + "family.hpp", "block.touch(c)", ""),
     Mutant(CPP + "vectors.cpp", "(q + 1.0) * inverse", "q * inverse"),
+    Mutant(CPP + "normal_wishart.hpp", "r * (q / (q + r))", "r"),
+    Mutant(CPP + "normal_wishart.hpp", "scratch_.correlation", "1.0"),
     Mutant(CPP + "agreement.hpp", "0.5 * entropies - expected", "0.5 * entropies"),
     Mutant(CPP + "trials.hpp", "streams[1 - j]", "streams[j]"),
     Mutant("engine/reference.py", "value > NEGLIGIBLE", "value > -np.inf"),
@@ -76,6 +78,7 @@ MUTANTS = [
     Mutant("views/groups.py", "ids[oldest[roots]]", "ids[roots]", "tests/views/test_groups.py"),
     Mutant("stream/events.py", "counts < FAINT", "counts > FAINT", "tests/stream/test_events.py"),
     Mutant("combining.py", "n_opened + n_new))", "n_opened + n_new + 1))", "tests/test_combining.py"),
+    Mutant("families/normal_wishart.py", "(nu + n + (D - 1.0))", "(nu + n)", "tests/families"),
     Mutant("families/gaussian.py", "mean**2 / (2.0 * variance)", "mean**2 / variance", "tests/families"),
 ]
 

@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_mutual_info_score as ami
 
 import dyncrp
 from cases import DYNAMICS, FAMILIES, SEPARATED, SIGNED, draw
-from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary
+from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, NormalWishart, Stationary
 from dyncrp.combining import NEAREST, Joining
 from dyncrp.engine.reference import ReferenceEngine
 
@@ -145,6 +145,19 @@ def test_a_combined_normal_gamma_is_as_accurate_as_a_single_pass(offset):
     np.testing.assert_allclose(model.score_samples(X + offset), one.score_samples(X + offset), rtol=1e-6)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e7])
+def test_a_combined_normal_wishart_is_as_accurate_as_a_single_pass(offset):
+    X, _ = blobs(1200, 3, 4)
+    family = NormalWishart(1.0, 1e14, 1000.0, 0.0)
+    one = DynamicalMixture(family).fit(X + offset)
+    model = dyncrp.combine(fitted([X[at::4] + offset for at in range(4)], family)).model
+    assert model.n_tables_ == one.n_tables_ == 4
+    order = np.argsort(one.centers_[:, 0]), np.argsort(model.centers_[:, 0])
+    wanted, found = one.engine_.arrays()["scatter"][order[0]], model.engine_.arrays()["scatter"][order[1]]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=(1e-12 + 1e-14 * offset) * np.max(wanted))
+    np.testing.assert_allclose(model.score_samples(X + offset), one.score_samples(X + offset), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", SEPARATED)
 @pytest.mark.parametrize("engine", ["fast", "reference"])
 def test_separated_clusters_are_as_in_a_single_pass(name, engine, monkeypatch):
@@ -206,6 +219,7 @@ def test_one_model_comes_back_to_the_bit():
     for family, options in (
         (FAMILY, {"max_tables": 3, "prune_below": 0.01}),
         (NormalGamma(1.0, 1e4, 5.0, 0.0), {"memory": 20}),
+        (NormalWishart(1.0, 1e4, 5.0, 0.0), {"memory": 20}),
         (FAMILY, {"assignment": "variational", "alpha": 3.0, "new_table_threshold": 0.3}),
     ):
         before = DynamicalMixture(family, Exponential(30.0), **options).fit(X[:400], times=times[:400])

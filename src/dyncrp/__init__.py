@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Gaussian,
         Multinomial,
         NormalGamma,
+        NormalWishart,
         Poisson,
         VonMisesFisher,
     )
@@ -50,6 +51,7 @@ __all__ = [
     "LinearODE",
     "Multinomial",
     "NormalGamma",
+    "NormalWishart",
     "Oscillatory",
     "Poisson",
     "Stationary",

@@ -44,7 +44,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
     ----------
     family : Family or None, default=None
         The distribution of the observations of a table, such as ``Gaussian(1.0, 100.0)``. None means unknown: then it
-        is ``Gaussian()``, or ``NormalGamma(degrees=1.0)`` if that is clearly better.
+        is ``Gaussian()``, or ``NormalGamma(degrees=1.0)`` or ``NormalWishart(degrees=10.0)`` if that is clearly better.
     dynamics : Dynamics, list of Dynamics, "auto" or None, default="auto"
         How fast tables are forgotten. None means unknown: ``Stationary()``, ``Exponential()`` and two sticky sums of
         these are tried. "auto" is None if the family is unknown, and ``Stationary()`` otherwise.

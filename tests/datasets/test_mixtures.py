@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from cases import SEPARATED, UNKNOWN_FAMILIES
-from dyncrp import Bernoulli, Categorical, DynamicalCRP, Exponential, Gaussian, NormalGamma, VonMisesFisher
+from dyncrp import (
+    Bernoulli,
+    Categorical,
+    DynamicalCRP,
+    Exponential,
+    Gaussian,
+    NormalGamma,
+    NormalWishart,
+    VonMisesFisher,
+)
 from dyncrp.datasets import sample_mixture
 
 PROCESS = DynamicalCRP(alpha=5.0, dynamics=Exponential(20.0))
@@ -20,8 +29,9 @@ def test_shapes(family, n_features):
     X, labels, parameters = sample_mixture(PROCESS, family, np.arange(60), seed=0, n_features=n_features)
     assert X.shape == (60, n_features)
     assert labels.shape == (60,)
-    # A mean and a variance; a probability for each of the 32 codes and one for the others.
-    widths = {NormalGamma: 2 * n_features, Categorical: 33 * n_features}
+    # A mean and a variance, or a factor of a covariance; probabilities of the 32 codes and of the others.
+    triangle = n_features * (n_features + 1) // 2
+    widths = {NormalGamma: 2 * n_features, NormalWishart: n_features + triangle, Categorical: 33 * n_features}
     assert parameters.shape == (labels.max() + 1, widths.get(type(family), n_features))
     family.check(X)
 

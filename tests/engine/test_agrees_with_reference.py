@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cases import ENGINE_DYNAMICS, ENGINE_FAMILIES, pairwise
-from dyncrp import Bernoulli, Categorical, Exponential, Gaussian, NormalGamma, Poisson, VonMisesFisher
+from dyncrp import Bernoulli, Categorical, Exponential, Gaussian, NormalGamma, NormalWishart, Poisson, VonMisesFisher
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import ReferenceEngine
 from dyncrp.engine.native import NativeEngine
@@ -40,6 +40,8 @@ HEADERS = {
     "gaussian-few-directions": "Gaussian",
     "unknown-variance": "NormalGamma",
     "unknown-variance-by-dimension": "NormalGamma",
+    "unknown-covariance": "NormalWishart",
+    "unknown-covariance-by-dimension": "NormalWishart",
     "bernoulli": "Bernoulli",
     "bernoulli-by-dimension": "Bernoulli",
     "poisson": "Poisson",
@@ -93,7 +95,15 @@ def test_directions_of_any_dimension_and_concentration(D, kappa, assignment, mem
 @pytest.mark.parametrize(
     ("name", "D", "assignment", "memory"),
     pairwise(
-        ["gaussian", "gaussian-diagonal", "unknown-variance", "bernoulli", "poisson", "categorical"],
+        [
+            "gaussian",
+            "gaussian-diagonal",
+            "unknown-variance",
+            "unknown-covariance",
+            "bernoulli",
+            "poisson",
+            "categorical",
+        ],
         [1, 7, 8, 9, 33],
         ASSIGNMENTS,
         MEMORIES,
@@ -104,6 +114,7 @@ def test_any_number_of_features(name, D, assignment, memory):
         "gaussian": Gaussian(1.3, 40.0),
         "gaussian-diagonal": Gaussian(1.3, np.linspace(10.0, 60.0, D) if D > 1 else 40.0),
         "unknown-variance": NormalGamma(1.3, 40.0, 4.0),
+        "unknown-covariance": NormalWishart(1.3, 40.0, 4.0),
         "bernoulli": Bernoulli(0.3, 0.4),
         "poisson": Poisson(0.7, 0.05),
         "categorical": Categorical(0.4),

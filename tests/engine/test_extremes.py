@@ -8,7 +8,17 @@ import pytest
 from scipy.stats import t as student
 
 from cases import ENGINE_FAMILIES, pairwise
-from dyncrp import Bernoulli, Columns, Exponential, Gaussian, NormalGamma, Oscillatory, Poisson, VonMisesFisher
+from dyncrp import (
+    Bernoulli,
+    Columns,
+    Exponential,
+    Gaussian,
+    NormalGamma,
+    NormalWishart,
+    Oscillatory,
+    Poisson,
+    VonMisesFisher,
+)
 from dyncrp.engine.native import NativeEngine
 from engines import (
     ASSIGNMENTS,
@@ -17,10 +27,13 @@ from engines import (
     TOLERANCE,
     WIDE,
     assert_agrees,
+    assert_same_bits,
     assignments,
     families,
     make_model,
     make_stream,
+    parts_of,
+    restored,
     run_in_pieces,
     table_counts,
 )
@@ -117,6 +130,25 @@ def test_isolated_outliers(name, first, outlier, memory):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("outlier", "memory"), pairwise([1e2, 1e4, 1e8, 1e21, 1e60], MEMORIES))
+def test_isolated_outliers_of_unknown_covariance(outlier, memory):
+    # The square of an outlier is the condition number of its table's covariance: of 1e16, no digit is left.
+    family, D = NormalWishart(1.0, 30.0, 8.0), 6
+    X, times = make_stream(family, D, 80, seed=9)
+    X[[0, 1, 50]] = outlier
+    X[60, 0] = -outlier
+    model = make_model(family, Exponential(50.0), memory=memory)
+    if outlier <= 1e4:
+        assert_agrees(model, X, times)
+        return
+    engine = NativeEngine(model, D)
+    assert np.all(np.isfinite(engine.run(X[:60], times[:60]).log_evidence))
+    twin = restored(engine)
+    assert_same_bits(parts_of(engine.run(X[60:], times[60:])), parts_of(twin.run(X[60:], times[60:])))
+    assert_same_bits(engine.arrays(), twin.arrays())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "prior_variance", "distance", "memory"),
     pairwise(RECENTRED, [0.01, 3.0, 1e6], [1e5, 1e10, 1e15, 1e16], MEMORIES),
@@ -197,6 +229,7 @@ MIRRORED = {
     "gaussian": (Gaussian(1.0, 1e4), 40.0 * NORTH, -40.0 * NORTH, [EAST, -EAST, 0.0 * EAST]),
     "gaussian-diagonal": (Gaussian(1.0, np.geomspace(1e4, 2e4, 6)), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
     "unknown-variance": (NormalGamma(1.0, 1e4, 4e3), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
+    "unknown-covariance": (NormalWishart(1.0, 1e4, 4e3), 40.0 * NORTH, -40.0 * NORTH, [EAST, 0.0 * EAST]),
     "bernoulli": (Bernoulli(1e-9, 1e-9), np.zeros(40), np.ones(40), np.tile([[0.0, 1.0], [1.0, 0.0]], 20)),
     "poisson": (Poisson(1.0, 0.01), 1500.0 * NORTH, 1500.0 * EAST, [700.0 * (NORTH + EAST)] * 2),
     "von-mises-fisher": (VonMisesFisher(900.0), NORTH, -NORTH, [EAST, EAST]),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import ENGINE_FAMILIES
-from dyncrp import NormalGamma, Poisson
+from dyncrp import NormalGamma, NormalWishart, Poisson
 from dyncrp.engine.native import NativeEngine
 from engines import assignments, make_model, make_stream, with_holes
 
@@ -31,6 +31,23 @@ def test_screening_never_promises_too_little(D, degrees, width, assignment):
         constant = np.diag(engine._compare(family.centers(engine.state.stats))[1])
         assert np.all((constant - screened >= 0.85 * (constant - scores) - 8.0)[informed])
     assert np.any(informed) or width < 1
+
+
+@assignments
+@pytest.mark.parametrize("width", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("degrees", [0.5, 1e4])
+@pytest.mark.parametrize("D", [2, 6, 20])
+def test_screening_of_correlated_features_never_promises_too_little(D, degrees, width, assignment):
+    rng = np.random.default_rng(D)
+    family = NormalWishart(1.0, 1e4, degrees, 3.0)
+    mix = rng.normal(size=(D, D)) @ np.diag(np.geomspace(0.01, 1.0, D))
+    X = rng.normal(0.0, 100.0, (8, D))[rng.integers(8, size=160)] + width * rng.normal(size=(160, D)) @ mix
+    engine = NativeEngine(make_model(family, alpha=0.1, assignment=assignment), D)
+    engine.run(X, np.arange(160.0))
+    far = np.geomspace(100.0, 1e6, 40)[:, None] * rng.normal(size=(40, D))
+    screened, scores, slack = engine._compare(np.vstack([X[:30], X[:20] + 10.0 * width, far]))
+    assert np.all(scores <= screened + slack[:, None])
+    assert np.any(slack < 1e-3) or width < 1
 
 
 @pytest.mark.parametrize("name", [name for name in ENGINE_FAMILIES if name.startswith("gaussian")])

@@ -85,6 +85,7 @@ each_header = pytest.mark.parametrize(
         "gaussian",
         "gaussian-diagonal",
         "unknown-variance",
+        "unknown-covariance",
         "bernoulli",
         "poisson",
         "categorical",

@@ -26,6 +26,7 @@ from dyncrp.families import (
     Gaussian,
     Multinomial,
     NormalGamma,
+    NormalWishart,
     Poisson,
     VonMisesFisher,
 )
@@ -119,6 +120,31 @@ def with_variances(family, centers):
     return np.hstack([centers, family.variance * np.linspace(1.0, 1.3, len(centers))[:, None] + np.zeros_like(centers)])
 
 
+def log_normal_wishart(family, X, parameters):
+    means, F = factors_of_covariances(X.shape[1], parameters)
+    gap = np.linalg.solve(F, (X[:, None] - means)[..., None])[..., 0]
+    logs = np.sum(np.log(np.diagonal(F, axis1=1, axis2=2)), axis=1)
+    return stats.norm.logpdf(gap).sum(-1) - logs
+
+
+def factors_of_covariances(D, parameters):
+    F = np.zeros((len(parameters), D, D))
+    F[:, *np.tril_indices(D)] = parameters[:, D:]
+    return parameters[:, :D], F
+
+
+def mean_of_mean_and_covariance(family, parameters):
+    D = (int(np.sqrt(8 * parameters.shape[1] + 9)) - 3) // 2
+    return parameters[:, :D]
+
+
+def with_covariances(family, centers):
+    """Append a factor of a covariance to each mean, the second wider than the first but not twice as wide."""
+    D = centers.shape[1]
+    F = np.sqrt(np.broadcast_to(family.variance, D))[:, None] * (np.eye(D) + 0.2 * np.tri(D, k=-1))
+    return np.hstack([centers, np.linspace(1.0, 1.15, len(centers))[:, None] * F[np.tril_indices(D)]])
+
+
 def log_bernoulli(family, X, parameters):
     return stats.bernoulli.logpmf(X[:, None], parameters).sum(-1)
 
@@ -184,6 +210,7 @@ class Likelihood(NamedTuple):
 LIKELIHOODS = {
     Gaussian: Likelihood(log_gaussian),
     NormalGamma: Likelihood(log_normal_gamma, mean_of_mean_and_variance, with_variances),
+    NormalWishart: Likelihood(log_normal_wishart, mean_of_mean_and_covariance, with_covariances),
     Bernoulli: Likelihood(log_bernoulli),
     Poisson: Likelihood(log_poisson),
     Categorical: Likelihood(log_categorical, None, mostly_these_codes),

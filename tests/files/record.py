@@ -25,6 +25,7 @@ from dyncrp import (
     LinearODE,
     Multinomial,
     NormalGamma,
+    NormalWishart,
     Oscillatory,
     Poisson,
     Stationary,
@@ -224,6 +225,7 @@ CASES = {
     "normal-gamma-missing": lambda: simple(
         DynamicalMixture(NormalGamma(1.3, 40.0, 6.0, 0.5), STICKY), seed=3, change=with_holes
     ),
+    "normal-wishart": lambda: simple(DynamicalMixture(NormalWishart(1.3, 40.0, 6.0, 0.5), STICKY), seed=3),
     "bernoulli": lambda: simple(DynamicalMixture(Bernoulli(0.3, 0.45), LinearODE([0.2, 0.1, 1.0])), D=8, seed=4),
     "poisson": lambda: simple(DynamicalMixture(Poisson(0.5, 0.1), STICKY), seed=5),
     "categorical": lambda: simple(DynamicalMixture(Categorical(0.3, 4), STICKY), D=4, seed=6),

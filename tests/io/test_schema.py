@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dyncrp import Categorical, Columns, DynamicalMixture, Gaussian, Multinomial, NormalGamma
+from dyncrp import Categorical, Columns, DynamicalMixture, Gaussian, Multinomial, NormalGamma, NormalWishart
 from dyncrp.engine import schema
 from dyncrp.engine.reference import ReferenceEngine
 from dyncrp.io import model_file
@@ -35,6 +35,7 @@ def test_the_page_has_a_row_for_each_entry_and_no_other():
 SAVED = {
     "gaussian": (Gaussian(1.0, 100.0), {"alarm_rate": 0.01, "n_examples": 2}, None),
     "scatter": (NormalGamma(1.0, 100.0), {"learn_alpha": True}, None),
+    "products": (NormalWishart(1.0, 100.0), {}, None),
     "cells": (Columns({0: Categorical(1.0, 2), 1: Gaussian(1.0, 9.0)}), {}, None),
     "words": (Multinomial(5.0), {"n_examples": 1}, ["a storm at sea", "calm sea", "election won", "vote won"]),
     "unknown": (Gaussian(), {"warmup": 40}, None),

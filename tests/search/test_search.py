@@ -13,6 +13,7 @@ from dyncrp import (
     Exponential,
     Gaussian,
     NormalGamma,
+    NormalWishart,
     Oscillatory,
     Poisson,
     Stationary,
@@ -228,12 +229,13 @@ def test_many_features_are_learned_in_principal_directions():
     ("truth", "unknown", "D"),
     [
         (Gaussian(1.0, 60.0), NormalGamma(), 3),
+        (Gaussian(1.0, 60.0), NormalWishart(), 3),
         (VonMisesFisher(80.0), VonMisesFisher(), 6),
         (Bernoulli(0.3, 0.3), Bernoulli(), 40),
         (Poisson(1.0, 0.1), Poisson(), 6),
         (Categorical(0.5), Categorical(), 12),
     ],
-    ids=["unknown-variance", "directions", "binary", "counts", "categories"],
+    ids=["unknown-variance", "unknown-covariance", "directions", "binary", "counts", "categories"],
 )
 def test_every_family_learns(truth, unknown, D):
     stream = sample_mixture(DynamicalCRP(1.0, Stationary()), truth, range(500), seed=2, n_features=D)
@@ -431,6 +433,35 @@ def test_clusters_of_unequal_width_are_found():
     given = DynamicalMixture(Gaussian()).fit(X)
     assert families_tried(given) == {Gaussian}
     assert adjusted_mutual_info_score(labels, given.labels_) < score
+
+
+def of_unequal_covariance(n=1000, D=5, K=4, seed=5):
+    """Clusters that are long and thin, each in another direction, as (n, D), and their labels."""
+    rng = np.random.default_rng(seed)
+    labels, X = rng.integers(K, size=n), np.empty((n, D))
+    for k, center in enumerate(2.5 * rng.normal(size=(K, D))):
+        mix = np.linalg.qr(rng.normal(size=(D, D)))[0] * np.geomspace(0.2, 2.0, D)
+        X[labels == k] = center + rng.normal(size=(np.sum(labels == k), D)) @ mix.T
+    return X, labels
+
+
+def test_clusters_of_unequal_covariance_are_found():
+    X, labels = of_unequal_covariance()
+    model = DynamicalMixture().fit(X)
+    assert isinstance(model.family_, NormalWishart)
+    assert adjusted_mutual_info_score(labels, model.labels_) > 0.9
+    for family in (Gaussian(), NormalGamma(degrees=1.0)):
+        assert adjusted_mutual_info_score(labels, DynamicalMixture(family).fit(X).labels_) < 0.8
+
+
+def test_covariances_are_only_tried_on_enough_whole_rows():
+    few, _ = of_unequal_covariance(n=499)
+    assert NormalWishart not in families_tried(DynamicalMixture().fit(few))
+    plane, _ = of_unequal_covariance(D=2)
+    assert NormalWishart not in families_tried(DynamicalMixture().fit(plane))
+    X, _ = of_unequal_covariance()
+    X[3, 2] = np.nan
+    assert NormalWishart not in families_tried(DynamicalMixture().fit(X))
 
 
 @pytest.mark.parametrize("alpha", [0.5, 50.0])

@@ -34,7 +34,8 @@ EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per 
 ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
 OUTPUT_HELP = "A file such as out.csv, out.jsonl or out.parquet, or - for standard output."
 FAMILY_HELP = (
-    "A family such as gaussian, normal_gamma, bernoulli, poisson, categorical, von_mises_fisher or multinomial."
+    "A family such as gaussian, normal_gamma, normal_wishart, bernoulli, poisson, categorical, von_mises_fisher or "
+    "multinomial."
 )
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'

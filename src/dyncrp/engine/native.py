@@ -120,7 +120,7 @@ class NativeEngine(loop.Engine):
         """The sizes that the schema has symbols for; restoring a state must not take the time to find out."""
         family, D = self.model.family, self.n_features
         S, P = family.empty(D).shape[1], protocols.squares(family, np.zeros((1, D))).shape[1]
-        sizes = {"S": S, "P": P, "M": len(self.model.modes.rates), "D": D}
+        sizes = {"S": S, "P": P, "M": len(self.model.modes.rates), "D": D, "R": _extra_width(family, D) or D}
         return sizes | ({"B": len(self._cells)} if len(self._cells) else {})
 
     @cached_property
@@ -130,7 +130,7 @@ class NativeEngine(loop.Engine):
         if not isinstance(family, Columns):
             return np.zeros(0, dtype=bool)
         kinds = (
-            [True] * (p.squares.stop - p.squares.start) or [False] * (getattr(p.family, "extra", None) is not None)
+            [True] * (p.squares.stop - p.squares.start) or [False] * _extra_width(p.family, len(p.at))
             for p in family.pieces
         )
         return np.array([is_square for some in kinds for is_square in some], dtype=bool)
@@ -239,6 +239,11 @@ def rebuild(kind: Callable[[Model, int], Engine], model: Model, n_features: int,
     if len(arrays["table_ids"]):
         engine.restore(arrays)
     return engine
+
+
+def _extra_width(family: Family, n_features: int) -> int:
+    """Return how many numbers the loop keeps for each table beside ``stats``, 0 if none."""
+    return family.extra_width(n_features) if isinstance(family, Compiled) and family.extra is not None else 0
 
 
 def _pairs(numbers: Complex) -> list[tuple[float, float]]:

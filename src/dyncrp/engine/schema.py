@@ -107,8 +107,9 @@ STATS = _group(
           r"Σ r \|y\|² there", "as the family expects"),
 )  # fmt: skip
 EXTRAS = _group(
-    Array("scatter", FLOAT, ("K", "D"), "`NormalGamma` only: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
-          "without the difference", _FOUND),
+    Array("scatter", FLOAT, ("K", "R"), "`NormalGamma`: Σ r (x − m₀)² − (Σ r (x − m₀))²/(σ₀²/ρ² + Σ r), summed "
+          "without the difference. `NormalWishart`: the same of products of two features, the lower triangle row by "
+          "row", _FOUND),
     Array("misses", FLOAT, ("K", "D"), "`Bernoulli` only: Σ r (1 − x), summed without a difference", _FOUND),
     Array("cells", FLOAT, ("K", "B"), "`Columns` only: for each column or part in the order of `stats`, what its "
           "family has beside T(x): `squares`, `scatter` or `misses`", _FOUND),

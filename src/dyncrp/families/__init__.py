@@ -4,6 +4,7 @@
 from dyncrp.families.base import Family as Family
 from dyncrp.families.gaussian import Gaussian as Gaussian
 from dyncrp.families.normal_gamma import NormalGamma as NormalGamma
+from dyncrp.families.normal_wishart import NormalWishart as NormalWishart
 from dyncrp.families.bernoulli import Bernoulli as Bernoulli
 from dyncrp.families.poisson import Poisson as Poisson
 from dyncrp.families.categorical import Categorical as Categorical

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dyncrp.families.base import Float
 from dyncrp.families.protocols import HasScatter, Scatter, Shapes
+from dyncrp.families.triangles import fold, unfold
 
 # Up to this many coordinates, the squares are all products y_i y_j; beyond it, see squares. And cpp/moments.hpp.
 MOST_PRODUCTS = 8
@@ -44,16 +45,16 @@ class GaussianShape(HasScatter):
         """
         y = self.coordinates(X) / np.sqrt(self.variance)
         if y.shape[1] <= MOST_PRODUCTS:
-            return _fold(y[:, :, None] * y[:, None, :])
+            return fold(y[:, :, None] * y[:, None, :])
         some = y[:, self.leading]
-        return np.hstack([np.sum(y**2, axis=1)[:, None], _fold(some[:, :, None] * some[:, None, :])])
+        return np.hstack([np.sum(y**2, axis=1)[:, None], fold(some[:, :, None] * some[:, None, :])])
 
     def expected_squares(self, stats: Float, n_features: int) -> Float:
         """Return the squares of tables whose spread is that of the family."""
         n, mean = self.means_in_units(stats)
         Q = mean.shape[1]
         some = mean if Q <= MOST_PRODUCTS else mean[:, self.leading]
-        products = _fold(n[:, None, None] * (np.eye(some.shape[1]) + some[:, :, None] * some[:, None, :]))
+        products = fold(n[:, None, None] * (np.eye(some.shape[1]) + some[:, :, None] * some[:, None, :]))
         if Q <= MOST_PRODUCTS:
             return products
         return np.hstack([n[:, None] * (Q + np.sum(mean**2, axis=1)[:, None]), products])
@@ -63,7 +64,7 @@ class GaussianShape(HasScatter):
         n, mean = self.means_in_units(stats)
         Q = mean.shape[1]
         if Q <= MOST_PRODUCTS:
-            return list(np.diagonal(_unfold(squares, Q), axis1=1, axis2=2).T[:, :, None])
+            return list(np.diagonal(unfold(squares, Q), axis1=1, axis2=2).T[:, :, None])
         within = np.maximum(squares[:, :1] - n[:, None] * np.sum(mean**2, axis=1, keepdims=True), 0.0) / Q
         return list((n[:, None] * mean**2 + within).T[:, :, None])
 
@@ -73,12 +74,12 @@ class GaussianShape(HasScatter):
         K, Q = mean.shape
         zero = -float(self.prior_mean) / np.sqrt(float(self.variance))
         if n_features > MOST_PRODUCTS:
-            total = np.trace(_unfold(squares, Q), axis1=1, axis2=2) if Q <= MOST_PRODUCTS else squares[:, 0]
+            total = np.trace(unfold(squares, Q), axis1=1, axis2=2) if Q <= MOST_PRODUCTS else squares[:, 0]
             return (total + n * (n_features - Q) * zero**2)[:, None]
         wider = np.full((K, n_features, n_features), zero**2) * n[:, None, None]
         wider[:, Q:, :Q] = n[:, None, None] * zero * mean[:, None, :]
-        wider[:, :Q, :Q] = _unfold(squares, Q)
-        return _fold(wider)
+        wider[:, :Q, :Q] = unfold(squares, Q)
+        return fold(wider)
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:
         """Return shapes in y = z/σ: covariances for up to 8 coordinates, one common variance for more."""
@@ -90,7 +91,7 @@ class GaussianShape(HasScatter):
         if Q > MOST_PRODUCTS:
             spread = (squares[:, 0] / n - norm) / Q
             return Shapes(n, mean, np.where(near, np.maximum(spread, 0.0), 1.0), 1.0, between)
-        spread = _unfold(squares / n[:, None], Q) - mean[:, :, None] * mean[:, None, :]
+        spread = unfold(squares / n[:, None], Q) - mean[:, :, None] * mean[:, None, :]
         return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
 
     def scatter(self, stats: Float, squares: Float) -> Scatter | None:
@@ -102,22 +103,9 @@ class GaussianShape(HasScatter):
                 return None
             mean, products = mean[:, self.leading], squares[:, 1:]
         kappa = float(1.0 / np.mean(self.prior_variance / self.variance))
-        return Scatter(n, mean, products - n[:, None] * _fold(mean[:, :, None] * mean[:, None, :]), kappa)
+        return Scatter(n, mean, products - n[:, None] * fold(mean[:, :, None] * mean[:, None, :]), kappa)
 
     def means_in_units(self, stats: Float) -> tuple[Float, Float]:
         """Return the count (K,) of each table and the mean (K, Q) of its observations, in y = z/σ."""
         n = stats[:, 0]
         return n, stats[:, 1:] / n[:, None] / np.sqrt(self.variance)
-
-
-def _fold(matrices: Float) -> Float:
-    """Return the lower triangles of symmetric matrices, row by row: (K, Q, Q) to (K, Q(Q + 1)/2)."""
-    return matrices[:, *np.tril_indices(matrices.shape[1])]
-
-
-def _unfold(triangles: Float, Q: int) -> Float:
-    """Return the symmetric matrices with these lower triangles: (K, Q(Q + 1)/2) to (K, Q, Q)."""
-    matrices = np.empty((len(triangles), Q, Q))
-    rows, columns = np.tril_indices(Q)
-    matrices[:, rows, columns] = matrices[:, columns, rows] = triangles
-    return matrices

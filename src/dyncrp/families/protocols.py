@@ -198,7 +198,7 @@ class HasCodes(ABC):
 class Compiled(ABC):
     """A family that the loop in C++ has code for: see docs/engine.md.
 
-    extra: the name of an array (K, D) that the loop keeps beside ``stats``, if it does. shared: the hyperparameters
+    extra: the name of an array (K, R) that the loop keeps beside ``stats``, if it does. shared: the hyperparameters
     that are the same for all features.
     """
 
@@ -208,6 +208,10 @@ class Compiled(ABC):
     @abstractmethod
     def settings(self, n_features: int) -> Settings:
         """Return what the loop is told for rows of n_features."""
+
+    def extra_width(self, n_features: int) -> int:
+        """Return R, how many numbers the extra array has for each table: by default, one for each feature."""
+        return n_features
 
     def widen_extra(self, stats: Float, n_added: int) -> Float:
         """Return the extra array (K, n_added) of features that were 0 in all rows so far of tables (K, S)."""

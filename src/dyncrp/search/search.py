@@ -57,7 +57,10 @@ MOST_REFINED = 0.05  # nats per row; a kind of dynamics further behind on the co
 REPRODUCED_IF_NO_CLOUD = 0.9  # tables that tile a cloud are less reproducible
 ENOUGH_REPRODUCED = 0.98  # no other family is tried if clusters are this reproducible,
 MOST_FEATURES = 48  # or if there are more features
-OTHER_SCALES = (1.0, 0.3, 0.1)  # scales of the spread of clusters, for another family
+OTHER_SCALES = (1.0, 0.3, 0.1)  # scales of the spread of clusters, for another family of independent features,
+FULL_SCALES = (1.0, 0.3)  # and for one with covariances,
+FEWEST_FEATURES = 3  # which is only tried with so many features: in the plane, tables often follow curves,
+LEAST_ROWS_PER_FEATURE = 100  # and with so many rows
 
 
 _Case = tuple[Family, Dynamics, float]  # a candidate; the search adds its memory and rows
@@ -187,6 +190,8 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
         for other in others if trusted and X.shape[1] <= MOST_FEATURES else ():
             if best.n_tables == 1 or not best.reproducibility < ENOUGH_REPRODUCED:
                 break
+            if not other.independent and not _can_have_covariances(X):
+                continue
             searches.append(_Search(protocols.views(other, X)[0], times, first_memory, trusted))
             some = (best.alpha / 10.0, best.alpha) if alpha is None else (alpha,)
             found = yield from searches[-1].surpass(best, best.log_evidence + search.view.log_density, other, some)
@@ -212,12 +217,19 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     return spec.model(search.view.lift(best.family), best.dynamics, best.alpha, best.memory, cloud), candidates
 
 
+def _can_have_covariances(X: Float) -> bool:
+    """Return whether X (n, D) has enough rows to learn a covariance for each of a few tables."""
+    n, D = X.shape
+    return D >= FEWEST_FEATURES and n >= LEAST_ROWS_PER_FEATURE * D
+
+
 def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     """Learn with the family as ``Columns``, and return the family that was its only part."""
     if isinstance(spec.family, Columns):
         return (yield from _learn(spec, X, times))
     D = X.shape[1]
-    families = [Columns.of(family, D) for family in (spec.family, *spec.other_families)]
+    others = [family for family in spec.other_families if family.independent]
+    families = [Columns.of(family, D) for family in (spec.family, *others)]
     found, candidates = yield from _learn(
         replace(spec, family=families[0], other_families=tuple(families[1:])), X, times
     )
@@ -306,7 +318,8 @@ class _Search:
 
         It starts from the spread of the clusters of the best run. log_evidence: that of the best run in the features.
         """
-        proposals = protocols.proposals(family, self.Z, best.labels, OTHER_SCALES)
+        scales = OTHER_SCALES if family.independent else FULL_SCALES
+        proposals = protocols.proposals(family, self.Z, best.labels, scales)
         cases = [(one, best.dynamics, a) for one in proposals for a in alphas]
         runs = yield from self._run_all(cases)
         for run in sorted(filter(self._clusters, runs), key=lambda run: -run.log_evidence):

@@ -13,7 +13,7 @@ import numpy as np
 from dyncrp.arrays.checks import Clock, Seconds, integer, positive, real
 from dyncrp.dynamics import Dynamics, Exponential, Stationary
 from dyncrp.engine.types import Model, Rules, check_words
-from dyncrp.families import Family, Gaussian, NormalGamma
+from dyncrp.families import Family, Gaussian, NormalGamma, NormalWishart
 from dyncrp.families.protocols import Sharpens, sharpen
 
 # The dynamics of "auto": a stream that does not change, one that forgets, and sticky ones that forget almost all.
@@ -23,8 +23,9 @@ DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
     0.99 * Exponential() + 0.01 * Stationary(),
     0.999 * Exponential() + 0.001 * Stationary(),
 )
-# Families tried beside Gaussian() by default. One degree of freedom leaves the width of a table wide open.
-OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0),)
+# Families tried beside Gaussian() by default. One degree of freedom leaves the width of a table wide open; the shape of
+# its covariance needs a better guess.
+OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0), NormalWishart(degrees=10.0))
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
 HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
@@ -44,7 +45,7 @@ class ModelSpec:
     >>> spec.family, len(spec.dynamics), spec.alpha, spec.given
     (Gaussian(), 4, 2.0, None)
     >>> [type(family).__name__ for family in spec.other_families]
-    ['NormalGamma']
+    ['NormalGamma', 'NormalWishart']
     """
 
     family: Family

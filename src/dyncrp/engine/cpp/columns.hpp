@@ -12,6 +12,7 @@
 #include "cell_gaussian.hpp"
 #include "cell_normal_gamma.hpp"
 #include "cell_poisson.hpp"
+#include "normal_wishart.hpp"
 #include "von_mises_fisher.hpp"
 
 namespace dyncrp {
@@ -139,8 +140,8 @@ class Columns {
     /// One part: where its columns are in a row, its family, and the coordinates in which that learns them.
     struct PartSettings {
         std::vector<Index> at;
-        std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings, Bernoulli::Settings,
-                     Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings>
+        std::variant<Gaussian::Settings, GaussianDiagonal::Settings, NormalGamma::Settings, NormalWishart::Settings,
+                     Bernoulli::Settings, Poisson::Settings, Categorical::Settings, VonMisesFisher::Settings>
             family;
         Coordinates::Settings coordinates;
 
@@ -282,9 +283,9 @@ class Columns {
     }
 
   private:
-    using Part =
-        std::variant<CellsOf<GaussianCell>, CellsOf<NormalGammaCell>, CellsOf<BernoulliCell>, CellsOf<PoissonCell>,
-                     CellsOf<CategoricalCell>, Whole<Gaussian>, Whole<GaussianDiagonal>, Whole<VonMisesFisher>>;
+    using Part = std::variant<CellsOf<GaussianCell>, CellsOf<NormalGammaCell>, CellsOf<BernoulliCell>,
+                              CellsOf<PoissonCell>, CellsOf<CategoricalCell>, Whole<Gaussian>, Whole<GaussianDiagonal>,
+                              Whole<NormalWishart>, Whole<VonMisesFisher>>;
 
     template <class Settings>
     void add(const PartSettings& part, const Settings& settings, bool variational) {
@@ -294,6 +295,8 @@ class Columns {
             add_gaussian<GaussianDiagonal>(part, settings, variational);
         } else if constexpr (std::is_same_v<Settings, NormalGamma::Settings>) {
             add_cells<NormalGammaCell>(part, settings, variational);
+        } else if constexpr (std::is_same_v<Settings, NormalWishart::Settings>) {
+            add_whole<NormalWishart>(part, settings, variational);
         } else if constexpr (std::is_same_v<Settings, Bernoulli::Settings>) {
             add_cells<BernoulliCell>(part, settings, variational);
         } else if constexpr (std::is_same_v<Settings, Poisson::Settings>) {

@@ -113,4 +113,82 @@ DYNCRP_CLONES DiagonalSquares refresh(const DiagonalTable& table, bool variation
     return {sum_of<double>(D, square), sum_of<double>(D, [=](Index d) { return gain[d] * square(d); })};
 }
 
+DYNCRP_CLONES double square_of_product(const double* __restrict y, const double* __restrict mean,
+                                       const double* __restrict strips, Index D) {
+    Doubles lanes = {};
+    for (Index first = 0; first < D; first += Strips::ROWS) {
+        const Index columns = std::min(first + Strips::ROWS, D);
+        Doubles even = {}, odd = {};
+        Index j = 0;
+        for (; j + 2 <= columns; j += 2, strips += 2 * Strips::ROWS) {
+            even += (y[j] - mean[j]) * doubles_at(strips);
+            odd += (y[j + 1] - mean[j + 1]) * doubles_at(strips + Strips::ROWS);
+        }
+        if (j < columns) {
+            even += (y[j] - mean[j]) * doubles_at(strips);
+            strips += Strips::ROWS;
+        }
+        even += odd;
+        lanes += even * even;
+    }
+    return sum_of_lanes(lanes);
+}
+
+DYNCRP_CLONES void invert_factor(double* __restrict work, double* __restrict pivots, double* __restrict scratch,
+                                 double least, Index D) {
+    // Row k holds L⁻¹ in the columns that are done, and what is left of Ψ in the others; what is beyond k is not used.
+    // Rounding must not make what is left of Ψ − least · I indefinite: entries are cut to what is possible given those
+    // on the diagonal.
+    const Index width = Strips::padded(D);
+    for (Index j = 0; j < D; ++j) {
+        double* done = work + j * width;
+        const double own = std::max(done[j] - least, 0.0), pivot = least + own, inverse = 1.0 / pivot;
+        pivots[j] = pivot;
+        for (Index m = 0; m < j; ++m) scratch[m] = done[m];
+        scratch[j] = 0.0;
+        for (Index k = j + 1; k < D; ++k) {
+            const double entry = work[k * width + j], most = own * std::max(work[k * width + k] - least, 0.0);
+            scratch[k] = entry * entry > most ? std::copysign(std::sqrt(most), entry) : entry;
+        }
+        for (Index k = j + 1; k < D; ++k) {
+            double* row = work + k * width;
+            const double slope = scratch[k] * inverse;
+            for (Index m = 0; m <= k; m += STEP) {
+                doubles_at(row + m) = doubles_at(row + m) - slope * doubles_at(scratch + m);
+            }
+            row[j] = -slope;
+        }
+    }
+}
+
+DYNCRP_CLONES double most_correlation(const double* __restrict work, double* __restrict scratch, Index D) {
+    const Index width = Strips::padded(D);
+    // For any positive v, the largest of (|C| v)_i/v_i is not below the largest eigenvalue; take v = |C| 1.
+    double* __restrict unit = scratch, * __restrict first = scratch + D, * __restrict second = scratch + 2 * D;
+    for (Index i = 0; i < D; ++i) unit[i] = 1.0 / std::sqrt(work[i * width + i]);
+    for (Index i = 0; i < D; ++i) first[i] = 1.0;
+    for (Index i = 0; i < D; ++i) {
+        double total = 0.0;
+        for (Index j = 0; j < i; ++j) {
+            const double size = std::abs(work[i * width + j]) * unit[i] * unit[j];
+            first[j] += size;
+            total += size;
+        }
+        first[i] += total;
+    }
+    for (Index i = 0; i < D; ++i) second[i] = first[i];
+    for (Index i = 0; i < D; ++i) {
+        double total = 0.0;
+        for (Index j = 0; j < i; ++j) {
+            const double size = std::abs(work[i * width + j]) * unit[i] * unit[j];
+            second[j] += size * first[i];
+            total += size * first[j];
+        }
+        second[i] += total;
+    }
+    double most = 1.0;
+    for (Index i = 0; i < D; ++i) most = std::max(most, second[i] / first[i]);
+    return most;
+}
+
 }  // namespace dyncrp::wide

@@ -77,6 +77,25 @@ inline double add_row(double* s, const double* z, const double* unit, double r, 
 
 }  // namespace one_by_one
 
+/// Lower triangles of D rows, in strips of eight rows that are stored column by column.
+class Strips {
+  public:
+    static constexpr Index ROWS = 8;
+
+    explicit Strips(Index D) : D_(D) {
+        for (Index first = 0; first < D; first += ROWS) size_ += ROWS * columns(first);
+    }
+    /// D rounded up to whole strips.
+    static Index padded(Index D) { return (D + ROWS - 1) / ROWS * ROWS; }
+    /// How many columns the strip from this row on has.
+    Index columns(Index first) const { return std::min(first + ROWS, D_); }
+    Index size() const { return size_; }
+    Index width() const { return D_; }
+
+  private:
+    Index D_, size_ = 0;
+};
+
 namespace wide {
 
 double squared_distance(const double* y, const Sums& table, Index D);
@@ -91,6 +110,17 @@ float dot(const float* left, const float* right, Index n);
 double weighted_squared_distance(const double* y, const double* mean, const double* gain, Index D);
 /// Compute everything for screening and scoring; a variational table has gains of 1.
 DiagonalSquares refresh(const DiagonalTable& table, bool variational, Index D);
+/// Return |T (y − mean)|² for the triangle T in strips.
+double square_of_product(const double* y, const double* mean, const double* strips, Index D);
+
+/// Factor Ψ = L diag(pivots) Lᵀ, whose lower triangle is in the rows of `work`, each padded to whole strips, and leave
+/// L⁻¹ there without its diagonal of ones. No pivot is below the least one; those that rounding would make smaller have
+/// it. `scratch` has room for a padded row.
+void invert_factor(double* work, double* pivots, double* scratch, double least, Index D);
+
+/// Return a number that the largest eigenvalue of the correlation matrix of Ψ, laid out as above, does not
+/// exceed. `scratch` has room for 3 D numbers.
+double most_correlation(const double* work, double* scratch, Index D);
 
 }  // namespace wide
 
