@@ -312,7 +312,7 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
 
     def means(self, stats: Float) -> Float:
         """Return m₀ + s/n."""
-        D = None
+        D = _n_features(stats)
         return self.prior_mean + mean_of(stats[:, : 1 + D])
 
     def covariances(self, stats: Float) -> Float:
