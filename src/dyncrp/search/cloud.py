@@ -37,8 +37,12 @@ def is_cloud(family: Family, alpha: float, halves: list[Float]) -> bool:
         engine = make_engine(Model(family, Stationary(), alpha), fit.shape[1])
         engine.run(family.check(fit), np.arange(len(fit), dtype=np.float64))
         tables = engine.log_density(family.check(other), np.full(len(other), engine.time))
-        gains += [np.mean(log_density(fit, other) - tables) for log_density in (copula, ellipse)]
-    return bool(np.max(gains) > 0.0)
+        try:
+            with np.errstate(all="ignore"):
+                gains += [np.mean(log_density(fit, other) - tables) for log_density in (copula, ellipse)]
+        except np.linalg.LinAlgError:  # features depend on each other
+            return False
+    return bool(np.nanmax([0.0, *gains]) > 0.0)
 
 
 def copula(fit: Float, at: Float) -> Float:
