@@ -134,15 +134,15 @@ def test_tiny_and_huge_values_are_learned_or_refused(family, assignment):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", KNOWN.values(), ids=KNOWN)
-def test_groups_of_tiny_and_huge_values_can_be_drawn(family):
+def test_clusters_of_tiny_and_huge_values_can_be_drawn(family):
     drawn = 0
     for rows in TABLES.values():
         model = DynamicalMixture(family, Exponential(20.0))
         if refusal(model.fit, np.array(rows * 3)) is None:
-            for n_groups in {None, 1, model.n_tables_}:
-                found = model.groups(n_groups)
+            for n in {None, 1, model.n_tables_}:
+                found = model.clusters(n)
                 assert np.all(np.isfinite(found.tree))
-                plots.groups(found).savefig(io.BytesIO(), dpi=30)
+                plots.clusters(found).savefig(io.BytesIO(), dpi=30)
                 drawn += 1
     assert drawn
 
