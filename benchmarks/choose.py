@@ -89,15 +89,15 @@ def dynamics(path: Path) -> None:
     _save(figure, path)
 
 
-def groups(path: Path) -> tuple[int, int]:
-    """Draw two moons by table and by group; return how many of each there are."""
+def clusters(path: Path) -> tuple[int, int]:
+    """Draw two moons by table and by cluster; return how many of each there are."""
     X, _ = make_moons(800, noise=0.06, random_state=0)
     model = DynamicalMixture().fit(X)
-    joined = model.groups()
+    joined = model.clusters()
     figure, axes = _figure(8.0, 2.35, 1, 2)
     for axis, labels, what in (
         (axes[0], model.labels_, f"{model.n_tables_} tables: labels_"),
-        (axes[1], joined.labels(model.labels_), f"{len(joined)} groups: groups().labels(labels_)"),
+        (axes[1], joined.labels(model.labels_), f"{len(joined)} clusters: clusters().labels(labels_)"),
     ):
         _scatter(axis, X, labels)
         axis.set_title(what, fontsize=10)
@@ -175,7 +175,7 @@ def main(folder: Path = HERE.parent / "docs" / "images") -> None:
     program(folder / "program.png")
     print("tables by family:", families(folder / "choose-family.png"))
     dynamics(folder / "choose-dynamics.png")
-    print("tables and groups of two moons:", groups(folder / "choose-groups.png"))
+    print("tables and clusters of two moons:", clusters(folder / "choose-clusters.png"))
     print("tables of drifting clusters, memory infinite and learned:", memory(folder / "choose-memory.png"))
 
 

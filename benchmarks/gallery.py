@@ -1,4 +1,4 @@
-"""The six data sets of scikit-learn's comparison of clusterings, by groups of tables and four peers.
+"""The six data sets of scikit-learn's comparison of clusterings, by clusters and four peers.
 
 ``python -m benchmarks.gallery`` clusters them and draws docs/images/gallery.png.
 """
@@ -47,15 +47,15 @@ def clouds() -> dict[str, Cloud]:
     return {name: Cloud(StandardScaler().fit_transform(X), truth, K) for name, (X, truth, K) in made.items()}
 
 
-def group(cloud: Cloud) -> NDArray[np.int64]:
-    """Return the group of each row, (n,): learn the rows as they come, then join the tables."""
+def cluster(cloud: Cloud) -> NDArray[np.int64]:
+    """Return the cluster of each row, (n,): learn the rows as they come, then join the tables."""
     model = DynamicalMixture().fit(cloud.X)
-    return model.groups().labels(model.labels_)
+    return model.clusters().labels(model.labels_)
 
 
 # What each is called, what it is given, and the labels that it finds.
 SYSTEMS: list[tuple[str, str, Callable[[Cloud], NDArray[np.int64]]]] = [
-    ("dyncrp, groups", "given nothing", group),
+    ("dyncrp, clusters", "given nothing", cluster),
     (
         "HDBSCAN",
         f"min_cluster_size={SMALLEST_CLUSTER}",

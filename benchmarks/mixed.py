@@ -171,11 +171,11 @@ def connections(options: Any) -> Iterator[tuple[str, list[Row]]]:
     if options.data is None or not (options.data / CONNECTIONS).exists():
         print(f"connections: left out, since --data names no folder with {CONNECTIONS}")
         return
-    yield f"{CONNECTIONS}, {CLASSES} groups", [run_file(options.data / CONNECTIONS, 1 if options.quick else 5)]
+    yield f"{CONNECTIONS}, {CLASSES} clusters", [run_file(options.data / CONNECTIONS, 1 if options.quick else 5)]
 
 
 def run_file(path: Path, rounds: int, first: int = FROM_ROW) -> Row:
-    """Return the AMI of groups and classes from row ``first`` on, and rows a second, the best of some rounds.
+    """Return the AMI of clusters and classes from row ``first`` on, and rows a second, the best of some rounds.
 
     Seconds are the CPU time of the whole command on one thread, with starting Python and learning hyperparameters.
     """
@@ -189,7 +189,7 @@ def run_file(path: Path, rounds: int, first: int = FROM_ROW) -> Row:
 
     with tempfile.TemporaryDirectory() as folder:
         labels = Path(folder) / "labels.csv"
-        options = ["--exclude", CLASS, "--groups", str(CLASSES), "--keep", CLASS, "--quiet", "--force"]
+        options = ["--exclude", CLASS, "--clusters", str(CLASSES), "--keep", CLASS, "--quiet", "--force"]
         command = [sys.executable, "-m", "dyncrp", "run", str(path), *options, "--output", str(labels)]
         seconds = float("inf")
         for _ in range(rounds):
@@ -198,8 +198,8 @@ def run_file(path: Path, rounds: int, first: int = FROM_ROW) -> Row:
             after = os.times()
             used = after.children_user + after.children_system - before.children_user - before.children_system
             seconds = min(seconds, used)
-        found = pd.read_csv(labels).merge(pd.read_csv(labels.with_suffix(".groups.csv")), how="left")
-    ami = adjusted_mutual_info_score(found[CLASS][first:], found["group"][first:])
+        found = pd.read_csv(labels).merge(pd.read_csv(labels.with_suffix(".clusters.csv")), how="left")
+    ami = adjusted_mutual_info_score(found[CLASS][first:], found["cluster"][first:])
     tables = found["table"].nunique()
     return {"system": "dyncrp run", "rate": len(found) / seconds, "ami": float(ami), "clusters": tables}
 

@@ -38,7 +38,7 @@ SETTINGS = {
     "alarm_rate": 0.004,
     "n_examples": 5,
 }
-# The middle of each place, in metres. The corridor is too long for one table: its three make a group.
+# The middle of each place, in metres. The corridor is too long for one table: its three make a cluster.
 PLACES = {
     "entrance": (-14.0, 0.0),
     "corridor west": (-4.2, 0.0),
@@ -143,7 +143,7 @@ def main() -> None:
             )
             page.goto(address)
             page.locator("#state[data-state=live]").wait_for()
-            page.locator("#groups li, #groups .caption:not(:empty)").first.wait_for()
+            page.locator("#clusters li, #clusters .caption:not(:empty)").first.wait_for()
             if chosen:
                 page.locator("#tables tbody button").nth(1).click()
                 page.locator("#panel-body dl").wait_for()

@@ -51,7 +51,7 @@ streams = {
 
 # %%
 # dyncrp is given nothing, and labels each row as it arrives. All of it is learned from the first 1,000 rows, the memory
-# as well, by which clusters may move. Its groups are tables that are joined after the last row.
+# as well, by which clusters may move. Its clusters are tables that are joined after the last row.
 #
 # The others are given the number of clusters K, or radii, widths of starting centres and rates of forgetting. For each
 # stream these are the best of a grid by their AMI: 4 values for ``Birch``, 32 for ``DBSCAN``, 30 for ``DBSTREAM``, 6
@@ -116,7 +116,7 @@ for name, (X, truth) in streams.items():
     model = DynamicalMixture(memory=None).fit(X)
     labels = {"dyncrp, tables\ngiven nothing": [model.labels_]}
     seconds = [time.process_time() - begin]
-    labels["dyncrp, groups\ngiven nothing"] = [model.groups().labels(model.labels_)]
+    labels["dyncrp, clusters\ngiven nothing"] = [model.clusters().labels(model.labels_)]
     seconds.append(time.process_time() - begin)
     begin = time.process_time()
     DynamicalMixture(model.family_, model.dynamics_, model.alpha_, memory=model.memory_).fit(X)
@@ -132,7 +132,7 @@ for name, (X, truth) in streams.items():
 # %%
 # Where round clusters come in random order, the two that are told K and start from centres are the best. In the sticky
 # stream, where the order of the rows says something, it is dyncrp. New clusters are found best by its tables and by
-# ``Birch``, and moving ones by dyncrp, ``DBSTREAM`` and ``STREAMKMeans``. The moons are found by groups of tables and
+# ``Birch``, and moving ones by dyncrp, ``DBSTREAM`` and ``STREAMKMeans``. The moons are found by clusters and
 # by ``DBSCAN``. Nearly all of dyncrp's time goes into the search for hyperparameters in the first 1,000 rows, as
 # printed above: the time of later rows is that without the search.
 

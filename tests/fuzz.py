@@ -142,7 +142,7 @@ def use_model(model, rows):
     except ValueError:  # sums of numbers that somebody put there are infinite, and no file holds those
         return
     check(DynamicalMixture.from_bytes(before).to_bytes() == before, "a model that is saved and loaded is another")
-    for ask in (model.predict_proba, lambda rows: model.groups(), lambda rows: model.describe()):
+    for ask in (model.predict_proba, lambda rows: model.clusters(), lambda rows: model.describe()):
         with contextlib.suppress(ValueError):
             ask(rows)
     try:
@@ -193,7 +193,7 @@ def read_body(r, folder):
 
 # The command line
 
-OPTIONS = [[], ["--family", "gaussian"], ["--skip-bad"], ["--groups", "auto"], ["--set", "warmup=5"], ["--names"]]
+OPTIONS = [[], ["--family", "gaussian"], ["--skip-bad"], ["--clusters", "auto"], ["--set", "warmup=5"], ["--names"]]
 OPTIONS += [["--time-column", "t"], ["--columns", "x,y"], ["--keep", "all"], ["--alarm-rate", "0.1"], ["--no-header"]]
 OPTIONS += [["--family", "bernoulli"], ["--dynamics", "exponential(20)"], ["--text", "w"], ["--max-tables", "x"]]
 KNOWN = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=9", "--dynamics", "stationary()"]

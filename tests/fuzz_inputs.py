@@ -903,7 +903,7 @@ def request(r):
             what = (
                 "",
                 "/tables",
-                "/groups",
+                "/clusters",
                 "/timeline",
                 "/events",
                 "/model",

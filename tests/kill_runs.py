@@ -1,7 +1,7 @@
 """Kill a checkpointed run again and again, at random moments, and compare what it finally wrote.
 
 ``python tests/kill_runs.py 200`` starts a run, kills it with SIGKILL after a random moment, resumes with ``--resume``,
-and so on; whenever a run gets to its end, its output, its events, and the groups of tables beside it, must be, byte for
+and so on; whenever a run gets to its end, its output, its events, and the clusters beside it, must be, byte for
 byte, those of a run that nobody disturbed. The runs are forks of one process with the engine ready, or each would spend
 seconds on starting.
 """
@@ -42,7 +42,7 @@ def write_input(path):
 
 
 def command(source, output, every):
-    kept = ["--checkpoint", f"{output}.checkpoint", "--every", str(every), "--resume", "--quiet", "--groups", "auto"]
+    kept = ["--checkpoint", f"{output}.checkpoint", "--every", str(every), "--resume", "--quiet", "--clusters", "auto"]
     named = ["--output", str(output), "--events", str(events_of(output))]
     return ["run", str(source), "--columns", "x,y", *named, *MODEL, *kept]
 
@@ -52,10 +52,10 @@ def events_of(output):
 
 
 def written(output):
-    """Return the bytes of an output, of its events, and of the groups beside it."""
-    beside = output.with_suffix(".groups.csv")
-    groups = beside.read_bytes() if output.suffix != ".parquet" else b""
-    return output.read_bytes(), events_of(output).read_bytes(), groups
+    """Return the bytes of an output, of its events, and of the clusters beside it."""
+    beside = output.with_suffix(".clusters.csv")
+    clusters = beside.read_bytes() if output.suffix != ".parquet" else b""
+    return output.read_bytes(), events_of(output).read_bytes(), clusters
 
 
 def fork(arguments):
@@ -77,7 +77,7 @@ def kill_until(n_kills, folder, seed=0):
     write_input(source)
     wanted = {}
     for suffix in ("csv", "jsonl", "parquet"):
-        undisturbed = folder / f"undisturbed-{suffix}.{suffix}"  # the groups of each have a name of their own
+        undisturbed = folder / f"undisturbed-{suffix}.{suffix}"  # the clusters of each have a name of their own
         for _ in range(2):  # a second time, so that what resuming needs is ready, too
             main(command(source, undisturbed, ROWS), standalone_mode=False)
         wanted[suffix] = written(undisturbed)

@@ -336,7 +336,7 @@ def test_it_is_a_model_like_any_other(tmp_path):
     assert [each.to_bytes() for each in models] == before
     assert (model.clock_, list(model.feature_names_in_), model.learned_) == ("dates", ["x", "y"], True)
     assert ami(model.predict(frame), y) == 1.0
-    assert len(model.groups()) == 5
+    assert len(model.clusters()) == 5
     with pytest.raises(AttributeError, match="has no labels_"):
         model.labels_  # noqa: B018
     with pytest.raises(ValueError, match="feature names"):

@@ -14,8 +14,8 @@ import dyncrp
 from dyncrp import DynamicalMixture, Exponential, Gaussian, Stationary, plots
 from dyncrp.datasets import rooms
 from dyncrp.plots.timelines import MOST_TIMELINE_ROWS
-from dyncrp.plots.tree import BETWEEN_GROUPS, MOST_TREE_ROWS, prune
-from dyncrp.views.groups import Groups
+from dyncrp.plots.tree import BETWEEN_CLUSTERS, MOST_TREE_ROWS, prune
+from dyncrp.views.clusters import Clusters
 
 
 def test_stream_draws_every_observation_and_a_legend_entry_for_each_table():
@@ -174,9 +174,9 @@ def test_a_silence_parts_the_bars_of_a_timeline():
     assert len(plots.timeline([3.0], [0], [1.0]).axes[0].collections[0].get_paths()) == 1
 
 
-def test_timeline_of_groups_has_their_order_and_colours():
-    found = Groups(np.array([0, 1, 2, 5]), np.array([0, 1, 0, 1]), np.ones(4), np.empty((3, 4)))
-    figure = plots.timeline(np.arange(7.0), [0, 1, 2, 3, 5, 1, 0], np.zeros(7), groups=found)
+def test_timeline_of_clusters_has_their_order_and_colours():
+    found = Clusters(np.array([0, 1, 2, 5]), np.array([0, 1, 0, 1]), np.ones(4), np.empty((3, 4)), "any")
+    figure = plots.timeline(np.arange(7.0), [0, 1, 2, 3, 5, 1, 0], np.zeros(7), clusters=found)
     above = figure.axes[0]
     assert [tick.get_text() for tick in above.get_yticklabels()] == ["0", "2", "1", "5", "3"]  # table 3 is closed
     colors = [tuple(bars.get_facecolor()[0]) for bars in above.collections]
@@ -188,25 +188,25 @@ def test_timeline_of_groups_has_their_order_and_colours():
     figure.savefig(io.BytesIO())
 
 
-def test_timeline_of_groups_of_many_tables():
+def test_timeline_of_clusters_of_many_tables():
     ids = np.arange(100)
-    found = Groups(ids, ids % 2, np.ones(100), np.empty((99, 4)))
+    found = Clusters(ids, ids % 2, np.ones(100), np.empty((99, 4)), "any")
     tables = np.concatenate([ids, ids[60:]])
-    figure = plots.timeline(np.arange(140.0), tables, np.zeros(140), groups=found)
+    figure = plots.timeline(np.arange(140.0), tables, np.zeros(140), clusters=found)
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names == [*map(str, range(60, 100, 2)), *map(str, range(61, 99, 2)), "61 others"]
 
 
-def join(sizes, n_groups):
-    """Return the groups of tables of these sizes, in pairs that are far from each other."""
+def join(sizes, n):
+    """Return the clusters of tables of these sizes, in pairs that are far from each other."""
     centers = [[100.0 * (k // 2) + 12.0 * (k % 2)] for k in range(len(sizes))]
     rows = np.repeat(centers, sizes, axis=0)
-    return DynamicalMixture(Gaussian(1.0, 1e5), Stationary(), 1.0).fit(rows).groups(n_groups)
+    return DynamicalMixture(Gaussian(1.0, 1e5), Stationary(), 1.0).fit(rows).clusters(n, "any")
 
 
-def test_groups_are_drawn_as_a_tree_with_bars():
+def test_clusters_are_drawn_as_a_tree_with_bars():
     found = join([9, 8, 7, 6, 5, 4], 3)
-    figure = plots.groups(found)
+    figure = plots.clusters(found)
     tree, bars = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["0 (17)", "2 (13)", "4 (9)"]
     order = [int(tick.get_text()) for tick in bars.get_yticklabels()]
@@ -222,58 +222,58 @@ def test_groups_are_drawn_as_a_tree_with_bars():
     of_height = dict(zip(heights, map(tuple, branches.get_colors()), strict=True))
     near, far = sorted(of_height)[:3], sorted(of_height)[3:]
     assert {of_height[height] for height in near} == set(colors)
-    assert {of_height[height] for height in far} == {to_rgba(BETWEEN_GROUPS)}
+    assert {of_height[height] for height in far} == {to_rgba(BETWEEN_CLUSTERS)}
     assert figure.get_suptitle() == ""
     figure.savefig(io.BytesIO())
 
 
-def test_groups_of_a_model_of_one_table_and_of_equal_tables():
+def test_clusters_of_a_model_of_one_table_and_of_equal_tables():
     model = DynamicalMixture(Gaussian(1.0, 100.0), Stationary(), 1.0).fit([[0.0], [0.1]])
-    figure = plots.groups(model)
+    figure = plots.clusters(model)
     assert [tick.get_text() for tick in figure.axes[1].get_yticklabels()] == ["0"]
     figure.savefig(io.BytesIO())
-    same = Groups(np.arange(2), np.zeros(2, dtype=int), np.ones(2), np.array([[0.0, 1.0, 0.0, 2.0]]))
-    plots.groups(same).savefig(io.BytesIO())  # at the height 0
+    same = Clusters(np.arange(2), np.zeros(2, dtype=int), np.ones(2), np.array([[0.0, 1.0, 0.0, 2.0]]), "any")
+    plots.clusters(same).savefig(io.BytesIO())  # at the height 0
 
 
 def test_of_many_tables_the_largest_are_drawn_and_it_is_said(monkeypatch):
     found = join([3, 9, 2, 9, 9, 8, 1, 9], 2)
     monkeypatch.setattr("dyncrp.plots.tree.MOST_TREE_ROWS", 4)
-    figure = plots.groups(found)
+    figure = plots.clusters(found)
     assert sorted(int(tick.get_text()) for tick in figure.axes[1].get_yticklabels()) == [1, 3, 4, 7]
-    assert figure.get_suptitle() == "8 tables in 2 groups; the 4 largest tables are drawn, with 72% of the rows"
+    assert figure.get_suptitle() == "8 tables in 2 clusters; the 4 largest tables are drawn, with 72% of the rows"
     full, drawn = cophenet(found.tree), cophenet(prune(found.tree, np.array([1, 3, 4, 7])))
     kept = squareform(full)[np.ix_([1, 3, 4, 7], [1, 3, 4, 7])]
     np.testing.assert_array_equal(squareform(drawn), kept)  # they join as they do among all
     figure.savefig(io.BytesIO())
 
 
-def test_thousands_of_tables_and_groups_are_drawn():
+def test_thousands_of_tables_and_clusters_are_drawn():
     K = 3000
     chain = np.column_stack([[0, *range(K, 2 * K - 2)], range(1, K), np.arange(K - 1.0), range(2, K + 1)])
-    figure = plots.groups(Groups(np.arange(K), np.arange(K), np.ones(K), chain))
+    figure = plots.clusters(Clusters(np.arange(K), np.arange(K), np.ones(K), chain, "any"))
     assert len(figure.axes[1].get_yticklabels()) == MOST_TREE_ROWS
     assert not figure.legends
     assert "with 2% of the rows" in figure.get_suptitle()
     figure.savefig(io.BytesIO())
 
 
-def test_far_groups_do_not_hide_how_near_tables_join():
+def test_far_clusters_do_not_hide_how_near_tables_join():
     near = join([9, 8, 7, 6], 2)
-    assert plots.groups(near).axes[0].get_xscale() == "linear"
+    assert plots.clusters(near).axes[0].get_xscale() == "linear"
     tree = near.tree.copy()
     tree[-1, 2] = 1e8
-    figure = plots.groups(Groups(near.table_ids, near.group_of, near.table_sizes, tree))
+    figure = plots.clusters(Clusters(near.table_ids, near.cluster_of, near.table_sizes, tree, "any"))
     axis = figure.axes[0]
     ends = axis.transData.transform([(height, 0.0) for height in (0.0, tree[0, 2], 1e8)])[:, 0]
     assert (ends[0] - ends[1]) / (ends[0] - ends[2]) > 0.02
     figure.savefig(io.BytesIO())
 
 
-@pytest.mark.parametrize("bad", [None, 3, "groups", [[0.0]], DynamicalMixture, Groups], ids=str)
-def test_groups_refuses(bad):
-    with pytest.raises(ValueError, match=r"joined must be a DynamicalMixture or what its groups\(\) returns, got "):
-        plots.groups(bad)
+@pytest.mark.parametrize("bad", [None, 3, "clusters", [[0.0]], DynamicalMixture, Clusters], ids=str)
+def test_clusters_refuses(bad):
+    with pytest.raises(ValueError, match=r"joined must be a DynamicalMixture or what its clusters\(\) returns, got "):
+        plots.clusters(bad)
 
 
 @pytest.mark.parametrize("bad", [([], [], []), ([0.0], [0], []), ([0.0], [-2], [1.0])], ids=str)

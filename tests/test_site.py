@@ -102,12 +102,12 @@ def test_the_page_on_choosing_shows_what_its_script_draws(tmp_path, capsys):
 
     choose.main(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *(f"choose-{name}.png" for name in ("dynamics", "family", "groups", "memory")),
+        *(f"choose-{name}.png" for name in ("dynamics", "family", "clusters", "memory")),
         "program.png",
     ]
     assert capsys.readouterr().out.splitlines() == [
         "tables by family: [3, 4, 3, 3]",
-        "tables and groups of two moons: (29, 2)",
+        "tables and clusters of two moons: (29, 2)",
         "tables of drifting clusters, memory infinite and learned: [10, 3]",
     ]
     page = (DOCS / "choose.md").read_text(encoding="utf-8")

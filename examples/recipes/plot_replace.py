@@ -136,11 +136,11 @@ for peer, ours in loops.items():
 
 # %%
 # Told nothing, it forgets a cluster that has gone, and opens a new table when it returns. Such tables lie together, and
-# ``groups`` joins them afterwards:
+# ``clusters`` joins them afterwards:
 
-joined = told_nothing.groups().labels(results["dyncrp, told nothing"][0])
+joined = told_nothing.clusters().labels(results["dyncrp, told nothing"][0])
 score = adjusted_mutual_info_score(truth[WARMUP:], joined[WARMUP:])
-print(f"told nothing, joined at the end: AMI {score:.3f}, {len(np.unique(joined))} groups")
+print(f"told nothing, joined at the end: AMI {score:.3f}, {len(np.unique(joined))} clusters")
 
 # %%
 # What they found

@@ -110,9 +110,11 @@ def test_run_draws_a_timeline(rooms, tmp_path, monkeypatch):
     assert "3 tables, log evidence" in done.stderr
     assert "0.99 * Exponential(timescale=600.0) + 0.01 * Stationary(), alpha 0.01" in done.stderr
     drawn = []
-    monkeypatch.setattr("dyncrp.plots.timeline", lambda *args, groups, **rest: drawn.append(groups) or timeline(*args))
+    monkeypatch.setattr(
+        "dyncrp.plots.timeline", lambda *args, clusters, **rest: drawn.append(clusters) or timeline(*args)
+    )
     again = ["-o", tmp_path / "again.csv", "--plot", tmp_path / "again.png"]
-    invoke("run", rooms, *TIMED, *known, *again, "--groups", "2")
+    invoke("run", rooms, *TIMED, *known, *again, "--clusters", "2")
     assert len(drawn[0]) == 2
 
 
@@ -126,29 +128,31 @@ def test_info_of_a_model(tmp_path):
     found = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)
     assert found["log_evidence"] == model.log_evidence_
     assert [table["table"] for table in found["largest_tables"]] == [0, 1]
-    groups = model.groups()
-    assert found["groups"] == len(groups)
-    assert [group["group"] for group in found["largest_groups"]] == groups.ids[np.argsort(-groups.sizes)].tolist()
-    assert sum(group["rows"] for group in found["largest_groups"]) == pytest.approx(3.0)
-    assert f"groups:         {len(groups)}" in text.splitlines()
-    assert any(line.startswith("largest groups: 0 (") for line in text.splitlines())
+    clusters = model.clusters()
+    assert found["clusters"] == len(clusters)
+    assert [cluster["cluster"] for cluster in found["largest_clusters"]] == clusters.ids[
+        np.argsort(-clusters.sizes)
+    ].tolist()
+    assert sum(cluster["rows"] for cluster in found["largest_clusters"]) == pytest.approx(3.0)
+    assert f"clusters:       {len(clusters)}" in text.splitlines()
+    assert any(line.startswith("largest clusters: 0 (") for line in text.splitlines())
     (tmp_path / "model.npz").write_bytes(b"PK")
     assert "is not a readable dyncrp model" in invoke("info", tmp_path / "model.npz", code=1).stderr
     assert "No such file" in invoke("info", tmp_path / "none", code=1).stderr
 
 
-def test_info_leaves_groups_out_where_they_take_long_or_are_unknown(tmp_path, monkeypatch):
+def test_info_leaves_clusters_out_where_they_take_long_or_are_unknown(tmp_path, monkeypatch):
     model = DynamicalMixture(dyncrp.Gaussian(1.0, 100.0), dyncrp.Stationary(), 1.0).fit([[0.0], [9.0]])
     model.save(tmp_path / "model.npz")
     monkeypatch.setattr("dyncrp.cli.info.MOST_TABLES_JOINED", 1)
-    assert "groups" not in invoke("info", tmp_path / "model.npz").stdout
+    assert "clusters" not in invoke("info", tmp_path / "model.npz").stdout
     monkeypatch.undo()
 
     def unknown(stream):
         raise ValueError("the family does not say how wide tables are")
 
-    monkeypatch.setattr("dyncrp.cli.info.groups_of", unknown)
-    assert "groups" not in invoke("info", tmp_path / "model.npz", "--json").stdout
+    monkeypatch.setattr("dyncrp.cli.info.clusters_of", unknown)
+    assert "clusters" not in invoke("info", tmp_path / "model.npz", "--json").stdout
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,10 @@ def test_info_leaves_groups_out_where_they_take_long_or_are_unknown(tmp_path, mo
         (["run", "rooms.csv", "--alpha", "-1"], "alpha must be a positive finite number"),
         (["run", "rooms.csv", "--family", "cauchy"], "unknown family 'cauchy'"),
         (["run", "rooms.csv", "--every", "0"], "--every"),
-        (["run", "rooms.csv", "-o", "a.csv", "--groups", "2", "--plot", "a.groups.csv"], "the groups of --output are"),
+        (
+            ["run", "rooms.csv", "-o", "a.csv", "--clusters", "2", "--plot", "a.clusters.csv"],
+            "the clusters of --output are",
+        ),
         (["run", "rooms.csv", "--no-such-option"], "--no-such-option"),
         (["run"], "INPUT"),
     ],
@@ -197,10 +204,10 @@ NO_NUMBERS = ("0", "00", "-1", "many", "", " 3", "3.0", "1e3", "1_0", "٣", "²"
 
 
 @pytest.mark.parametrize("text", NO_NUMBERS, ids=lambda text: text[:5])
-def test_a_number_of_groups_is_checked_before_anything_is_done(rooms, monkeypatch, text):
+def test_a_number_of_clusters_is_checked_before_anything_is_done(rooms, monkeypatch, text):
     monkeypatch.chdir(rooms.parent)
-    done = invoke("run", "rooms.csv", "-o", "out.csv", "--groups", text, code=2)
-    assert done.stderr == f"dyncrp: --groups must be auto or an integer ≥ 1, got {text!r}\n"
+    done = invoke("run", "rooms.csv", "-o", "out.csv", "--clusters", text, code=2)
+    assert done.stderr == f"dyncrp: --clusters must be auto or an integer ≥ 1, got {text!r}\n"
     assert [path.name for path in rooms.parent.iterdir()] == ["rooms.csv"]
 
 

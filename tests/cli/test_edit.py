@@ -113,16 +113,16 @@ def test_a_run_goes_on_with_what_its_checkpoint_was_told(state, tmp_path):
     ]
 
 
-def test_groups_and_timelines_follow_a_merge(state, tmp_path, monkeypatch):
+def test_clusters_and_timelines_follow_a_merge(state, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr("dyncrp.plots.timeline", lambda times, tables, *rest, **more: drawn.append(tables) or Figure())
     rows = X.ravel().tolist()
-    state(rows, "parquet", "--groups", "3")
+    state(rows, "parquet", "--clusters", "3")
     invoke("merge", tmp_path / "state", "0", "2")
-    state([*rows, 30.1], "parquet", "--groups", "3", "--plot", tmp_path / "line.png")
+    state([*rows, 30.1], "parquet", "--clusters", "3", "--plot", tmp_path / "line.png")
     found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
     assert found["table"] == [0, 1, 2, 3, 0, 2, 3]
-    assert found["group"] == [0, 1, 0, 3, 0, 0, 3]
+    assert found["cluster"] == [0, 1, 0, 3, 0, 0, 3]
     np.testing.assert_array_equal(drawn[0], [0, 1, 0, 3, 0, 0, 3])
 
 

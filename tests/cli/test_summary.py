@@ -41,13 +41,13 @@ def test_the_largest_table_comes_first(tmp_path):
     ]
 
 
-def test_dates_groups_and_a_number_of_tables(tmp_path):
+def test_dates_clusters_and_a_number_of_tables(tmp_path):
     times = np.datetime64("2024-05-01T10:00:00") + np.array([0, 90, 7200])
     path = saved(tmp_path, [[0.0], [0.5], [90.0]], times=times)
-    assert summary(path, "--groups", 2, "-n", 1) == [
+    assert summary(path, "--clusters", 2, "-n", 1) == [
         "2 tables of 3 rows; the largest",
-        "table  rows  share  first seen (UTC)   last seen (UTC)  group    x0",
-        "    0     2   67 %  2024-05-01 10:00  2024-05-01 10:01      0  0.25",
+        "table  rows  share  first seen (UTC)   last seen (UTC)  cluster    x0",
+        "    0     2   67 %  2024-05-01 10:00  2024-05-01 10:01        0  0.25",
         "1 more table: --all shows every table",
     ]
     times = np.datetime64("2024-05-01T10:00:00") + np.array([0, 90, 100])
@@ -96,7 +96,7 @@ def test_long_names_and_codes(tmp_path, monkeypatch):
 
 def test_what_cannot_be_shown_is_named(tmp_path):
     path = saved(tmp_path, [[0.0], [90.0]])
-    assert "at most the number of open tables, 2, got 3" in summary(path, "--groups", 3, code=2)
+    assert "at most the number of open tables, 2, got 3" in summary(path, "--clusters", 3, code=2)
     assert "No such file" in summary(tmp_path / "none", code=1)
     (tmp_path / "text").write_text("a,b\n")
     assert "is not a readable dyncrp model" in summary(tmp_path / "text", code=1)

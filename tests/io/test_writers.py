@@ -244,30 +244,30 @@ def test_a_time_column_called_as_one_of_the_result_must_be_renamed(tmp_path):
         WRITERS["csv"](str(tmp_path / "out.csv"), reader)
 
 
-def test_groups_of_tables_are_a_column_of_parquet_that_can_be_taken_back(tmp_path, monkeypatch):
+def test_clusters_are_a_column_of_parquet_that_can_be_taken_back(tmp_path, monkeypatch):
     monkeypatch.setattr("dyncrp.io.writers.parquet.ROWS_IN_GROUP", 2)
-    (tmp_path / "in.csv").write_text("group,x\nmine,1\n")
+    (tmp_path / "in.csv").write_text("cluster,x\nmine,1\n")
     path = str(tmp_path / "out.parquet")
     with open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",)), 10) as reader:
-        writer = WRITERS["parquet"](path, reader, grouped=True)
+        writer = WRITERS["parquet"](path, reader, joined=True)
         writer.start()
         for _ in range(2):
             writer.write({}, np.arange(3), np.array([4, 5, 6]), np.ones(3), np.ones(3))
         writer.finish(lambda tables: tables // 5)
-        assert parquet.read_table(path)["group"].to_pylist() == [0, 1, 1, 0, 1, 1]
+        assert parquet.read_table(path)["cluster"].to_pylist() == [0, 1, 1, 0, 1, 1]
         writer.close()
         writer.resume(writer.length, writer.tail(), finished=True)
         writer.write({}, np.arange(1), np.array([7]), np.ones(1), np.ones(1))
         writer.finish(lambda tables: -tables)
-        assert parquet.read_table(path)["group"].to_pylist() == [-4, -5, -6, -4, -5, -6, -7]
+        assert parquet.read_table(path)["cluster"].to_pylist() == [-4, -5, -6, -4, -5, -6, -7]
         writer.close()
-        assert WRITERS["parquet"].groups_file(path) is None
-        assert WRITERS["csv"].groups_file("a.b/labels.csv") == "a.b/labels.groups.csv"
-    with open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, ("group",)), 10) as reader:
-        WRITERS["csv"](str(tmp_path / "out.csv"), reader, grouped=True)
+        assert WRITERS["parquet"].clusters_file(path) is None
+        assert WRITERS["csv"].clusters_file("a.b/labels.csv") == "a.b/labels.clusters.csv"
+    with open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, ("cluster",)), 10) as reader:
+        WRITERS["csv"](str(tmp_path / "out.csv"), reader, joined=True)
         WRITERS["parquet"](path, reader)
-        with pytest.raises(FileError, match="has a column 'group', which is also a column of the output"):
-            WRITERS["parquet"](path, reader, grouped=True)
+        with pytest.raises(FileError, match="has a column 'cluster', which is also a column of the output"):
+            WRITERS["parquet"](path, reader, joined=True)
 
 
 def test_groups_of_rows_in_parquet_do_not_depend_on_how_they_came(tmp_path, monkeypatch):

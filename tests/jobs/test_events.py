@@ -88,7 +88,7 @@ def test_events_are_those_of_the_model(source, tmp_path):
     without = [{name: value for name, value in event.items() if name != "name"} for event in wanted]
     assert [{name: value for name, value in event.items() if name != "name"} for event in events] == without
     assert {event["kind"] for event in events} == {"opened", "returned", "closed", "alarm"}
-    assert events[0] | {"time": "2024-01-01T00:00:00.000000Z", "group": None, "what": {}} == events[0]
+    assert events[0] | {"time": "2024-01-01T00:00:00.000000Z", "cluster": None, "what": {}} == events[0]
     rows = read(tmp_path / "out.jsonl")
     assert list(rows[0]) == ["row", "when", "table", "name", "probability", "novelty", "novelty_p"]
     np.testing.assert_array_equal([row["table"] for row in rows], model.labels_)

@@ -120,146 +120,146 @@ def test_a_signal_saves_and_says_how_to_resume(source, tmp_path, monkeypatch, nu
     assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
 
 
-def in_groups(path):
-    """Return the tables, groups and rows of a file of groups."""
+def in_clusters(path):
+    """Return the tables, clusters and rows of a file of clusters."""
     header, *lines = path.read_text().splitlines()
-    assert header == "table,group,rows"
-    table, group, rows = zip(*(map(float, line.split(",")) for line in lines), strict=True)
-    return list(table), list(group), list(rows)
+    assert header == "table,cluster,rows"
+    table, cluster, rows = zip(*(map(float, line.split(",")) for line in lines), strict=True)
+    return list(table), list(cluster), list(rows)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_groups_are_those_of_the_model(source, tmp_path, suffix):
+def test_clusters_are_those_of_the_model(source, tmp_path, suffix):
     output = tmp_path / f"out.{suffix}"
     for asked in ("auto", "2", "AUTO"):
-        done = label(source, output, "--groups", asked, "--save", tmp_path / "model.npz", "--force")
-        found = DynamicalMixture.load(tmp_path / "model.npz").groups(2 if asked == "2" else None)
-        assert f"{len(found.table_ids)} tables in {len(found)} groups of " in done.stderr
+        done = label(source, output, "--clusters", asked, "--save", tmp_path / "model.npz", "--force")
+        found = DynamicalMixture.load(tmp_path / "model.npz").clusters(2 if asked == "2" else None)
+        assert f"{len(found.table_ids)} tables in {len(found)} clusters of " in done.stderr
         if suffix == "parquet":
             rows = parquet.read_table(output)
-            assert rows.schema.names == ["row", "t", "table", "probability", "novelty", "group"]
-            np.testing.assert_array_equal(rows["group"], found.labels(rows["table"].to_numpy()))
-            assert f"the group of each row is in {output}" in done.stderr
+            assert rows.schema.names == ["row", "t", "table", "probability", "novelty", "cluster"]
+            np.testing.assert_array_equal(rows["cluster"], found.labels(rows["table"].to_numpy()))
+            assert f"the cluster of each row is in {output}" in done.stderr
             assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "model.npz", "out.parquet"]
         else:
-            beside = tmp_path / "out.groups.csv"
-            columns = found.table_ids, found.group_of, found.table_sizes.round(2)
-            assert in_groups(beside) == tuple(column.tolist() for column in columns)
-            assert f"the group of each table is in {beside}" in done.stderr
+            beside = tmp_path / "out.clusters.csv"
+            columns = found.table_ids, found.cluster_of, found.table_sizes.round(2)
+            assert in_clusters(beside) == tuple(column.tolist() for column in columns)
+            assert f"the cluster of each table is in {beside}" in done.stderr
     plain = tmp_path / f"plain.{suffix}"
     done = label(source, plain)
-    assert "group" not in done.stderr
+    assert "cluster" not in done.stderr
     if suffix == "parquet":
-        assert parquet.read_table(plain).equals(rows.drop_columns("group"))
+        assert parquet.read_table(plain).equals(rows.drop_columns("cluster"))
     else:
         assert plain.read_bytes() == output.read_bytes()
 
 
-def test_the_summary_names_the_largest_groups(tmp_path):
+def test_the_summary_names_the_largest_clusters(tmp_path):
     rows = [(30 * k, 0) for k in range(7) for _ in range(50 + 10 * k)]
     (tmp_path / "in.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
     known = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=9000", "--alpha", "1"]
     known += ["--dynamics", "stationary()"]
-    text = run(tmp_path / "in.csv", *known, "--groups", "auto").stderr
-    assert "dyncrp: 7 tables in 7 groups, the largest of 110, 100, 90, 80 and 70 rows\n" in text
+    text = run(tmp_path / "in.csv", *known, "--clusters", "auto").stderr
+    assert "dyncrp: 7 tables in 7 clusters, the largest of 110, 100, 90, 80 and 70 rows\n" in text
     assert " is in " not in text  # there is no file beside standard output
-    assert "dyncrp: 7 tables in 1 group of 560 rows\n" in run(tmp_path / "in.csv", *known, "--groups", "1").stderr
+    assert "dyncrp: 7 tables in 1 cluster of 560 rows\n" in run(tmp_path / "in.csv", *known, "--clusters", "1").stderr
     rng = np.random.default_rng(0)
     (tmp_path / "in.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in 9 * rng.random((400, 2))))
-    text = run(tmp_path / "in.csv", *known, "--groups", "auto").stderr
-    assert re.search(r"dyncrp: \d+ tables in 1 group: no clusters stand out\n", text)
+    text = run(tmp_path / "in.csv", *known, "--clusters", "auto").stderr
+    assert re.search(r"dyncrp: \d+ tables in 1 cluster: no clusters stand out\n", text)
     (tmp_path / "in.csv").write_text("x,y\n1,2\n")
-    assert "dyncrp: 1 table in 1 group\n" in run(tmp_path / "in.csv", *known, "--groups", "auto").stderr
+    assert "dyncrp: 1 table in 1 cluster\n" in run(tmp_path / "in.csv", *known, "--clusters", "auto").stderr
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_more_groups_than_tables_do_not_lose_the_output(source, tmp_path, suffix):
+def test_more_clusters_than_tables_do_not_lose_the_output(source, tmp_path, suffix):
     label(source, tmp_path / f"whole.{suffix}")
-    output, beside = tmp_path / f"out.{suffix}", tmp_path / "out.groups.csv"
+    output, beside = tmp_path / f"out.{suffix}", tmp_path / "out.clusters.csv"
     kept = ["--checkpoint", tmp_path / "state", "--resume"]
     beside.write_text("of another run")
     made = ["--save", tmp_path / "model.npz", "--plot", tmp_path / "line.png"]
-    done = label(source, output, *kept, *made, "--groups", "99", "--force", code=1)
+    done = label(source, output, *kept, *made, "--clusters", "99", "--force", code=1)
     K = DynamicalMixture.load(tmp_path / "model.npz").n_tables_
     assert done.stderr.splitlines()[-1] == (
-        f"dyncrp: {output} is complete, but there are no groups: --groups must be at most the number of open tables, "
-        f"{K}, got 99"
+        f"dyncrp: {output} is complete, but there are no clusters: --clusters must be at most the number of open "
+        f"tables, {K}, got 99"
     )
     assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
     assert (tmp_path / "line.png").exists()
-    assert beside.exists() == (suffix == "parquet")  # which has no file of groups; groups of other tables mislead
+    assert beside.exists() == (suffix == "parquet")  # which has no file of clusters; clusters of other tables mislead
     beside.unlink(missing_ok=True)
-    for asked in ("2", "auto", "2"):  # groups are all that may be asked for anew
-        label(source, output, *kept, "--groups", asked)
-        label(source, tmp_path / f"whole.{suffix}", "--groups", asked, "--force")
+    for asked in ("2", "auto", "2"):  # clusters are all that may be asked for anew
+        label(source, output, *kept, "--clusters", asked)
+        label(source, tmp_path / f"whole.{suffix}", "--clusters", asked, "--force")
         assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
         if suffix == "csv":
-            assert beside.read_bytes() == (tmp_path / "whole.groups.csv").read_bytes()
-    assert "all rows are written, but there are no groups" in run(source, *KNOWN, "--groups", "999", code=1).stderr
+            assert beside.read_bytes() == (tmp_path / "whole.clusters.csv").read_bytes()
+    assert "all rows are written, but there are no clusters" in run(source, *KNOWN, "--clusters", "999", code=1).stderr
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_groups_of_an_input_that_has_grown(source, tmp_path, suffix):
-    kept = ["--checkpoint", tmp_path / "state", "--resume", "--groups", "auto"]
+def test_clusters_of_an_input_that_has_grown(source, tmp_path, suffix):
+    kept = ["--checkpoint", tmp_path / "state", "--resume", "--clusters", "auto"]
     for n in (120, 120, N):
         write(source, n)
         label(source, tmp_path / f"out.{suffix}", *kept)
-    label(source, tmp_path / f"whole.{suffix}", "--groups", "auto")
+    label(source, tmp_path / f"whole.{suffix}", "--clusters", "auto")
     assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
     if suffix == "csv":
-        assert (tmp_path / "out.groups.csv").read_bytes() == (tmp_path / "whole.groups.csv").read_bytes()
+        assert (tmp_path / "out.clusters.csv").read_bytes() == (tmp_path / "whole.clusters.csv").read_bytes()
 
 
-def test_tables_that_were_closed_have_no_group(source, tmp_path):
+def test_tables_that_were_closed_have_no_cluster(source, tmp_path):
     output = tmp_path / "out.parquet"
-    label(source, output, "--groups", "auto", "--set", "max_tables=2")
+    label(source, output, "--clusters", "auto", "--set", "max_tables=2")
     rows = parquet.read_table(output)
-    of_group = dict(zip(rows["table"].to_pylist(), rows["group"].to_pylist(), strict=True))
-    assert sum(group >= 0 for group in of_group.values()) == 2
-    assert set(of_group.values()) >= {-1}
+    of_cluster = dict(zip(rows["table"].to_pylist(), rows["cluster"].to_pylist(), strict=True))
+    assert sum(cluster >= 0 for cluster in of_cluster.values()) == 2
+    assert set(of_cluster.values()) >= {-1}
 
 
-def test_groups_of_an_input_without_rows(tmp_path):
+def test_clusters_of_an_input_without_rows(tmp_path):
     (tmp_path / "in.csv").write_text("x,y\n")
-    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.csv", "--groups", "auto")
-    assert (tmp_path / "out.groups.csv").read_text() == "table,group,rows\n"
-    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.parquet", "--groups", "auto")
-    assert "group" in parquet.read_table(tmp_path / "out.parquet").schema.names
+    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.csv", "--clusters", "auto")
+    assert (tmp_path / "out.clusters.csv").read_text() == "table,cluster,rows\n"
+    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.parquet", "--clusters", "auto")
+    assert "cluster" in parquet.read_table(tmp_path / "out.parquet").schema.names
 
 
-def test_groups_of_another_run_are_not_replaced(source, tmp_path):
-    beside, kept = tmp_path / "out.groups.csv", ["--checkpoint", tmp_path / "state"]
+def test_clusters_of_another_run_are_not_replaced(source, tmp_path):
+    beside, kept = tmp_path / "out.clusters.csv", ["--checkpoint", tmp_path / "state"]
     beside.write_text("mine\n")
     refused = f"{beside} exists: use --force to replace it"
-    assert refused in label(source, tmp_path / "out.csv", "--groups", "auto", code=2).stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.groups.csv"]
+    assert refused in label(source, tmp_path / "out.csv", "--clusters", "auto", code=2).stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.clusters.csv"]
     label(source, tmp_path / "out.csv", *kept)
-    assert refused in label(source, tmp_path / "out.csv", *kept, "--resume", "--groups", "auto", code=2).stderr
+    assert refused in label(source, tmp_path / "out.csv", *kept, "--resume", "--clusters", "auto", code=2).stderr
     assert beside.read_text() == "mine\n"
-    label(source, tmp_path / "out.csv", *kept, "--resume", "--groups", "auto", "--force")
+    label(source, tmp_path / "out.csv", *kept, "--resume", "--clusters", "auto", "--force")
     assert beside.read_text() != "mine\n"
-    label(source, tmp_path / "out.csv", *kept, "--resume", "--groups", "auto")  # its own now
-    done = label(source, tmp_path / "b.csv", "--save", tmp_path / "b.groups.csv", "--groups", "auto", code=2)
-    assert "--save and the groups of --output are the same file" in done.stderr
+    label(source, tmp_path / "out.csv", *kept, "--resume", "--clusters", "auto")  # its own now
+    done = label(source, tmp_path / "b.csv", "--save", tmp_path / "b.clusters.csv", "--clusters", "auto", code=2)
+    assert "--save and the clusters of --output are the same file" in done.stderr
 
 
-def test_a_disk_that_is_full_for_the_groups_keeps_the_output(source, tmp_path, monkeypatch):
-    label(source, tmp_path / "whole.csv", "--groups", "auto")
-    kept = ["--checkpoint", tmp_path / "state", "--resume", "--groups", "auto"]
+def test_a_disk_that_is_full_for_the_clusters_keeps_the_output(source, tmp_path, monkeypatch):
+    label(source, tmp_path / "whole.csv", "--clusters", "auto")
+    kept = ["--checkpoint", tmp_path / "state", "--resume", "--clusters", "auto"]
     write_file = files.write
 
     def full(path, content):
-        if str(path).endswith(".groups.csv"):
+        if str(path).endswith(".clusters.csv"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
         write_file(path, content)
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write", full)
         done = label(source, tmp_path / "out.csv", *kept, code=1)
-    assert "out.groups.csv: No space left on device" in done.stderr
+    assert "out.clusters.csv: No space left on device" in done.stderr
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     label(source, tmp_path / "out.csv", *kept)
-    assert (tmp_path / "out.groups.csv").read_bytes() == (tmp_path / "whole.groups.csv").read_bytes()
+    assert (tmp_path / "out.clusters.csv").read_bytes() == (tmp_path / "whole.clusters.csv").read_bytes()
 
 
 def test_a_signal_without_a_checkpoint(source, tmp_path, monkeypatch):
@@ -739,11 +739,11 @@ def test_stop_takes_a_second_signal_at_once():
             signal.raise_signal(signal.SIGTERM)
 
 
-def test_the_groups_of_an_output_that_is_replaced_go_too(source, tmp_path):
-    label(source, tmp_path / "out.csv", "--groups", "auto")
-    assert (tmp_path / "out.groups.csv").exists()
+def test_the_clusters_of_an_output_that_is_replaced_go_too(source, tmp_path):
+    label(source, tmp_path / "out.csv", "--clusters", "auto")
+    assert (tmp_path / "out.clusters.csv").exists()
     label(source, tmp_path / "out.csv", "--force")
-    assert not (tmp_path / "out.groups.csv").exists()
+    assert not (tmp_path / "out.clusters.csv").exists()
 
 
 def test_a_model_that_was_saved_in_its_warm_up_learns_from_the_rows_of_a_run(tmp_path):

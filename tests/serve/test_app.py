@@ -257,30 +257,30 @@ def test_provisional_tables_cannot_be_changed(client):
     client.delete("/streams/new")
 
 
-def test_tables_groups_and_timeline(client):
+def test_tables_clusters_and_timeline(client):
     assert client.get("/streams/s/tables").json() == {"tables": []}
-    assert client.get("/streams/s/groups").json() == {"groups": []}
+    assert client.get("/streams/s/clusters").json() == {"clusters": []}
     post(client, [{"x": a, "y": b} for a, b in ROWS * 10])
     first = client.get("/streams/s/tables").json()["tables"][0]
     assert first.pop("describes").keys() == {"x", "y"}
     assert (first["id"], first["rows"], first["share"], first["last_seen"]) == (0, 20, 0.5, 38.0)
-    assert first["group"] == 0
-    groups = client.get("/streams/s/groups").json()["groups"]
-    assert groups == [{"group": 0, "tables": [0], "rows": 20}, {"group": 1, "tables": [1], "rows": 20}]
-    assert client.get("/streams/s/groups?n=1").json()["groups"] == [{"group": 0, "tables": [0, 1], "rows": 40}]
-    assert client.get("/streams/s/groups?n=9").status_code == 400
-    assert client.get("/streams/s/groups?n=x").status_code == 400
+    assert first["cluster"] == 0
+    clusters = client.get("/streams/s/clusters").json()["clusters"]
+    assert clusters == [{"cluster": 0, "tables": [0], "rows": 20}, {"cluster": 1, "tables": [1], "rows": 20}]
+    assert client.get("/streams/s/clusters?n=1").json()["clusters"] == [{"cluster": 0, "tables": [0, 1], "rows": 40}]
+    assert client.get("/streams/s/clusters?n=9").status_code == 400
+    assert client.get("/streams/s/clusters?n=x").status_code == 400
     line = client.get("/streams/s/timeline?last=2").json()
     assert (line["first_row"], line["rows"], line["tables"], line["times"]) == (38, [38, 39], [0, 1], [38.0, 39.0])
     assert client.get("/streams/s/tables/1").json()["id"] == 1
     assert client.get("/streams/s/tables/9").status_code in (400, 404)
 
 
-def test_groups_follow_the_stream(client):
+def test_clusters_follow_the_stream(client):
     post(client, ROWS * 10)
-    assert len(client.get("/streams/s/groups").json()["groups"]) == 2
+    assert len(client.get("/streams/s/clusters").json()["clusters"]) == 2
     post(client, [[50.0, -50.0]] * 10)
-    assert len(client.get("/streams/s/groups").json()["groups"]) == 3
+    assert len(client.get("/streams/s/clusters").json()["clusters"]) == 3
 
 
 def test_examples_of_a_table(client):

@@ -45,8 +45,8 @@ def test_texts_are_learned_as_the_model_learns_them(client):
     assert (told["rows"], told["features"]) == (5, ["message"])
     tables = client.get("/streams/s/tables").json()["tables"]
     assert [table["describes"]["words"] for table in tables] == model.describe()["words"].tolist()
-    assert {table["group"] for table in tables} == {None}
-    assert client.get("/streams/s/groups").json() == {"groups": []}
+    assert {table["cluster"] for table in tables} == {None}
+    assert client.get("/streams/s/clusters").json() == {"clusters": []}
 
 
 def test_every_format_brings_the_same_texts(client):

@@ -83,13 +83,13 @@ def test_what_changed_is_said():
     assert not any(event.kind in ("renamed", "merged") for event in model.events_)
 
 
-def test_events_name_the_groups_that_were_found_last():
+def test_events_name_the_clusters_that_were_found_last():
     model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [50.0]])
-    assert {event.group for event in model.events_} == {None}
-    of_table = dict(zip(model.table_ids_.tolist(), model.groups(2).labels(model.table_ids_).tolist(), strict=True))
-    assert [event.group for event in model.events_] == [of_table[event.table] for event in model.events_] == [0, 0, 2]
+    assert {event.cluster for event in model.events_} == {None}
+    of_table = dict(zip(model.table_ids_.tolist(), model.clusters(2).labels(model.table_ids_).tolist(), strict=True))
+    assert [event.cluster for event in model.events_] == [of_table[event.table] for event in model.events_] == [0, 0, 2]
     model.rename(1, "a")
-    assert model.partial_fit([[99.0]]).events_[0].group is None
+    assert model.partial_fit([[99.0]]).events_[0].cluster is None
 
 
 def cut(model, X, times, at):

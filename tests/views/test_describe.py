@@ -77,19 +77,21 @@ def test_without_times_it_is_the_index():
 
 
 def test_names_that_are_taken_are_told_apart():
-    X = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["share", "a", "group"])
+    X = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["share", "a", "cluster"])
     found = DynamicalMixture(Gaussian(1.0, 100.0)).fit(X).describe(1)
-    assert found.columns.tolist()[4:] == ["group", "share (x0)", "a", "group (x2)"]
+    assert found.columns.tolist()[4:] == ["cluster", "share (x0)", "a", "cluster (x2)"]
 
 
-def test_groups_are_given_or_a_number():
+def test_clusters_are_given_or_a_number():
     model = DynamicalMixture(Gaussian(1.0, 400.0)).fit([[0.0], [5.0], [50.0], [55.0], [1.0]])
-    for groups in (2, np.int64(2), model.groups(2)):
-        found = model.describe(groups)
-        assert found["group"].tolist() == [0, 0, 2, 2]
-        assert found.columns.tolist()[4] == "group"
+    for clusters in (2, np.int64(2), model.clusters(2)):
+        found = model.describe(clusters)
+        assert found["cluster"].tolist() == [0, 0, 2, 2]
+        assert found.columns.tolist()[4] == "cluster"
     for bad in ("2", True, 2.0, [2]):
-        with pytest.raises(ValueError, match=r"groups must be what groups\(\) returns, or a number of groups, got"):
+        with pytest.raises(
+            ValueError, match=r"clusters must be what clusters\(\) returns, or a number of clusters, got"
+        ):
             model.describe(bad)
     with pytest.raises(ValueError, match="at most the number of open tables, 4, got 5"):
         model.describe(5)

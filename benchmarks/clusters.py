@@ -1,4 +1,4 @@
-"""``python -m benchmarks.groups [--quick] [--first SEED] [--connections FILE]``: are groups what one would see?"""
+"""``python -m benchmarks.clusters [--quick] [--first SEED] [--connections FILE]``: are clusters what one would see?"""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from benchmarks import speed
 SIZES = (500, 1500, 5000)
 CLOUD_ROWS = 1000
 SEEDS, CLOUD_SEEDS, ORDERS = 10, 25, 5
-FIRST_SEED = 1000  # the rules of groups were chosen on seeds below 100
-CONNECTION_GROUPS = 14
+FIRST_SEED = 1000  # the rules of clusters were chosen on seeds below 100
+CONNECTION_CLUSTERS = 14
 SECTIONS = ("shapes", "clouds", "classes")
 Row = dict[str, Any]
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run and save."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.groups", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clusters", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one seed, 500 rows")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="run this section (may be repeated)")
     parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--connections", type=Path, help="connections.csv.gz, network connections with a column class")
-    parser.add_argument("--results", type=Path, default=speed.HERE / "results" / "groups.json")
+    parser.add_argument("--results", type=Path, default=speed.HERE / "results" / "clusters.json")
     options = parser.parse_args(arguments)
     from benchmarks import report
 
@@ -43,7 +43,7 @@ COLUMNS = {
     "told": ("given", str),
 }
 SYSTEMS = {
-    "groups": "nothing",
+    "clusters": "nothing",
     "tables": "nothing",
     "HDBSCAN": "min_cluster_size 10",
     "k-means": "K, 10 starts",
@@ -68,7 +68,7 @@ def _shapes(options: Any) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _clouds(options: Any) -> Iterator[tuple[str, list[Row]]]:
-    """Yield one table for each cloud: how often it is one group."""
+    """Yield one table for each cloud: how often it is one cluster."""
     from benchmarks import shapes
 
     seeds = range(options.first, options.first + (1 if options.quick else CLOUD_SEEDS))
@@ -81,7 +81,7 @@ def _clouds(options: Any) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _classes(options: Any) -> Iterator[tuple[str, list[Row]]]:
-    """Yield one table for each real data set, grouped into as many groups as there are classes."""
+    """Yield one table for each real data set, joined into as many clusters as there are classes."""
     from benchmarks import real_data
 
     streams = real_data.streams(None)
@@ -89,7 +89,7 @@ def _classes(options: Any) -> Iterator[tuple[str, list[Row]]]:
         yield name, _mean(_given_k(*streams[name](seed)) for seed in range(1 if options.quick else ORDERS))
     if options.connections is not None:
         X, y = _connections(options.connections)
-        yield "connections, rows 30,000 to 60,000", _mean([_given_k(X[30_000:], y[30_000:], CONNECTION_GROUPS)])
+        yield "connections, rows 30,000 to 60,000", _mean([_given_k(X[30_000:], y[30_000:], CONNECTION_CLUSTERS)])
 
 
 def _run_all(cases: list[tuple[str, int, int]], kinds: dict[str, Any], jobs: int) -> list[list[Row]]:
@@ -109,7 +109,7 @@ def _score(X: Any, y: Any) -> list[Row]:
     K = len(np.unique(y))
     model = DynamicalMixture().fit(X)
     found = {
-        "groups": model.groups().labels(model.labels_),
+        "clusters": model.clusters().labels(model.labels_),
         "tables": model.labels_,
         "HDBSCAN": HDBSCAN(min_cluster_size=10, copy=True).fit_predict(X),
         "k-means": KMeans(K, n_init=10, random_state=0).fit_predict(X),
@@ -118,7 +118,7 @@ def _score(X: Any, y: Any) -> list[Row]:
 
 
 def _given_k(X: Any, y: Any, K: int | None = None) -> list[Row]:
-    """Return how tables, groups of them and k-means do; the latter two are given the number of classes."""
+    """Return how tables, clusters of them and k-means do; the latter two are given the number of classes."""
     import numpy as np
     from sklearn.cluster import KMeans
 
@@ -127,8 +127,8 @@ def _given_k(X: Any, y: Any, K: int | None = None) -> list[Row]:
     K = K or len(np.unique(y))
     model = DynamicalMixture().fit(X)
     found = {
-        f"{K} groups": model.groups(min(K, model.n_tables_)).labels(model.labels_),
-        "groups": model.groups().labels(model.labels_),
+        f"{K} clusters": model.clusters(min(K, model.n_tables_)).labels(model.labels_),
+        "clusters": model.clusters().labels(model.labels_),
         "tables": model.labels_,
         "k-means": KMeans(K, n_init=10, random_state=0).fit_predict(X),
     }
@@ -175,5 +175,5 @@ def _connections(path: Path) -> tuple[Any, Any]:
 
 
 if __name__ == "__main__":
-    speed.on_one_thread("benchmarks.groups")
+    speed.on_one_thread("benchmarks.clusters")
     main()

@@ -1,9 +1,9 @@
 """
-Tables and groups
+Tables and clusters
 =================
 
 A table is a round or elliptical cluster with an id that never changes. A cluster of another shape is covered by several
-tables. ``groups()`` joins tables with no gap between them: a group is what people would call one cluster.
+tables. ``clusters()`` joins tables with no gap between them: a cluster is what people would call one cluster.
 """
 
 import matplotlib.pyplot as plt
@@ -23,22 +23,22 @@ clouds = {
 }
 
 # %%
-# Rows get their table as they arrive. Groups are formed when one asks for them, and change nothing in the model.
+# Rows get their table as they arrive. Clusters are formed when one asks for them, and change nothing in the model.
 #
-# Above, rows are coloured by table; below, by group. All moons and rings are put together again. In the cloud there is
-# no gap between any tables, so there is one group: no clusters stand out.
+# Above, rows are coloured by table; below, by cluster. All moons and rings are put together again. In the cloud there is
+# no gap between any tables, so there is one cluster: no clusters stand out.
 
 figure, axes = plt.subplots(2, 3, figsize=(10, 6.6), layout="constrained")
 for (above, below), (name, (X, truth)) in zip(axes.T, clouds.items(), strict=True):
     model = DynamicalMixture().fit(X)
-    groups = model.groups()
-    of_rows = groups.labels(model.labels_)
-    print(f"{name}: AMI of the groups with the truth {adjusted_mutual_info_score(truth, of_rows):.2f}; {groups}")
+    clusters = model.clusters()
+    of_rows = clusters.labels(model.labels_)
+    print(f"{name}: AMI of the clusters with the truth {adjusted_mutual_info_score(truth, of_rows):.2f}; {clusters}")
     for axis, labels in ((above, model.labels_), (below, of_rows)):
         for rank, label in enumerate(np.unique(labels)):
             color, marker = plots.table_style(rank)
             axis.scatter(*X[labels == label].T, s=10, color=color, marker=marker, linewidths=0)
         axis.set(xticks=[], yticks=[])
     above.set_title(f"{name}: {model.n_tables_} tables", fontsize="medium")
-    below.set_title(f"{len(groups)} group{'s' * (len(groups) > 1)}", fontsize="medium")
+    below.set_title(f"{len(clusters)} cluster{'s' * (len(clusters) > 1)}", fontsize="medium")
 plt.show()
