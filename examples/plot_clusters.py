@@ -25,8 +25,8 @@ clouds = {
 # %%
 # Rows get their table as they arrive. Clusters are formed when one asks for them, and change nothing in the model.
 #
-# Above, rows are coloured by table; below, by cluster. All moons and rings are put together again. In the cloud there is
-# no gap between any tables, so there is one cluster: no clusters stand out.
+# Above, rows are coloured by table; below, by cluster. All moons and rings are put together again. In the cloud there
+# is no gap between any tables, so there is one cluster: no clusters stand out.
 
 figure, axes = plt.subplots(2, 3, figsize=(10, 6.6), layout="constrained")
 for (above, below), (name, (X, truth)) in zip(axes.T, clouds.items(), strict=True):
