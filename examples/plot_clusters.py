@@ -1,9 +1,9 @@
 """
 Tables and clusters
-=================
+===================
 
-A table is a round or elliptical cluster with an id that never changes. A cluster of another shape is covered by several
-tables. ``clusters()`` joins tables with no gap between them: a cluster is what people would call one cluster.
+A table is the model's own unit, round or elliptical, with an id that never changes. Several tables may share a cluster.
+``clusters()`` joins them into what people would call clusters, of any shape.
 """
 
 import matplotlib.pyplot as plt

@@ -60,6 +60,7 @@ def test_the_changelog_speaks_of_what_there_is():
     paths = [*(ROOT / "src" / "dyncrp").rglob("*.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     known = {*re.findall(r"[a-z]+(?:-[a-z]+)+|[A-Za-z0-9]+(?:_+[A-Za-z0-9]*)*", code), *(path.stem for path in paths)}
+    known |= {name.replace("_", "-") for name in known}  # options are made of parameters
     quoted = re.findall(r"`([^`]+)`", (ROOT / "CHANGELOG.md").read_text())
     names = {name for text in quoted for name in re.findall(r"[A-Za-z]\w+(?:-[a-z]+)*", text.replace("__", " "))}
     assert names - known == set()

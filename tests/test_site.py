@@ -40,7 +40,8 @@ def public_names(module):
         return list(module.__all__)
     own = (value for name, value in vars(module).items() if not name.startswith("_"))
     own = (value for value in own if isclass(value) or isfunction(value))
-    return [value.__name__ for value in own if value.__module__ == module.__name__]
+    own = (value for value in own if f"{value.__module__}.".startswith(f"{module.__name__}."))
+    return [value.__name__ for value in own if hasattr(module, "__path__") or value.__module__ == module.__name__]
 
 
 def test_every_page_has_one_place_in_the_contents():
@@ -102,7 +103,7 @@ def test_the_page_on_choosing_shows_what_its_script_draws(tmp_path, capsys):
 
     choose.main(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *(f"choose-{name}.png" for name in ("dynamics", "family", "clusters", "memory")),
+        *(f"choose-{name}.png" for name in ("clusters", "dynamics", "family", "memory")),
         "program.png",
     ]
     assert capsys.readouterr().out.splitlines() == [

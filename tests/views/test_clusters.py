@@ -60,7 +60,7 @@ def test_of_many_features_one_spread_serves_all():
     family = Gaussian(np.arange(1.0, 13.0), 50.0, 3.0)
     model, X = fitted(family, 12)
     state = model.engine_.state
-    assert state.squares.shape == (model.n_tables_, 1)
+    assert state.squares.shape == (model.n_tables_, 1 + 36)
     Y = (X - 3.0) / np.sqrt(family.variance)
     R = model.responsibilities_.toarray()
     means = R.T @ Y / R.sum(axis=0)[:, None]

@@ -37,8 +37,8 @@ def recall(engine: Engine) -> Engine | None:
     None where this makes no difference: no table is ever forgotten, and each weighs 1 or more.
 
     >>> from dyncrp import Exponential, Gaussian
-    >>> from dyncrp.engine import Model, Rules
-    >>> engine = make_engine(Model(Gaussian(1.0, 100.0), Exponential(1.0).modes(), 1.0, Rules()), 1)
+    >>> from dyncrp.engine import Model
+    >>> engine = make_engine(Model(Gaussian(1.0, 100.0), Exponential(1.0), 1.0), 1)
     >>> _ = engine.run(np.array([[0.0], [50.0]]), np.array([0.0, 90.0]))
     >>> at = np.array([91.0])
     >>> engine.predict(np.array([[0.1]]), at), recall(engine).predict(np.array([[0.1]]), at)

@@ -95,7 +95,11 @@ class GaussianShape(HasScatter):
         return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
 
     def scatter(self, stats: Float, squares: Float) -> Scatter | None:
-        """Return the scatter in y = z/σ, in the coordinates whose products are kept."""
+        """Return the scatter in y = z/σ, in the coordinates whose products are kept.
+
+        Tables that lie very far out have no digits left for their scatter, and would leave none to the others: they
+        scatter as the family expects, and count as not quite as far out.
+        """
         n, mean = self.means_in_units(stats)
         products = squares
         if mean.shape[1] > MOST_PRODUCTS:
@@ -103,7 +107,15 @@ class GaussianShape(HasScatter):
                 return None
             mean, products = mean[:, self.leading], squares[:, 1:]
         kappa = float(1.0 / np.mean(self.prior_variance / self.variance))
-        return Scatter(n, mean, products - n[:, None] * fold(mean[:, :, None] * mean[:, None, :]), kappa)
+        scatter = products - n[:, None] * fold(mean[:, :, None] * mean[:, None, :])
+        lengths = np.linalg.norm(mean, axis=1)
+        if np.max(lengths, initial=0.0) > FURTHEST_WITH_SPREAD:
+            expected = n[:, None] * fold(np.eye(mean.shape[1])[None])
+            scatter = np.where((lengths <= FURTHEST_WITH_SPREAD)[:, None], scatter, expected)
+            mean = mean - np.median(mean, axis=0)
+            lengths = np.maximum(np.linalg.norm(mean, axis=1), FURTHEST_WITH_SPREAD)
+            mean = mean * (FURTHEST_WITH_SPREAD / lengths)[:, None]
+        return Scatter(n, mean, scatter, kappa)
 
     def means_in_units(self, stats: Float) -> tuple[Float, Float]:
         """Return the count (K,) of each table and the mean (K, Q) of its observations, in y = z/σ."""

@@ -80,10 +80,10 @@ class TableMethods(FittedAttributes):
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0]])
         >>> model.describe().round(2)
-               rows  share  first_seen  last_seen    x0    x1
+               rows  share  first_seen  last_seen   x0    x1
         table
-        0         2   0.67         0.0        2.0  0.10  0.05
-        1         1   0.33         1.0        1.0  8.91  9.11
+        0         2   0.67         0.0        2.0  0.1  0.05
+        1         1   0.33         1.0        1.0  9.0  9.20
         """
         return describe(self.stream_, clusters)
 
