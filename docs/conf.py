@@ -119,8 +119,8 @@ def strip(text):
     return re.sub(r"\n\n```$", "\n```", text, flags=re.MULTILINE)
 
 
-# Paragraphs that napoleon reads.
-SECTION = re.compile(r"(Args|Returns|Raises|Yields):$")
+# Sections that napoleon reads.
+SECTION = re.compile(r"(Args|Returns|Raises|Yields):$|(Parameters|Attributes|Returns|Notes|Examples)$")
 
 
 def mend_docstring(app, what, name, obj, options, lines):
@@ -134,7 +134,7 @@ def mend_docstring(app, what, name, obj, options, lines):
             entries = re.findall(r"^ {4}(\S.*?): (.*(?:\n {5,}.*)*)", block, re.MULTILINE)
             block = ":Attributes:\n" + "\n".join("    " + as_item(*entry) for entry in entries)
         elif section or first.startswith(">>>"):
-            block = block if first.startswith(">>>") else escape(block)
+            block = block if first.startswith((">>>", "Examples")) else escape(block)
         elif first.startswith("    "):
             block = "::\n\n" + block
         else:

@@ -105,7 +105,7 @@ def test_one_document_at_a_time():
     assert model.log_evidence_ == expected.log_evidence_
     model.learn_one(np.ones(40))
     assert model.n_features_in_ == 40
-    with pytest.raises(ValueError, match="one row is taken at a time, got 2"):
+    with pytest.raises(ValueError, match="expected one row, got 2"):
         model.learn_one(sparse.csr_array(X[:2]))
 
 
@@ -169,7 +169,7 @@ def test_labels_merges_and_splits():
     assert model.merge(2, 0) == 0
     for name, array in model.engine_.arrays().items():
         assert name in ("n_opened", "last_times") or np.array_equal(array, before[name]), name
-    with pytest.raises(ValueError, match="table 0 has 3 rows, and what these 1 leave of it is no table"):
+    with pytest.raises(ValueError, match="table 0 has 3 rows, and the rest without these 1 is not a table"):
         model.split(0, X[[1]])
     model.partial_fit(X[:, :2], labels=["a", None, -1, "a", "b"])
     assert model.labels_.tolist()[::3] == [3, 3]

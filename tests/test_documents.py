@@ -395,7 +395,7 @@ def test_examples_of_counts_without_names_are_sparse_rows():
 def test_what_people_tell_of_texts(forgetful, monkeypatch, reference):
     if reference:
         monkeypatch.setattr("dyncrp.engine.has_extension", lambda: False)
-    monkeypatch.setattr("dyncrp.engine.text.MOST_DENSE", 10)  # nothing of it needs all words of all tables
+    monkeypatch.setattr("dyncrp.engine.native.MOST_DENSE", 10)  # nothing of it needs all words of all tables
     texts = [f"{text} extra" for text in headlines(60)]
     labels: list = [None] * 60
     labels[3], labels[40], labels[41] = "weather", "weather", "other"
@@ -511,7 +511,7 @@ def test_texts_are_taken_out_of_a_table():
     assert model.labels_.tolist() == [0, 0, 0]
     assert model.split(0, ["coast storm"]) == 1
     assert model.engine_.word_counts(0).counts.tolist() == [2.0, 2.0, 1.0]
-    with pytest.raises(ValueError, match="what these 1 leave of it is no table"):
+    with pytest.raises(ValueError, match="the rest without these 1 is not a table"):
         model.split(0, ["storm thunder"])
 
 

@@ -35,10 +35,15 @@ class DynamicalCRP:
 
     Earlier means earlier in the stream, so ties in time are legal. Tables count from 0 in order of opening.
 
-    Args:
-        alpha: α, positive.
-        dynamics: ℓ; the default is the plain CRP.
+    Parameters
+    ----------
+    alpha : float
+        α, positive.
+    dynamics : Dynamics, default=Stationary()
+        ℓ. The default is the plain CRP.
 
+    Examples
+    --------
     >>> process = DynamicalCRP(alpha=1.0)
     >>> process.sample([0, 1, 2, 3], seed=1)
     array([[0, 1, 0, 2]])
@@ -55,15 +60,24 @@ class DynamicalCRP:
             raise ValueError(f"dynamics must be a Dynamics such as Exponential(20.0), got {self.dynamics!r}")
 
     def sample(self, times: ArrayLike, n_samples: int = 1, seed: Seed = None) -> NDArray[np.int64]:
-        """Draw seatings: (n_samples, N), the table of each customer.
+        """Draw seatings.
 
         Customer n's weights kernel(t_n − t_n') are the same in every sample. If none is negative, joining an earlier
         customer chosen in proportion to them is the same as choosing a table by occupancy.
 
-        Args:
-            times: (N,) non-decreasing.
-            n_samples: how many independent seatings.
-            seed: an integer or a ``numpy.random.Generator``.
+        Parameters
+        ----------
+        times : array-like of shape (N,)
+            The times of the customers, which must not decrease.
+        n_samples : int, default=1
+            The number of independent seatings.
+        seed : int or numpy.random.Generator, optional
+            For the random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, N)
+            The table of each customer.
         """
         t = as_times(times)
         n_samples = integer("n_samples", n_samples, 1)
@@ -87,6 +101,16 @@ class DynamicalCRP:
 
         This holds as long as no occupancy needs clipping. A kernel that is negative at one of the delays between
         these times raises ``ValueError``; ``sample`` allows it.
+
+        Parameters
+        ----------
+        times : array-like of shape (N,)
+            The times of the customers, which must not decrease.
+
+        Returns
+        -------
+        Marginals
+            The marginals of the assignments and of the number of tables, both (N, N).
         """
         t = as_times(times)
         N = len(t)

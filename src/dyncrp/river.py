@@ -177,8 +177,6 @@ class DynamicalMixture(base.Clusterer):
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
         """Return the id of the table that x would join now, or at a later time t; −1 for a new table."""
-        if self._family.sparse:
-            return int(self._ask(Stream.predict, x, t, NEW_TABLE))
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return NEW_TABLE
@@ -186,20 +184,14 @@ class DynamicalMixture(base.Clusterer):
 
     def predict_proba_one(self, x: Mapping[Any, Any], t: Any = None) -> dict[int, float]:
         """Return the probability of each table for x, and of a new one under −1."""
-        if self._family.sparse:
-            shares = np.ravel(self._ask(Stream.responsibilities, x, t, 1.0))
-            ids = self._stream.engine.ids.tolist() if self._fitted else []
-            return dict(zip([*ids, NEW_TABLE], shares.tolist(), strict=True))
         engine, row, time = self._prepare(x, t)
         if engine is None:
             return {NEW_TABLE: 1.0}
-        shares = engine.responsibilities(row[None, :], np.array([time]))[0]
+        shares = engine.responsibilities(self._family.rows.one(row), np.array([time]))[0]
         return dict(zip([*engine.ids.tolist(), NEW_TABLE], shares.tolist(), strict=True))
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return the novelty of x, −log p(x | everything so far); as in river's detectors, high means anomalous."""
-        if self._family.sparse:
-            return -float(self._ask(Stream.log_density, x, t, -0.0))
         engine, row, time = self._prepare(x, t)
         return 0.0 if engine is None else -engine.predict_one(row, time)[1]
 
@@ -226,11 +218,10 @@ class DynamicalMixture(base.Clusterer):
     @property
     def feature_names(self) -> Names:
         """The names of the features, in the order of the columns of ``mixture``."""
-        if self._family.sparse:
+        if self._bags:
             self._catch_up()
-            vocabulary = self._stream.input.vocabulary
-            return () if vocabulary is None else tuple(vocabulary.words)
-        return self._names
+        vocabulary = self._stream.input.vocabulary
+        return self._names if vocabulary is None else tuple(vocabulary.words)
 
     @property
     def n_tables(self) -> int:
@@ -246,10 +237,10 @@ class DynamicalMixture(base.Clusterer):
     @property
     def centers(self) -> dict[int, dict[Hashable, float]]:
         """The centre of each open table by feature; for words, the share of each word in the table."""
-        if self._family.sparse:
-            names = self.feature_names
-            engine = cast(Any, self._stream.engine) if self._fitted else None
-            found = {} if engine is None else {table: engine.word_counts(table) for table in engine.ids.tolist()}
+        names = self.feature_names
+        if self._stream.input.vocabulary is not None:
+            engine = cast(Any, self._stream.engine)
+            found = {table: engine.word_counts(table) for table in engine.ids.tolist()}
             return {
                 table: dict(zip([names[word] for word in words], counts / max(np.sum(counts), 1.0), strict=True))
                 for table, (words, counts) in found.items()
@@ -303,15 +294,6 @@ class DynamicalMixture(base.Clusterer):
         self._bags.append((dict(x), t))
         if len(self._bags) >= self._most_waiting:
             self._hand_over()
-
-    def _ask(self, question: Callable[..., Any], x: Mapping[Any, Any], t: Any, before: float) -> Any:
-        """Return what a method of the stream returns for counts of words, or ``before`` if nothing was learned yet."""
-        x, t = self._split(x, t)
-        read_documents([x])
-        if t is not None:
-            self._parse_time(t)
-        self._catch_up()
-        return question(self._stream, [x], None if t is None else [t])[0] if self._fitted else before
 
     def _split(self, x: Mapping[Any, Any], t: Any) -> tuple[Mapping[Any, Any], Any]:
         """Return the features of x, and its time."""
@@ -374,10 +356,13 @@ class DynamicalMixture(base.Clusterer):
             raise ValueError(error.reason + where) from None
         return names, struct.pack(f"{len(values)}d", *values)
 
-    def _prepare(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Float, float]:
+    def _prepare(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Any, float]:
         """Return an engine that predicts x, x as a row for it, and the time; None if nothing was learned yet."""
         x, t = self._split(x, t)
-        names, row = self._pack_row(x)
+        words = self._family.sparse
+        if words:
+            read_documents([x])
+        names, row = (self._names, b"") if words else self._pack_row(x)
         clock, time = (self._clock, 0.0) if t is None else self._parse_time(t)
         self._catch_up()
         values = np.frombuffer(row)
@@ -388,6 +373,8 @@ class DynamicalMixture(base.Clusterer):
             time = engine.n_observations if clock is Clock.INDEX else engine.time
         elif clock is Clock.DATES:
             time /= 1e6
+        if words:
+            return engine, self._stream.input.read_to_predict([x], self._family, engine.n_features), time
         values = self._check_row(values)
         if isnan(self.absent):
             engine = self._stream.engine_for(values[None, :])
@@ -449,7 +436,7 @@ class DynamicalMixture(base.Clusterer):
             self._family = stream.family
         warming = not self._learned and stream.n_rows < stream.spec.warmup
         self._grows = self.features is None and (warming or stream.spec.family.can_widen or not names)
-        plain = self._clock is Clock.INDEX and not self._family.sparse
+        plain = self._clock is Clock.INDEX and bool(names)
         self._size = len(names) if plain else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack

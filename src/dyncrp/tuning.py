@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dyncrp.arrays.checks import Clock, as_observations, as_times
+from dyncrp.arrays.checks import Clock, as_times
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine.types import Rows
 from dyncrp.estimator import DynamicalMixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
-from dyncrp.input.words import Vocabulary, holds_documents
+from dyncrp.input.input import Input
+from dyncrp.input.words import Vocabulary
 from dyncrp.search import Candidate, learn
 from dyncrp.search.spec import ModelSpec
 
@@ -72,7 +73,7 @@ def tune(
 
 def _as_rows(X: Any, spec: ModelSpec) -> Rows:
     """Return rows as the family takes them; of documents, counts of words in order of appearance."""
-    if spec.family.sparse and holds_documents(X):
+    if Input.holds_words(X, spec.family):
         vocabulary = Vocabulary()
         return vocabulary.encode(vocabulary.read(X)).rows
-    return check_rows(spec.family, X if spec.family.sparse else as_observations(X, missing=True))
+    return check_rows(spec.family, spec.family.rows.read(X))

@@ -12,7 +12,7 @@ from cases import ENGINE_DYNAMICS, pairwise
 from dyncrp import Exponential, Hyperbolic, Multinomial, Stationary
 from dyncrp.arrays.counts import Counts, as_counts
 from dyncrp.engine import Model, ReferenceEngine, Rules, make_engine
-from dyncrp.engine.text import TextEngine
+from dyncrp.engine.native import TextEngine
 from dyncrp.engine.types import NEW, UNKNOWN, TableConstraints
 from engines import assert_same_bits
 

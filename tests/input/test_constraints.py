@@ -270,7 +270,7 @@ def test_a_split_takes_rows_out_exactly():
     [
         ({}, None, "needs the times of the rows"),
         ({"memory": 9.0}, [0.0], "needs memory=inf"),
-        ({}, [3.5], "not after 3"),
+        ({}, [3.5], "not be after 3"),
     ],
 )
 def test_a_split_that_cannot_be_exact_is_refused(params, times, match):
@@ -353,7 +353,7 @@ def test_a_state_takes_the_place_of_names_too():
 def test_a_split_of_missing_cells_that_is_refused_changes_nothing():
     model = known_model().fit([[0.0, 0.0], [0.2, 0.0], [9.0, 1.0]])
     before = model.to_bytes()
-    with pytest.raises(ValueError, match="what these 3 leave of it is no table"):
+    with pytest.raises(ValueError, match="the rest without these 3 is not a table"):
         model.split(0, [[np.nan, 0.0], [0.0, 0.0], [1.0, 1.0]], times=[0.0, 1.0, 1.0])
     assert model.to_bytes() == before
 

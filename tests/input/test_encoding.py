@@ -263,7 +263,7 @@ def test_columns_without_names_of_their_own():
     assert DynamicalMixture(Gaussian(1.0, 100.0)).fit(numbers).encoding_ is None
     words = pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]})
     for names in (["x", "x"], [0, 1], ["x", 1]):
-        with pytest.raises(ValueError, match="need names, texts that differ"):
+        with pytest.raises(ValueError, match="need distinct names, which are texts"):
             DynamicalMixture().fit(words.set_axis(names, axis=1))
 
 

@@ -55,7 +55,7 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
             "3 cells, but the first line has 1; --delimiter sets the character between cells",
         ),
         ("a,b\n1,2\none,2\n", {}, "'one' is not a number"),
-        ("a,b\n1,2\nk.A.,2\n", {}, "'k.A.' is not a number; --missing k.A. takes it for nothing"),
+        ("a,b\n1,2\nk.A.,2\n", {}, "'k.A.' is not a number; --missing k.A. takes it for a missing cell"),
         ("a,b\n1,2\n12x,2\n", {}, "'12x' is not a number"),
         (
             'a,b\n1,"-0,614"\n',

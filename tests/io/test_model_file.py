@@ -398,14 +398,14 @@ def spoil_modes(arrays, rates=lambda rates: rates, amplitudes=lambda amplitudes:
     [
         ({"rates": lambda rates: 1.5 * rates}, "not those of Exponential"),
         ({"amplitudes": lambda amplitudes: 1.1 * amplitudes}, "not those of Exponential"),
-        ({"rates": lambda rates: -rates}, "not a kernel's"),
+        ({"rates": lambda rates: -rates}, "do not make a kernel"),
         (
             {"rates": lambda rates: np.append(rates, rates)},
             r"'mode_rates' has shape \(2,\), expected \(M,\) with M = 1",
         ),
         (
             {"rates": lambda rates: rates[:0], "amplitudes": lambda amplitudes: amplitudes[:0]},
-            "0 modes are not a kernel's",
+            "0 modes do not make a kernel",
         ),
         ({"amplitudes": lambda amplitudes: amplitudes * np.nan}, "'mode_amplitudes' must hold finite numbers"),
         ({"rates": lambda rates: rates[None]}, r"'mode_rates' has shape \(1, 1\)"),
@@ -853,6 +853,6 @@ def test_a_pipe_or_a_folder_is_not_replaced(tmp_path):
     model = DynamicalMixture(Gaussian(1.0, 9.0)).fit([[0.0]])
     os.mkfifo(tmp_path / "pipe")
     for target in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             model.save(target)
     assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)

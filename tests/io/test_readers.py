@@ -227,14 +227,14 @@ def test_half_of_a_mark(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "encoding", "message"),
     [
-        (b"x,n\n1,a\n2,b\n3,\xe9\n", "utf-8", "line 4: the bytes e9 are no character of utf-8; --encoding names"),
-        (b"x,n\n1,\x81\n", "cp1252", "line 2: the bytes 81 are no character of cp1252; --encoding names"),
+        (b"x,n\n1,a\n2,b\n3,\xe9\n", "utf-8", "line 4: the bytes e9 are not a character of utf-8; --encoding names"),
+        (b"x,n\n1,\x81\n", "cp1252", "line 2: the bytes 81 are not a character of cp1252; --encoding names"),
         (
             "x,n\n1,a\n".encode("utf-16") + b"\x00\xd8\x20\x00",
             None,
-            "line 3: the bytes 00 d8 are no character of utf-16",
+            "line 3: the bytes 00 d8 are not a character of utf-16",
         ),
-        ("x,n\n1,a\n".encode("utf-16")[:-1], None, "line 2: the bytes 0a are no character of utf-16"),
+        ("x,n\n1,a\n".encode("utf-16")[:-1], None, "line 2: the bytes 0a are not a character of utf-16"),
         (b"x,n\n1,a\n", "utf-16", "line 1: "),
     ],
 )
@@ -697,7 +697,7 @@ def test_what_is_no_text_is_named(tmp_path):
             pass
     np.save(tmp_path / "rows.npy", np.zeros((2, 2)))
     with (
-        pytest.raises(FileError, match="holds numbers, and --text names"),
+        pytest.raises(FileError, match="holds numbers, but --text names"),
         open_reader(str(tmp_path / "rows.npy"), "npy", Selection(text="0"), 10),
     ):
         pass

@@ -85,7 +85,7 @@ def test_a_header_that_is_not_as_the_schema_says_is_refused(change, message):
         ({"n_tables_posterior": np.zeros(2)}, r"has shape \(2,\), expected \(K \+ 1,\) with K = 2"),
         ({"stats": np.zeros((2, 4))}, r"has shape \(2, 4\), expected \(K, S\) with S = 3, K = 2"),
         ({"squares": np.zeros(2)}, r"'squares' has shape \(2,\), expected \(K, P\)"),
-        ({"taken": np.array([0])}, "'mark' and 'taken' must both be there"),
+        ({"taken": np.array([0])}, "'mark' and 'taken' must both be present"),
     ],
 )
 @pytest.mark.parametrize("kind", ["native", "reference"])

@@ -59,7 +59,7 @@ def test_the_summary_after_a_resumption_counts_all_bad_rows(state):
     with source.open("a") as file:
         file.write("2024-01-01T00:01:00Z,?\n")
     done = CliRunner().invoke(app, [*command, "--resume"])
-    fault = "line 32, column 'x': '?' is not a number; --missing '?' takes it for nothing"
+    fault = "line 32, column 'x': '?' is not a number; --missing '?' takes it for a missing cell"
     assert f"dyncrp: 11 bad rows skipped: {fault}; and 10 more\n" in done.stderr
 
 
@@ -119,13 +119,13 @@ def test_a_place_without_what_reading_on_needs_is_refused(state):
     config, arrays = model_file.loads(file.read_bytes())
     del config["run"]["place"]["tail"]
     file.write_bytes(model_file.dumps(config, arrays))
-    assert "the place to go on from is damaged" in CliRunner().invoke(app, [*command, "--resume"]).stderr
+    assert "the place to continue from is damaged" in CliRunner().invoke(app, [*command, "--resume"]).stderr
 
 
 @pytest.mark.parametrize(
     ("findings", "message"),
     [
-        ({"formats": 3}, "what was found in it is damaged"),
+        ({"formats": 3}, "the earlier findings are damaged"),
         ({"columns": ["z"]}, "no column 'z'"),
         ({"delimiter": 3}, "its delimiter cannot be 3"),
     ],

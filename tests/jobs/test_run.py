@@ -502,11 +502,11 @@ def test_bad_rows_stop_or_are_skipped(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("x,y\n1,2\n3,?\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
-    message = f"dyncrp: {source}, line 3, column 'y': '?' is not a number; --missing '?' takes it for nothing"
+    message = f"dyncrp: {source}, line 3, column 'y': '?' is not a number; --missing '?' takes it for a missing cell"
     assert done.stderr == f"dyncrp: features: x, y\n{message}\n"
     done = run(source, "--skip-bad", *KNOWN)
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
-    fault = "line 3, column 'y': '?' is not a number; --missing '?' takes it for nothing"
+    fault = "line 3, column 'y': '?' is not a number; --missing '?' takes it for a missing cell"
     assert f"2 bad rows skipped: {fault}; line 5, column 'x': X must lie" in done.stderr
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dyncrp import Bernoulli, Columns, DynamicalMixture, Gaussian, Multinomial
 from dyncrp.arrays.counts import Counts, as_counts
+from dyncrp.arrays.rows import Dense
 from dyncrp.io import model_file
 from dyncrp.stream import examples
 from dyncrp.stream.examples import Reservoir, choose, priorities
@@ -166,13 +167,13 @@ def test_it_goes_on_from_its_arrays():
     whole, part = Reservoir(2), Reservoir(2)
     whole.add(0, X, times, labels)
     part.add(0, X[:130], times[:130], labels[:130])
-    part = Reservoir.restore(2, X.shape[1], False, {name: array.copy() for name, array in part.arrays().items()})
+    part = Reservoir.restore(2, X.shape[1], Dense, {name: array.copy() for name, array in part.arrays().items()})
     part.add(130, X[130:], times[130:], labels[130:])
     same(part, whole)
 
 
 def test_nothing_goes_through_a_file_too():
-    kept = Reservoir.restore(2, 3, False, Reservoir(2).arrays())
+    kept = Reservoir.restore(2, 3, Dense, Reservoir(2).arrays())
     kept.add(0, np.ones((1, 3)), np.zeros(1), np.zeros(1, dtype=np.int64))
     assert kept.of(0).latest.X.tolist() == [[1.0, 1.0, 1.0]]
 
@@ -204,7 +205,7 @@ def test_arrays_of_another_kind_are_refused(change, message):
     with np.errstate(divide="ignore"):
         change(arrays)
     with pytest.raises(ValueError, match=message):
-        Reservoir.restore(2, X.shape[1], False, arrays)
+        Reservoir.restore(2, X.shape[1], Dense, arrays)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "3", True, 10**6])
@@ -264,12 +265,12 @@ def test_a_table_without_rows_has_no_examples():
 def test_of_documents_it_keeps_what_it_keeps_of_dense_rows(n, n_tables, size, cuts, closed):
     _, times, labels = stream(n, n_tables)
     X = np.random.default_rng(n).poisson(0.4, (n, 5)).astype(np.float64)
-    dense, sparse = Reservoir(size), Reservoir(size, sparse=True)
+    dense, sparse = Reservoir(size), Reservoir(size, Counts)
     for begin, end in pairwise([0, *sorted(min(cut, n) for cut in cuts), n]):
         part = slice(begin, end)
         dense.add(begin, X[part], times[part], labels[part])
         sparse.add(begin, as_counts(X)[part], times[part], labels[part])
-        sparse = Reservoir.restore(size, X.shape[1], True, sparse.arrays())
+        sparse = Reservoir.restore(size, X.shape[1], Counts, sparse.arrays())
     for kept in (dense, sparse):
         kept.merge(0, n_tables - 1)
         kept.forget(closed)
@@ -286,7 +287,7 @@ def test_of_documents_it_keeps_what_it_keeps_of_dense_rows(n, n_tables, size, cu
 def test_documents_that_speak_most_for_a_table_are_typical(monkeypatch, cells):
     monkeypatch.setattr(examples, "CELLS", cells)
     X = np.array([[0, 0, 0], [0, 1, 0], [9, 0, 0], [3, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=np.float64)
-    kept = Reservoir(2, sparse=True)
+    kept = Reservoir(2, Counts)
     kept.add(0, as_counts(X), np.arange(6.0), np.zeros(6, dtype=np.int64))
     family, stats = Multinomial(2.0), np.append(6.0, np.sum(X, axis=0))
     logs = family.log_predictive(X, np.vstack([stats, np.zeros(4)]))
@@ -310,8 +311,8 @@ def test_documents_that_speak_most_for_a_table_are_typical(monkeypatch, cells):
     ],
 )
 def test_arrays_of_documents_of_another_kind_are_refused(change, message):
-    kept = Reservoir(1, sparse=True)
+    kept = Reservoir(1, Counts)
     kept.add(0, as_counts([[0, 1], [2, 0]]), np.arange(2.0), np.array([0, 1]))
     arrays = {name: array for name, array in (kept.arrays() | change).items() if array is not None}
     with pytest.raises(ValueError, match=message):
-        Reservoir.restore(1, 2, True, arrays)
+        Reservoir.restore(1, 2, Counts, arrays)

@@ -172,7 +172,7 @@ def test_dates():
         (np.zeros((0, 2)), "one row, got 0"),
         ([0.0], "1 features, but DynamicalMixture is expecting 2"),
         (3.0, "2D|two|dimension"),
-        ({"x0": 0.0, "x1": 0.0}, "this model knows none"),
+        ({"x0": 0.0, "x1": 0.0}, "this model learned from arrays without names"),
         (["a", "b"], "number"),
         ([np.inf, 0.0], "finite|infinit"),
     ],
@@ -286,7 +286,7 @@ def test_a_document_may_come_in_any_form():
     assert model.explain(row).names == ("x0", "x3")
     named = DynamicalMixture(Multinomial(3.0), Stationary(), alpha=0.3).fit(pd.DataFrame(X, columns=["a", "b", "c"]))
     assert named.explain({"c": 2, "b": 0, "a": 1}).names == ("a", "c")
-    with pytest.raises(ValueError, match="one row is taken at a time, got 3"):
+    with pytest.raises(ValueError, match="expected one row, got 3"):
         model.explain(csr_array(X))
     with pytest.raises(ValueError, match="one row, got 3"):
         model.explain(X)

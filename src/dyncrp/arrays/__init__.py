@@ -1,1 +1,1 @@
-"""The base of all other modules: checks of numbers, times and arrays, and sparse rows of counts."""
+"""The base of all other modules: checks of numbers, times and arrays, and the types of rows."""

@@ -22,7 +22,7 @@ EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 NOT_A_NUMBER = (
     "{name} must hold numbers (no argument must be a string or anything else that is not a number), got {value!r}"
 )
-LATEST_DATE = 9e12  # seconds that int64 has the microseconds of
+LATEST_DATE = 9e12  # seconds from 1970 that fit into int64 as microseconds
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
 
@@ -209,7 +209,7 @@ def as_times(
         raise BadTime(f"times must be finite, within ±{LATEST_TIME:g}, got {array[bad[0]]}", bad[0])
     early = np.flatnonzero(seconds < last) if not ordered else np.flatnonzero(seconds[:1] < last)
     if early.size:
-        latest = np.datetime64(round(last * 1e6), "us") if array.dtype.kind == "M" and abs(last) < 9e12 else last
+        latest = as_date(last) if array.dtype.kind == "M" and abs(last) < LATEST_DATE else last
         raise BadTime(
             f"times must not run backwards: {array[early[0]]} is earlier than {latest}, the latest time of the stream",
             early[0],
@@ -221,6 +221,17 @@ def as_times(
             f"times must not run backwards: {array[i + 1]} is earlier than {array[i]}, the time before it", i + 1
         )
     return seconds
+
+
+def as_date(seconds: float) -> np.datetime64:
+    """Return seconds since 1970 as a date with microseconds, or with seconds if that would overflow.
+
+    >>> as_date(86400.0)
+    np.datetime64('1970-01-02T00:00:00.000000')
+    """
+    if abs(seconds) >= LATEST_DATE:
+        return np.datetime64(round(float(seconds)), "s")
+    return np.datetime64(round(float(seconds) * 1e6), "us")
 
 
 def are_dates(times: ArrayLike) -> bool:

@@ -28,6 +28,7 @@ class Counts:
     """
 
     __slots__ = ("data", "indices", "indptr", "n_columns")
+    grows = True  # whether there may be more columns at any time
 
     def __init__(self, indptr: Int, indices: Int, data: Float, n_columns: int) -> None:
         self.indptr, self.indices, self.data, self.n_columns = indptr, indices, data, n_columns
@@ -60,6 +61,39 @@ class Counts:
     def csr(self) -> tuple[Int, Int, Float]:
         """indptr, indices and data."""
         return self.indptr, self.indices, self.data
+
+    @staticmethod
+    def read(X: Any) -> Counts:
+        """Return rows from anything that ``as_counts`` takes."""
+        return as_counts(X)
+
+    @staticmethod
+    def one(x: Any) -> Counts:
+        """Return one row: of a dense row (D,), a sparse matrix of one row, or Counts."""
+        row = as_counts(x if isinstance(x, Counts) or hasattr(x, "tocsr") else np.asarray(x)[None, ...])
+        if len(row) != 1:
+            raise ValueError(f"one row is taken at a time, got {len(row)}")
+        return row
+
+    @staticmethod
+    def none() -> Counts:
+        """Return no rows, of no columns."""
+        return Counts(np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0), 0)
+
+    @staticmethod
+    def take(rows: Counts, at: NDArray[Any]) -> Counts:
+        """Return some of the rows as a copy; at: indices or booleans."""
+        return rows[at]
+
+    @staticmethod
+    def widen(rows: Counts, n_columns: int, absent: float) -> Counts:
+        """Return the rows: more columns make no difference."""
+        return rows
+
+    @staticmethod
+    def arrays(rows: Counts) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that a file has of rows."""
+        return rows.csr
 
     @classmethod
     def checked(cls, csr: Iterable[NDArray[Any]], n: int) -> Counts:

@@ -23,7 +23,7 @@ except ImportError as error:
     ) from error
 
 from dyncrp.baselines.base import Baseline, StreamingBaseline
-from dyncrp.baselines.crp import StreamingMixture, dynamical_crp, paper_crp, recursive_crp, time_sensitive_crp
+from dyncrp.baselines.crp import StreamingMixture, nearest_exponential
 from dyncrp.baselines.ddcrp import DistanceDependentCRP, DistanceDependentMixture
 from dyncrp.baselines.dp_means import DPMeans, OnlineDPMeans
 from dyncrp.baselines.gibbs import GibbsMixture
@@ -88,63 +88,54 @@ class System(NamedTuple):
     reference: str
 
 
-_MODEL = ("family", "alpha")
-_ALL = ("family", "dynamics", "alpha")
-_THREE = (Gaussian, Bernoulli, VonMisesFisher)
+_MODEL, _ALL = ("family", "alpha"), ("family", "dynamics", "alpha")
+_TWO, _THREE = (Gaussian, VonMisesFisher), (Gaussian, Bernoulli, VonMisesFisher)
 _ANY = (Gaussian, NormalGamma, Bernoulli, VonMisesFisher)
 _THIS = "Schaeffer et al. 2022"
 
+
+def _paper_crp(its: Truth) -> StreamingMixture:
+    """Return the D-CRP in the paper's form: coordinate ascent, and alpha spread over the number of tables."""
+    return StreamingMixture(its.family, its.dynamics, its.alpha, assignment="variational", table_count="posterior")
+
+
+def _time_sensitive_crp(its: Truth) -> StreamingMixture:
+    return StreamingMixture(its.family, nearest_exponential(its.dynamics), its.alpha)
+
+
+def _online_k_means(its: Truth) -> OnlineKMeans:
+    return OnlineKMeans(its.known_n_clusters, spherical=its.spherical, seed=its.seed)
+
+
+def _dd_crp(its: Truth) -> DistanceDependentMixture:
+    return DistanceDependentMixture(its.family, its.dynamics, its.alpha, seed=its.seed)
+
+
+def _variational(its: Truth) -> VariationalMixture:
+    return VariationalMixture(its.family, its.alpha, n_components=its.truncation, seed=its.seed)
+
+
+def _k_means(its: Truth) -> OfflineKMeans:
+    return OfflineKMeans(its.known_n_clusters, spherical=its.spherical, seed=its.seed)
+
+
 #: Systems by the names that the paper's figures use.
 SYSTEMS: dict[str, System] = {
-    "D-CRP": System(lambda its: dynamical_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, _THIS),
-    "D-CRP (paper)": System(lambda its: paper_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, _THIS),
-    "R-CRP": System(lambda its: recursive_crp(its.family, its.alpha), True, _MODEL, _ANY, "Schaeffer et al. 2021"),
-    "ts-CRP": System(
-        lambda its: time_sensitive_crp(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, "Zhu et al. 2005"
+    "D-CRP": System(lambda its: StreamingMixture(its.family, its.dynamics, its.alpha), True, _ALL, _ANY, _THIS),
+    "D-CRP (paper)": System(_paper_crp, True, _ALL, _ANY, _THIS),
+    "R-CRP": System(
+        lambda its: StreamingMixture(its.family, Stationary(), its.alpha), True, _MODEL, _ANY, "Schaeffer et al. 2021"
     ),
+    "ts-CRP": System(_time_sensitive_crp, True, _ALL, _ANY, "Zhu et al. 2005"),
     "DP-means, online": System(
-        lambda its: OnlineDPMeans(its.family, its.alpha),
-        True,
-        _MODEL,
-        (Gaussian, VonMisesFisher),
-        "Broderick et al. 2013",
+        lambda its: OnlineDPMeans(its.family, its.alpha), True, _MODEL, _TWO, "Broderick et al. 2013"
     ),
-    "k-means, online": System(
-        lambda its: OnlineKMeans(its.known_n_clusters, spherical=its.spherical, seed=its.seed),
-        True,
-        ("n_clusters",),
-        _ANY,
-        "Sculley 2010",
-    ),
-    "dd-CRP": System(
-        lambda its: DistanceDependentMixture(its.family, its.dynamics, its.alpha, seed=its.seed),
-        False,
-        _ALL,
-        _THREE,
-        "Blei and Frazier 2011",
-    ),
+    "k-means, online": System(_online_k_means, True, ("n_clusters",), _ANY, "Sculley 2010"),
+    "dd-CRP": System(_dd_crp, False, _ALL, _THREE, "Blei and Frazier 2011"),
     "Gibbs": System(lambda its: GibbsMixture(its.family, its.alpha, seed=its.seed), False, _MODEL, _THREE, "Neal 2000"),
-    "variational": System(
-        lambda its: VariationalMixture(its.family, its.alpha, n_components=its.truncation, seed=its.seed),
-        False,
-        ("family", "alpha", "n_clusters"),
-        (Gaussian,),
-        "Blei and Jordan 2006",
-    ),
-    "DP-means": System(
-        lambda its: DPMeans(its.family, its.alpha),
-        False,
-        _MODEL,
-        (Gaussian, VonMisesFisher),
-        "Kulis and Jordan 2012",
-    ),
-    "k-means": System(
-        lambda its: OfflineKMeans(its.known_n_clusters, spherical=its.spherical, seed=its.seed),
-        False,
-        ("n_clusters",),
-        _ANY,
-        "Lloyd 1982",
-    ),
+    "variational": System(_variational, False, (*_MODEL, "n_clusters"), (Gaussian,), "Blei and Jordan 2006"),
+    "DP-means": System(lambda its: DPMeans(its.family, its.alpha), False, _MODEL, _TWO, "Kulis and Jordan 2012"),
+    "k-means": System(_k_means, False, ("n_clusters",), _ANY, "Lloyd 1982"),
 }
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dyncrp.arrays.checks import Seed, as_times, integer, positive
-from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order
-from dyncrp.baselines.gibbs import Sample
+from dyncrp.baselines.base import Float, Labels
+from dyncrp.baselines.gibbs import Sample, SampledMixture
 from dyncrp.baselines.partition import prepare
 from dyncrp.baselines.sweeps import link_sweep
 from dyncrp.dynamics import Dynamics, Stationary
@@ -83,7 +83,7 @@ def tables(links: Labels) -> Labels:
     return np.take_along_axis(opened, roots, axis=1)
 
 
-class DistanceDependentMixture(Baseline):
+class DistanceDependentMixture(SampledMixture):
     """Sample links from the posterior of the distance-dependent CRP mixture, and keep the most probable partition.
 
     Each customer in turn drops its link, and leaves its table together with the customers that link to it. It links
@@ -98,16 +98,11 @@ class DistanceDependentMixture(Baseline):
         n_sweeps: how often every customer links again.
         seed: an integer.
 
-    Attributes:
-        log_joint_: (n_sweeps,) trace of log p(X, labels) after each sweep.
-
     >>> from dyncrp import Exponential, Gaussian
     >>> model = DistanceDependentMixture(Gaussian(1.0, 100.0), Exponential(20.0))
     >>> model.fit([[0.0], [9.0], [0.3], [9.5]]).labels_
     array([0, 1, 0, 1])
     """
-
-    log_joint_: Float
 
     def __init__(
         self,
@@ -124,16 +119,9 @@ class DistanceDependentMixture(Baseline):
         self.n_sweeps = n_sweeps
         self.seed = seed
 
-    def _cluster(self, X: Float, t: Float) -> Labels:
-        seed = integer("seed", self.seed, 0, LARGEST_SEED)
-        trace = np.empty(integer("n_sweeps", self.n_sweeps, 1))
+    def _samples(self, X: Float, t: Float, n_sweeps: int, seed: int) -> Iterator[Sample]:
         process = DistanceDependentCRP(self.alpha, Stationary() if self.dynamics is None else self.dynamics)
-        best = Sample(np.empty(0, dtype=np.int64), -np.inf)
-        for sweep, sample in enumerate(samples(self.family, process, X, t, len(trace), seed)):
-            trace[sweep] = sample.log_joint
-            best = max(best, sample, key=lambda state: state.log_joint)
-        self.log_joint_ = trace
-        return in_order(best.labels)
+        return samples(self.family, process, X, t, n_sweeps, seed)
 
 
 def samples(

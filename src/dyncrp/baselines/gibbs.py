@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from dyncrp.arrays.checks import Seed, integer, positive
-from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels
+from dyncrp.baselines.base import LARGEST_SEED, Baseline, Float, Labels, in_order
 from dyncrp.baselines.partition import prepare
 from dyncrp.baselines.sweeps import gibbs_sweep
 from dyncrp.families import Family
@@ -22,7 +23,33 @@ class Sample(NamedTuple):
     log_joint: float
 
 
-class GibbsMixture(Baseline):
+class SampledMixture(Baseline):
+    """A baseline that samples partitions from a posterior, and keeps the most probable one.
+
+    Attributes:
+        log_joint_: (n_sweeps,) trace of log p(X, labels) after each sweep.
+    """
+
+    log_joint_: Float
+    n_sweeps: int
+    seed: int
+
+    @abstractmethod
+    def _samples(self, X: Float, t: Float, n_sweeps: int, seed: int) -> Iterator[Sample]:
+        """Yield the state of the chain after each sweep."""
+
+    def _cluster(self, X: Float, t: Float) -> Labels:
+        seed = integer("seed", self.seed, 0, LARGEST_SEED)
+        trace = np.empty(integer("n_sweeps", self.n_sweeps, 1))
+        best = Sample(np.empty(0, dtype=np.int64), -np.inf)
+        for sweep, sample in enumerate(self._samples(X, t, len(trace), seed)):
+            trace[sweep] = sample.log_joint
+            best = max(best, sample, key=lambda state: state.log_joint)
+        self.log_joint_ = trace
+        return in_order(best.labels)
+
+
+class GibbsMixture(SampledMixture):
     """Sample partitions from the posterior of the CRP mixture, and keep the most probable one.
 
     Each row in turn leaves its table and is seated again, with
@@ -39,16 +66,11 @@ class GibbsMixture(Baseline):
         n_sweeps: how often every row is seated, including the first time.
         seed: an integer.
 
-    Attributes:
-        log_joint_: (n_sweeps,) trace of log p(X, labels) after each sweep.
-
     >>> from dyncrp import Gaussian
     >>> model = GibbsMixture(Gaussian(1.0, 100.0), alpha=1.0).fit([[0.0], [9.0], [0.3], [9.5]])
     >>> model.labels_, model.log_joint_.shape
     (array([0, 1, 0, 1]), (100,))
     """
-
-    log_joint_: Float
 
     def __init__(self, family: Family, alpha: float = 1.0, *, n_sweeps: int = 100, seed: int = 0) -> None:
         self.family = family
@@ -56,15 +78,8 @@ class GibbsMixture(Baseline):
         self.n_sweeps = n_sweeps
         self.seed = seed
 
-    def _cluster(self, X: Float, t: Float) -> Labels:
-        seed = integer("seed", self.seed, 0, LARGEST_SEED)
-        trace = np.empty(integer("n_sweeps", self.n_sweeps, 1))
-        best = Sample(np.empty(0, dtype=np.int64), -np.inf)
-        for sweep, sample in enumerate(samples(self.family, self.alpha, X, len(trace), seed)):
-            trace[sweep] = sample.log_joint
-            best = max(best, sample, key=lambda state: state.log_joint)
-        self.log_joint_ = trace
-        return best.labels
+    def _samples(self, X: Float, t: Float, n_sweeps: int, seed: int) -> Iterator[Sample]:
+        return samples(self.family, self.alpha, X, n_sweeps, seed)
 
 
 def samples(family: Family, alpha: float, X: Float, n_sweeps: int, seed: Seed = None) -> Iterator[Sample]:

@@ -12,19 +12,16 @@ from dyncrp.dynamics.base import Modes, Timed, combine_modes
 class Exponential(Timed):
     """kernel(Δ) = exp(−Δ/τ): the time-sensitive CRP (ℓ = τ ∂N + N).
 
-    Args:
-        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds), or
-            None to learn it from data.
+    Parameters
+    ----------
+    timescale : float, timedelta, or None
+        τ, a positive number in the unit of the times, or a timedelta (then times are seconds). None to learn it.
     """
 
     timescale: Duration | None = None
 
     duration_field = "timescale"
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
+    nonnegative = True
 
     def modes(self) -> Modes:
         """One mode of rate 1/τ."""

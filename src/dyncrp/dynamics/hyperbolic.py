@@ -20,12 +20,15 @@ class Hyperbolic(Timed):
     2e-6 of the hyperbola up to x = 1e4; ``Hyperbolic(τ, n_modes=48, horizon=1e6)`` within 2e-9 up to 1e6. Past
     the horizon, the kernel falls exponentially, and old tables are forgotten for good.
 
-    Args:
-        timescale: τ, a positive number in the unit of the times, or a timedelta (then times are seconds), or
-            None to learn it from data.
-        n_modes: the largest number of exponentials, 2 to 100. More are more accurate and slower.
-        horizon: up to how many timescales the kernel must be accurate, at most 1e12. An error of more than 1 % up to
-            there raises ``ValueError``.
+    Parameters
+    ----------
+    timescale : float, timedelta, or None
+        τ, a positive number in the unit of the times, or a timedelta (then times are seconds). None to learn it.
+    n_modes : int
+        The largest number of exponentials, 2 to 100. More are more accurate and slower.
+    horizon : float
+        Up to how many timescales the kernel must be accurate, at most 1e12. An error of more than 1 % up to there
+        raises ``ValueError``.
     """
 
     timescale: Duration | None = None
@@ -33,6 +36,7 @@ class Hyperbolic(Timed):
     horizon: float = 1e4
 
     duration_field = "timescale"
+    nonnegative = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,11 +50,6 @@ class Hyperbolic(Timed):
                 f"n_modes = {self.n_modes} exponentials miss 1/(1 + x) by {100 * error:.2g} % up to the horizon "
                 f"{self.horizon:g}, but at most 1 % is allowed; raise n_modes or lower the horizon"
             )
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
 
     def modes(self) -> Modes:
         """Real rates; the amplitudes sum to 1, so that kernel(0) = 1."""

@@ -18,10 +18,15 @@ class LinearODE(Dynamics):
     The modes are the roots λ of Σ_k a_k λ^k, with rate −λ. The kernel may go negative; occupancies are clipped
     at 0. Repeated roots (whose solutions have powers of Δ) and solutions that grow without bound raise ``ValueError``.
 
-    Args:
-        coefficients: a_0 … a_p, lowest order first, p ≥ 1, a_p ≠ 0.
-        derivatives: N'(0), …, N^(p−1)(0); zeros unless given.
+    Parameters
+    ----------
+    coefficients : sequence of float
+        a_0 … a_p, lowest order first, p ≥ 1, a_p ≠ 0.
+    derivatives : sequence of float, optional
+        N'(0), …, N^(p−1)(0). By default, zeros.
 
+    Examples
+    --------
     >>> from dyncrp import Exponential
     >>> LinearODE([1.0, 20.0]).kernel(20.0) - Exponential(20.0).kernel(20.0)
     np.float64(0.0)

@@ -14,20 +14,17 @@ from dyncrp.dynamics.base import Modes, Timed, combine_modes
 class Oscillatory(Timed):
     """kernel(Δ) = (1 + cos(2πΔ/P))/2: tables come back every period P, and never count negatively.
 
-    Args:
-        period: P, a positive number in the unit of the times, or a timedelta (then times are seconds), or
-            None to learn it from data.
+    Parameters
+    ----------
+    period : float, timedelta, or None
+        P, a positive number in the unit of the times, or a timedelta (then times are seconds). None to learn it.
     """
 
     period: Duration | None = None
 
     duration_field = "period"
     periodic = True
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
+    nonnegative = True
 
     def modes(self) -> Modes:
         """Rates 0 and 2πi/P, one half each."""

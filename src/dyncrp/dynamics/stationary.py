@@ -11,10 +11,7 @@ from dyncrp.dynamics.base import Dynamics, Modes, combine_modes
 class Stationary(Dynamics):
     """kernel(Δ) = 1: nothing is forgotten. This is the Chinese Restaurant Process (ℓ = ∂N)."""
 
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
+    nonnegative = True
 
     def modes(self) -> Modes:
         """One mode of rate 0."""

@@ -1,4 +1,4 @@
-"""Engines: streaming inference on arrays. ``reference`` is readable NumPy; whatever is faster must agree with it."""
+"""Engines: streaming inference on arrays. ``reference`` is readable NumPy; the fast engine must agree with it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ __all__ = ["Engine", "Model", "ReferenceEngine", "Rules", "State", "Trace", "mak
 
 
 def make_engine(model: Model, n_features: int) -> Engine:
-    """Return the fastest engine there is for the model; the extension is loaded only now."""
+    """Return the fastest engine for a model. The extension is loaded when this is first called."""
     if has_extension():
-        from dyncrp.engine import native, text
+        from dyncrp.engine import native
 
-        if text.has_code_for(model.family):
-            return text.TextEngine(model, n_features)
         if native.has_code_for(model.family):
-            return native.NativeEngine(model, n_features)
+            return native.engine_for(model, n_features)
     return ReferenceEngine(model, n_features)
 
 
 def has_code_for(family: Family) -> bool:
-    """Whether there is an engine in C++ for rows (n, D) of this family."""
+    """Return whether there is an engine in C++ for this family."""
     if not has_extension():
         return False
     from dyncrp.engine import native
@@ -35,7 +33,7 @@ def has_code_for(family: Family) -> bool:
 
 @cache
 def has_extension() -> bool:
-    """Whether the extension in C++ was built when dyncrp was installed; if not, say once what that means."""
+    """Return whether the C++ extension is installed; if not, warn once."""
     try:
         from dyncrp.engine import loop  # noqa: F401
     except ImportError as error:

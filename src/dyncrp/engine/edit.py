@@ -1,7 +1,7 @@
-"""Tables merged and split by hand: on the arrays of a state (docs/files.md), so that it is the same for any engine.
+"""Merging and splitting tables. This works on the arrays of a state (docs/files.md), so it is the same for any engine.
 
-What tables know adds up, and so do the states of their modes: a merged table is what it would be if the rows of both
-had been seated there, and a split takes out what some rows had put in.
+Statistics and modes add up. So a merged table is the table that would be there if the rows of both had been seated
+together, and a split subtracts what some rows had added.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dyncrp.engine.schema import EXTRAS, SEEN, STATS
 from dyncrp.engine.types import Arrays, Engine, Float, Rows
 from dyncrp.families import Family, protocols
 
-OF_TABLES = (*STATS, *EXTRAS)  # what is known of the parameters of each table
+OF_TABLES = (*STATS, *EXTRAS)  # arrays with a row for each table
 
 
 def merge(engine: Engine, kept: int, other: int) -> None:
-    """Let one table know what two know, and have the id of the first. kept, other: ids of open tables."""
+    """Merge two open tables into one, which has the id ``kept``."""
     arrays, family = engine.arrays(), engine.model.family
     ids = arrays["table_ids"].tolist()
     place, gone = ids.index(kept), ids.index(other)
@@ -50,9 +50,9 @@ def merge(engine: Engine, kept: int, other: int) -> None:
 
 
 def split(engine: Engine, table: int, X: Rows, times: Float) -> int:
-    """Take rows X (n, D), which came at times (n,) and were seated at an open table, out of it; return their new table.
+    """Move rows X (n, D), learned at times (n,), from an open table to a new one; return its id.
 
-    Rows that were not at the table, or not wholly, may leave less than nothing of it, which is a ``ValueError``.
+    Raises ``ValueError`` if the rest cannot be a table, because rows were not seated at it, or only in part.
     """
     arrays, family, modes = engine.arrays(), engine.model.family, engine.model.modes
     place, new_id = arrays["table_ids"].tolist().index(table), int(arrays["n_opened"])
@@ -70,8 +70,8 @@ def split(engine: Engine, table: int, X: Rows, times: Float) -> int:
     rest = _split_words(found, place, X) if isinstance(X, Counts) else found["stats"][[place]]
     if not _is_possible(family, rest, found["mode_states"][place], modes, arrays):
         raise ValueError(
-            f"table {table} has {arrays['sizes'][place]} rows, and what these {len(X)} leave of it is no table: "
-            "hand back only rows that it was given, with the times at which they came"
+            f"table {table} has {arrays['sizes'][place]} rows, and the rest without these {len(X)} is not a table: "
+            "give only rows that were seated at it, with the times at which they came"
         )
     found["sizes"][place] = max(0, int(arrays["sizes"][place]) - len(X))
     for name, value in (("sizes", len(X)), ("first_times", times.min()), ("last_times", times.max())):
@@ -94,7 +94,7 @@ def _words(arrays: Arrays, n_columns: int = 0) -> csr_array:
 
 
 def _set_words(arrays: Arrays, words: csr_array) -> None:
-    """Let tables have these words (K, D). What else an engine keeps of them is found anew."""
+    """Set the words of tables (K, D). Arrays that follow from them are removed, to be computed again."""
     words.sum_duplicates()
     words.eliminate_zeros()
     arrays["words_indptr"], arrays["words_indices"] = (
@@ -105,7 +105,7 @@ def _set_words(arrays: Arrays, words: csr_array) -> None:
 
 
 def _split_words(arrays: Arrays, place: int, X: Counts) -> Float:
-    """Take the words of rows out of a table into a last one; return what is left as stats of its own words, (1, S)."""
+    """Move the words of rows from a table to a new last one; return the stats of the rest, over its words: (1, S)."""
     words = _words(arrays, X.n_columns)
     moved = csr_array((X.data, (np.full(len(X.data), place), X.indices)), shape=words.shape)
     rest = words - moved
@@ -116,17 +116,17 @@ def _split_words(arrays: Arrays, place: int, X: Counts) -> Float:
 
 
 def _is_possible(family: Family, stats: Float, mode_state: Arrays, modes: Modes, arrays: Arrays) -> bool:
-    """Whether what is left of a table, (1, S), can be what rows have left there."""
+    """Return whether the rest of a table, (1, S), can be the stats of rows."""
     now = np.exp(-modes.rates * float(arrays["time"] - arrays["mode_time"]))
     occupancy = float((mode_state * now @ modes.amplitudes).real)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = family.log_partition(stats)[0]
-    # A half, since rows that were seated with shares do not take out integers to the last digit.
+    # At least a half, not 1: counts of rows that tables share are not exact integers.
     return bool(stats[0, 0] >= 0.5 and np.isfinite(value) and occupancy > -1e-9 * len(arrays["table_ids"]))
 
 
 def _restore(engine: Engine, arrays: Arrays, changed: list[int], own: Collection[str]) -> None:
-    """Let the engine go on from these arrays. own: those that it adds, to be found anew for the tables that changed."""
+    """Restore the engine from arrays. own: arrays that it computes itself, here only for the tables that changed."""
     if own:
         engine.restore({name: array for name, array in arrays.items() if name not in own})
         anew = engine.arrays()

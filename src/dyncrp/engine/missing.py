@@ -1,6 +1,6 @@
-"""Missing cells: from the first one on, an engine's family is ``Columns.of`` the family, which counts each by itself.
+"""Missing cells: from the first one on, the family of an engine is ``Columns.of`` the family, which counts each column.
 
-So complete rows cost nothing more. ``Columns`` that someone gave takes missing cells from the start.
+So streams without missing cells pay nothing for them. A family that is ``Columns`` takes missing cells from the start.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dyncrp.families import Columns, Family
 
 
 def takes_missing(engine: Engine) -> bool:
-    """Whether the engine takes rows with missing cells as it is."""
+    """Return whether an engine takes missing cells."""
     return isinstance(engine.model.family, Columns)
 
 
 def for_missing(engine: Engine) -> Engine:
-    """Return an engine that has learned the same and takes missing cells; this one, if it does."""
+    """Return an engine that has learned the same and takes missing cells; the same one if it does."""
     if takes_missing(engine):
         return engine
     family = Columns.of(engine.model.family, engine.n_features)
@@ -33,12 +33,12 @@ def for_missing(engine: Engine) -> Engine:
 
 
 def widen_by_missing(engine: Engine, family: Family, n_features: int) -> Engine:
-    """Return an engine of more features, which were missing in every row so far. family: of one that misses none."""
+    """Return an engine with more features, missing in all rows so far. family: the one without missing cells."""
     before = for_missing(engine)
     found = make_engine(replace(engine.model, family=Columns.of(family, n_features)), n_features)
     if before.n_observations:
         arrays, more = _without_extras(before), n_features - before.n_features
-        for name in {"stats", "squares"} & arrays.keys():  # as many zeros as each column has numbers
+        for name in {"stats", "squares"} & arrays.keys():  # zeros for the numbers of each new column
             width = (arrays[name].shape[1] - (name == "stats")) // before.n_features
             arrays[name] = np.pad(arrays[name], ((0, 0), (0, more * width)))
         found.restore(arrays)
@@ -46,10 +46,10 @@ def widen_by_missing(engine: Engine, family: Family, n_features: int) -> Engine:
 
 
 def engine_for_arrays(engine: Engine, family: Family, arrays: Arrays) -> Engine:
-    """Return the engine, or an empty one of the kind that these arrays are of: with missing cells or without.
+    """Return the engine, or an empty one, of the kind that these arrays come from: with missing cells or without.
 
-    family: of one that misses none. A file of version 1 does not say which of the two wrote it, but its stats do: each
-    column of ``Columns.of`` has a count of its own, so that there are D more numbers than the family has.
+    family: the one without missing cells. A file of version 1 does not name the kind, but the width of its stats does:
+    each column of ``Columns.of`` has its own count, so there are D more numbers.
     """
     if isinstance(family, Columns) or not family.independent or "stats" not in arrays:
         return engine
@@ -61,10 +61,10 @@ def engine_for_arrays(engine: Engine, family: Family, arrays: Arrays) -> Engine:
 
 
 def with_family(engine: Engine, family: Family) -> Engine:
-    """Return an engine of another family that is told the same otherwise, and has learned nothing."""
+    """Return an empty engine with another family, and otherwise the same model."""
     return make_engine(replace(engine.model, family=family), engine.n_features)
 
 
 def _without_extras(engine: Engine) -> Arrays:
-    """Return the arrays that every engine has: the others follow from them, and differ between families."""
+    """Return the arrays that every engine has; the others follow from them, and differ between families."""
     return {name: array for name, array in engine.arrays().items() if name not in EXTRAS}

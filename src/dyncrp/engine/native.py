@@ -1,4 +1,4 @@
-"""The engine in C++: hands a model to the loop in ``cpp/``, and its state in and out as the reference's arrays.
+"""The engine in C++: hands a model and rows to the loop in ``cpp/``, and its state in and out as plain arrays.
 
 One engine belongs to one stream and is changed in place. It computes what ``reference.run`` computes; the tests compare
 the two on generated streams. Rows are learned without the interpreter's lock: several threads may predict at once,
@@ -15,14 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.arrays.counts import Counts, WordCounts, as_counts
 from dyncrp.engine import loop, schema
 from dyncrp.engine.types import (
+    MOST_DENSE,
     Arrays,
     Complex,
     Engine,
     Float,
+    Int,
     LazyTrace,
     Model,
+    Rows,
     State,
     TableConstraints,
     Trace,
@@ -32,49 +36,22 @@ from dyncrp.families import Columns, Family, protocols
 from dyncrp.families.protocols import Compiled, is_compiled
 
 LARGEST_COUNT = 1 << 62  # that the loop's integers hold
+WORDS = ("words_indptr", "words_indices", "words_counts")  # by the schema, the parts of Counts
 
 
 def has_code_for(family: Family) -> bool:
     """Whether the loop computes this family; of others, and of those derived from ours, only the reference knows."""
     if type(family) is Columns:
         return all(is_compiled(part) and type(part).__name__ in loop.PARTS for _, part in family.parts)
-    return is_compiled(family) and not family.sparse
+    return is_compiled(family)
 
 
-class LoopEngine(loop.Engine):
-    """What the engines in C++ have in common: a model whose alpha may change, arrays that come out, and copies."""
-
-    model: Model
-    n_features: int
-
-    def set_alpha(self, alpha: float) -> None:
-        """Let alpha be this from the next observation on."""
-        model = replace(self.model, alpha=alpha)
-        self._set_rules(rules_of(model))
-        self.model = model
-
-    def arrays(self) -> Arrays:
-        """Return all that the next step needs, to the bit, as plain arrays."""
-        found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
-        for name in {"mode_states", "mode_total", "mode_sums"} & found.keys():
-            found[name] = found[name].view(np.complex128)
-        return found
-
-    def go_on(self, arrays: Arrays) -> None:
-        """Continue from arrays that are checked: the loop wants numbers as such, and complex ones as pairs."""
-        given: dict[str, Any] = dict(arrays)
-        for name, array in arrays.items():
-            if array.shape == ():
-                given[name] = array.item()
-            elif array.dtype == np.complex128:
-                given[name] = np.ascontiguousarray(array).view(np.float64)
-        self._restore(given)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild, (type(self), self.model, self.n_features, self.arrays())
+def engine_for(model: Model, n_features: int) -> NativeEngine:
+    """Return an engine for rows of the model's kind."""
+    return (TextEngine if model.family.rows is Counts else NativeEngine)(model, n_features)
 
 
-class NativeEngine(LoopEngine):
+class NativeEngine(loop.Engine):
     """Streaming inference for one model and one stream of D features."""
 
     def __init__(self, model: Model, n_features: int) -> None:
@@ -85,9 +62,15 @@ class NativeEngine(LoopEngine):
         self.model = model
         self.n_features = n_features
 
-    def run(self, X: Float, times: Float, told: TableConstraints | None = None) -> Trace:
-        """Learn from a segment of the stream: X (n, D) at times (n,), valid and in order; see ``reference.run``."""
+    def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
+        """Learn from a segment of the stream: rows X at times (n,), valid and in order; see ``reference.run``."""
         return LazyTrace(partial(getattr, self._learn(X, times, *(told or ()))))
+
+    def set_alpha(self, alpha: float) -> None:
+        """Let alpha be this from the next observation on."""
+        model = replace(self.model, alpha=alpha)
+        self._set_rules(rules_of(model))
+        self.model = model
 
     @property
     def seating(self) -> State:
@@ -102,10 +85,25 @@ class NativeEngine(LoopEngine):
 
     def arrays(self) -> Arrays:
         """Return all that the next step needs, to the bit, as plain arrays."""
-        found = super().arrays()
+        found: Arrays = {name: np.asarray(value) for name, value in self._snapshot().items()}
+        for name in {"mode_states", "mode_total", "mode_sums"} & found.keys():
+            found[name] = found[name].view(np.complex128)
         if self._cells.any():
             found["squares"] = np.ascontiguousarray(found["cells"][:, self._cells])
         return found
+
+    def go_on(self, arrays: Arrays) -> None:
+        """Continue from arrays that are checked: the loop wants numbers as such, and complex ones as pairs."""
+        given: dict[str, Any] = dict(arrays)
+        for name, array in arrays.items():
+            if array.shape == ():
+                given[name] = array.item()
+            elif array.dtype == np.complex128:
+                given[name] = np.ascontiguousarray(array).view(np.float64)
+        self._restore(given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (type(self), self.model, self.n_features, self.arrays())
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
@@ -151,6 +149,88 @@ class NativeEngine(LoopEngine):
         wider = NativeEngine(self.model, n_features)
         wider.restore(arrays)
         return wider
+
+
+class TextEngine(NativeEngine):
+    """The same for rows that are Counts of words, with an index from words to the tables that have them.
+
+    See ``cpp/multinomial.hpp``. A dense array (n, D) will do. n_features: columns seen so far; there may be more.
+    """
+
+    def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
+        """Learn from a segment of the stream: rows X at times (n,), valid and in order; see ``reference.run``."""
+        self.widen(X.shape[1])
+        return super().run(X, times, told)
+
+    def run_one(self, x: Rows, t: float) -> tuple[int, float]:
+        """Learn from one document, Counts of one row or (D,); return its label and its log evidence."""
+        self.n_features = max(self.n_features, x.n_columns if isinstance(x, Counts) else len(x))
+        return self._run_one_of_words(x, t)
+
+    def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
+        """Return the label that a document would get at time t, and its log evidence; changes nothing."""
+        return self._predict_one_of_words(x, t)
+
+    def word_counts(self, table: int) -> WordCounts:
+        """Return the words that an open table has, and how often."""
+        if table not in self.ids:
+            raise ValueError(f"there is no open table {table!r}")
+        return WordCounts(*self._words_of(int(table)))
+
+    def word_totals(self) -> WordCounts:
+        """Return the words that some open table has, and how often all of them together do."""
+        return WordCounts(*self._all_words())
+
+    def word_stats(self, columns: Int) -> Float:
+        """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
+        arrays = self.arrays()
+        indptr, indices, counts = (arrays[name] for name in WORDS)
+        K, m = len(arrays["sizes"]), len(columns)
+        tables = np.repeat(np.arange(K), np.diff(indptr))
+        at = np.searchsorted(columns, indices)
+        places = np.where(np.append(columns, -1)[at] == indices, at, m)
+        found = np.zeros((K, 2 + m))
+        found[:, 0] = arrays["sizes"]
+        np.add.at(found, (tables, 1 + places), counts)
+        return found
+
+    def widen(self, n_features: int) -> TextEngine:
+        """Return an engine of more columns: this one, to which they make no difference."""
+        self.n_features = max(self.n_features, n_features)
+        return self
+
+    @property
+    def state(self) -> State:
+        """A copy of the state, as the reference has it; for few tables and words, since it is dense."""
+        arrays = self.arrays()
+        K, D = len(arrays["table_ids"]), self.n_features
+        if K * D > MOST_DENSE:
+            raise ValueError(
+                f"{K} tables of {D} words are too many for a dense array: ask the engine for word_counts of a table"
+            )
+        indptr, indices, data = (arrays[name] for name in WORDS)
+        rows = Counts(indptr, indices, data, D).toarray()
+        stats = np.hstack([arrays["sizes"][:, None].astype(np.float64), rows])
+        return state_of(arrays, self.model.modes, stats)
+
+    @property
+    def seating(self) -> State:
+        """A copy of the state without what tables know of words: stats are (K, 0)."""
+        arrays = self.arrays()
+        return state_of(arrays, self.model.modes, np.zeros((len(arrays["table_ids"]), 0)))
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
+        if "stats" in arrays:  # of the reference
+            stats = schema.check(arrays, {"stats": schema.STATS["stats"]})["stats"]
+            arrays = arrays | dict(zip(WORDS, as_counts(stats[:, 1:], "its array 'stats'").csr, strict=True))
+        sizes = {"M": len(self.model.modes.rates)}
+        found = schema.check_state(arrays, schema.OF_COUNTS, sizes, self.model.family)
+        rows = Counts.checked((found[name] for name in WORDS), len(found["table_ids"]))
+        lengths = np.unique(np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1]) * (np.diff(rows.indptr) > 0))
+        schema.check(found, {"mode_sums": schema.WORDS["mode_sums"]}, sizes | {"L": len(lengths)})
+        self.go_on(found)
+        self.widen(rows.n_columns)
 
 
 def rebuild(kind: Callable[[Model, int], Engine], model: Model, n_features: int, arrays: Arrays) -> Engine:

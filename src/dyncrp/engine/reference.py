@@ -9,8 +9,8 @@ State goes in and comes out; nothing is modified. Where each equation of the pap
     coordinate updates of q(φ)                   ``update``, the families' posteriors
     Eq. 'approx_lower_bound'                     ``lower_bound``
 
-Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream, ``update`` lets a table
-forget its old members, and ``step`` and ``run`` seat rows as someone tells them to.
+Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream, ``update`` lets tables
+forget old members, and ``step`` and ``run`` take constraints.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def initial_state(model: Model, n_features: int) -> State:
 
 
 def advance(state: State, t: float, modes: Modes) -> State:
-    """Let time pass until t ≥ state.time: every mode is multiplied by exp(−rate Δ)."""
+    """Advance the state to time t ≥ state.time: every mode is multiplied by exp(−rate Δ)."""
     if len(state.stats) == 0:
         return replace(state, time=t)
     decay = np.exp(-modes.rates * (t - state.time))
@@ -85,14 +85,13 @@ def prior_weights(state: State, model: Model) -> Float:
 def step(
     state: State, x: Float, t: float, model: Model, table: int = UNKNOWN, mark: int = UNKNOWN
 ) -> tuple[State, Step]:
-    """Take in one observation x (D,) at time t: advance, weigh, score, assign, update, close.
+    """Learn from one observation x (D,) at time t: advance, weigh, score, assign, update, close.
 
-    table: the id of the open table that it is at, if someone knows that, or ``NEW``. It is then seated there wholly;
-    its log evidence is what it would be if nobody knew. mark: tables that the rows just before it took which had the
-    same mark have no weight.
+    table: the id of the open table of x if it is known, or ``NEW``. Then x is seated at this table only; its log
+    evidence does not depend on this. mark: the tables of the rows just before x with the same mark have no weight.
 
-    If the family is sparse, x is seated wholly at its label's table, which is a new one if that is the likeliest of all
-    or its share reaches the threshold. Responsibilities then only tell how sure that is.
+    If the family is sparse, x is seated only at the table of its label, which is a new one if that is the likeliest or
+    reaches the threshold. Responsibilities are then reported, but not used.
     """
     rules, family = model.rules, model.family.given(state.stats)
     X = x[None, :]
@@ -111,7 +110,8 @@ def step(
 
     log_evidence = float(logsumexp(scores) - np.log(np.sum(weights)))
     responsibilities = _softmax(scores)
-    enough = min(rules.new_table_threshold, np.max(responsibilities) if family.sparse else 1.0)
+    wholly = family.sparse
+    enough = min(rules.new_table_threshold, np.max(responsibilities) if wholly else 1.0)
     opens = len(state.stats) == 0 or responsibilities[-1] >= enough * (1.0 - TIE)
     if opens if table == UNKNOWN else table == NEW:
         stats = np.vstack([state.stats, np.zeros(state.stats.shape[1])])
@@ -129,7 +129,7 @@ def step(
         responsibilities = (ids == (state.n_opened if table == NEW else table)).astype(np.float64)
 
     label = int(np.argmax(responsibilities >= np.max(responsibilities) * (1.0 - TIE)))
-    if family.sparse:
+    if wholly:
         label = len(ids) - 1 if len(ids) > len(state.ids) else label
         seated = (np.arange(len(ids)) == label).astype(np.float64)
         responsibilities = np.where(
@@ -158,11 +158,11 @@ def step(
 
 
 def update(stats: Float, responsibilities: Float, T: Float, memory: float, seen: Float | float = 1.0) -> Float:
-    """Return stats_c + r_c (T(x) − seen stats_c/memory): what tables (K, S) know when each took in r_c of T(x) (1, S).
+    """Return stats_c + r_c (T(x) − seen stats_c/memory) for stats (K, S), responsibilities (K,) and T(x) (1, S).
 
-    The count of a table, the first entry, tends to the memory and never exceeds it: a table remembers about its last
-    ``memory`` members, the older the fainter. A table without a share of x does not change, and neither does what x
-    says nothing of, where ``seen`` (1, S) is 0. With an infinite memory it is the paper's stats_c + r_c T(x).
+    The count of a table, its first entry, tends to the memory and never exceeds it: a table remembers about its last
+    ``memory`` members, older ones with less weight. Tables with r_c = 0 do not change. Neither do statistics of missing
+    cells, where ``seen`` (1, S) is 0. With an infinite memory this is the paper's stats_c + r_c T(x).
 
     >>> stats = np.array([[10.0, 50.0], [3.0, 6.0]])
     >>> update(stats, np.array([1.0, 0.0]), np.array([[1.0, 7.0]]), memory=10.0)
@@ -174,10 +174,10 @@ def update(stats: Float, responsibilities: Float, T: Float, memory: float, seen:
 
 
 def closing(state: State, latest: int, model: Model) -> Int:
-    """Return the places of the tables that must close: those below ``prune_below``, then the least if too many.
+    """Return the indices of the tables that must close: those below ``prune_below``, then the lowest if too many.
 
-    latest: the table that the observation opened or joined, which stays. Of tables that tie, the oldest goes. Where
-    the kernel can be negative, what is 0 on paper may be a rounding error, which must not decide.
+    latest: the table that the observation opened or joined, which does not close. In a tie, the oldest table closes.
+    If the kernel can be negative, occupancies that are 0 in exact arithmetic may differ by rounding; this is a tie.
     """
     rules = model.rules
     value = occupancy(state, model.modes)
@@ -191,7 +191,7 @@ def closing(state: State, latest: int, model: Model) -> Int:
 
 
 def close(state: State, closed: Int) -> State:
-    """Return the state without the tables in these places; their ids are never used again."""
+    """Return the state without the tables at these indices. Their ids are never used again."""
     K = len(state.ids) - len(closed)
     return replace(
         state,
@@ -209,9 +209,9 @@ def close(state: State, closed: Int) -> State:
 def coordinate_ascent(stats: Float, X: Float, log_weights: Float, model: Model) -> tuple[Float, Float]:
     """Alternate the updates of π_n and q(φ) for one observation X (1, D), ``n_iter`` times.
 
-    The first π_n uses the parameters before x, each later one those of ``update`` with π_n. The new table is scored by
-    its marginal likelihood: its q(φ) is always the posterior given x. Returns the last scores (K + 1,) and the lower
-    bound after each of the 2 n_iter half-steps (π, then φ); none with a finite memory, which is no part of the bound.
+    The first π_n uses the parameters before x, each later one those of ``update`` with the previous π_n. The new table
+    is scored by its marginal likelihood: its q(φ) is always the posterior given x. Returns the last scores (K + 1,) and
+    the lower bound after each of the 2 n_iter half-steps (π, then φ); no bounds for a finite memory.
     """
     family = model.family
     T, seen = family.statistics(X), family.observed(X)[0]
@@ -269,9 +269,9 @@ def update_n_tables_posterior(count: Float, responsibilities: Float, table_count
 def run(
     state: State, X: Float, times: Float, model: Model, told: TableConstraints | None = None
 ) -> tuple[State, Trace]:
-    """Take in a segment of the stream: X (n, D) at times (n,), valid and in order.
+    """Learn from a segment of the stream: X (n, D) at times (n,), valid and in order.
 
-    It ends before a row that is told to be at a table that is not open.
+    Stops before a row whose given table is not open.
     """
     labels, log_evidence, absences = [], [], []
     rows, columns, closed, closed_rows = [], [], [], []
@@ -304,19 +304,19 @@ def run(
 
 
 def _absence(before: State, place: int, t: float) -> float:
-    """Return how long the table at this place had no row when one came at time t; 0 if it never had one."""
+    """Return the time from the last row of the table at this index to t, 0 if it had no row."""
     had = place < len(before.sizes) and before.sizes[place] > 0
     return t - float(before.last_times[place]) if had else 0.0
 
 
 def predict(state: State, x: Float, t: float, model: Model) -> tuple[int, float]:
-    """Return the label that one observation would get, −1 for a new table's, and its log evidence; changes nothing."""
+    """Return the label that one observation would get, −1 for a new table, and its log evidence."""
     done = step(state, x, t, model)[1]
     return int(np.append(state.ids, -1)[done.label]), done.log_evidence
 
 
 def responsibilities(state: State, x: Float, t: float, model: Model) -> Float:
-    """Return softmax(scores) of one observation, (K + 1,), the last for a new table; changes nothing."""
+    """Return softmax(scores) of one observation, (K + 1,), the last for a new table."""
     return _softmax(step(state, x, t, model)[1].scores)
 
 
@@ -329,7 +329,7 @@ def log_density(state: State, x: Float, t: float, model: Model) -> float:
 
 
 class ReferenceEngine:
-    """The reference as an ``Engine``: where there is no native code, or none for the family, and to compare against."""
+    """The reference as an ``Engine``, for tests and where there is no compiled code, or none for the family."""
 
     def __init__(self, model: Model, n_features: int) -> None:
         self.model = model
@@ -365,11 +365,11 @@ class ReferenceEngine:
         return self.state
 
     def accepts(self, X: object, n_dimensions: int) -> bool:
-        """Return False: whoever calls is to look at all rows."""
+        """Return False: all rows must be checked."""
         return False
 
     def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
-        """Take in a segment of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
+        """Learn from a segment of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
         state, X = self._dense(X)
         self.state, trace = run(state, X, times, self.model, told)
         self.n_features = X.shape[1]
@@ -379,11 +379,11 @@ class ReferenceEngine:
         return trace
 
     def set_alpha(self, alpha: float) -> None:
-        """Let alpha be this from the next observation on."""
+        """Set alpha, from the next observation on."""
         self.model = replace(self.model, alpha=alpha)
 
     def _dense(self, X: Rows) -> tuple[State, Float]:
-        """Return the state and rows (n, D), both as wide as the wider of the two, if rows are Counts."""
+        """Return the state and dense rows (n, D); if rows are Counts, both with the larger number of columns."""
         if not isinstance(X, Counts):
             return self.state, X
         D = max(self.n_features, X.n_columns)
@@ -392,51 +392,50 @@ class ReferenceEngine:
         return replace(self.state, stats=protocols.widen(self.model.family, self.state.stats, D)), X.toarray(D)
 
     def word_counts(self, table: int) -> WordCounts:
-        """Return the words that an open table has, and how often."""
+        """Return the words of an open table, and their counts."""
         if table not in self.ids:
             raise ValueError(f"there is no open table {table!r}")
         return _words(self.state.stats[self.ids.tolist().index(table), 1:])
 
     def word_totals(self) -> WordCounts:
-        """Return the words that some open table has, and how often all of them together do."""
+        """Return the words of all open tables, and their total counts."""
         return _words(np.sum(self.state.stats[:, 1:], axis=0))
 
     def word_stats(self, columns: Int) -> Float:
-        """Return what open tables know, (K, 2 + m): rows, counts in columns (m,) that count up, those in all others."""
-        stats = protocols.widen(
-            self.model.family, self.state.stats, max(self.n_features, 1 + int(np.max(columns, initial=-1)))
-        )
+        """Return for each open table, (K, 2 + m): its rows, its counts in ascending columns (m,), and in all others."""
+        n_features = max(self.n_features, 1 + int(np.max(columns, initial=-1)))
+        stats = protocols.widen(self.model.family, self.state.stats, n_features)
         others = np.sum(np.delete(stats, 1 + columns, axis=1)[:, 1:], axis=1)
         return np.column_stack([stats[:, 0], stats[:, 1 + columns], others])
 
     def run_one(self, x: Rows, t: float) -> tuple[int, float]:
-        """Take in one valid observation x (D,) at time t; return its label and log evidence."""
+        """Learn from one valid observation x (D,) at time t; return its label and log evidence."""
         trace = self.run(x if isinstance(x, Counts) else x[None, :], np.array([t]))
         return int(trace.labels[0]), float(trace.log_evidence[0])
 
     def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
-        """Return the label that x (D,) would get at time t, −1 for a new table's, and its log evidence."""
+        """Return the label that x (D,) would get at time t, −1 for a new table, and its log evidence."""
         state, X = self._dense(x if isinstance(x, Counts) else x[None, :])
         return predict(state, X[0], t, self.model)
 
     def responsibilities(self, X: Rows, times: Float) -> Float:
-        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
+        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table."""
         state, X = self._dense(X)
         return np.array([responsibilities(state, x, float(t), self.model) for x, t in zip(X, times, strict=True)])
 
     def predict(self, X: Rows, times: Float) -> Int:
-        """Return the label that each row by itself would get, (n,), −1 for a new table's; changes nothing."""
+        """Return the label that each row by itself would get, (n,), −1 for a new table."""
         state, X = self._dense(X)
         found = (predict(state, x, float(t), self.model)[0] for x, t in zip(X, times, strict=True))
         return np.fromiter(found, np.int64, len(X))
 
     def log_density(self, X: Rows, times: Float) -> Float:
-        """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
+        """Return log p(x | everything so far) of each row by itself, (n,)."""
         state, X = self._dense(X)
         return np.array([log_density(state, x, float(t), self.model) for x, t in zip(X, times, strict=True)])
 
     def arrays(self) -> Arrays:
-        """Return all that the next step needs, as plain arrays."""
+        """Return the state as arrays."""
         state = self.state
         return {
             "stats": state.stats,
@@ -456,7 +455,7 @@ class ReferenceEngine:
         }
 
     def restore(self, arrays: Arrays) -> None:
-        """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``."""
+        """Continue from the ``arrays`` of any engine; raise ``ValueError`` if they are invalid."""
         if "words_indptr" in arrays:
             arrays = self._with_stats(arrays)
         widths = {"S": self.state.stats.shape[1], "P": self.state.squares.shape[1]}
@@ -466,13 +465,13 @@ class ReferenceEngine:
         self.state = state_of(arrays, self.model.modes, arrays["stats"], arrays.get("squares"))
 
     def _with_stats(self, arrays: Arrays) -> Arrays:
-        """Return arrays with the words of tables as stats."""
+        """Return arrays with the words of tables as ``stats``."""
         indptr, indices, data = (arrays[name] for name in ("words_indptr", "words_indices", "words_counts"))
         rows = Counts(indptr, indices, data, self.n_features).toarray()
         return arrays | {"stats": np.hstack([arrays["sizes"][:, None].astype(np.float64), rows])}
 
     def widen(self, n_features: int) -> ReferenceEngine:
-        """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
+        """Return an engine with more features, which were 0 in all observations so far."""
         family, state = self.model.family, self.state
         wider = ReferenceEngine(self.model, n_features)
         squares = protocols.widen_squares(family, state.stats, state.squares, n_features)
@@ -491,7 +490,7 @@ def _softmax(scores: Float) -> Float:
 
 
 def _seen(state: State, label: int, K: int) -> dict[str, NDArray[Any]]:
-    """Return the sizes and times of K tables, the last of them perhaps new, after a row with this label came."""
+    """Return the sizes and times of K tables, the last of which may be new, after a row with this label."""
     sizes = np.append(state.sizes, 0)[:K]
     first_times, last_times = (np.append(times, state.time)[:K] for times in (state.first_times, state.last_times))
     if sizes[label] == 0:

@@ -1,7 +1,7 @@
-"""The layout of version 1 of the model file: every array and every entry of the header, and the check of arrays.
+"""The layout of version 1 of the model file: all arrays and header entries, and how they are checked.
 
-This is the one place where it is written: the tables in docs/files.md are these, and a test compares them. Shapes are
-in symbols. K is the number of open tables, M that of modes, D of features; the page says what the others are.
+A test compares the tables in docs/files.md with these. Shapes are in symbols: K is the number of open tables, M of
+modes, D of features; the page explains the others.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.arrays.counts import Counts
+from dyncrp.arrays.rows import Dense, RowType
 from dyncrp.engine.types import MOST_OBSERVATIONS, Arrays
 from dyncrp.families import Family
 from dyncrp.families.protocols import HasShape
@@ -21,7 +23,7 @@ FINITE, CELLS, FROM_0, UP = "finite numbers", "finite numbers or NaN", "numbers 
 
 
 class Array(NamedTuple):
-    """An array. shape: in symbols. absent: what it then is, if it may be absent. holds: which numbers."""
+    """An array. shape: in symbols. absent: the default, if it may be absent. holds: which numbers it may hold."""
 
     name: str
     dtype: type[np.generic]
@@ -32,7 +34,7 @@ class Array(NamedTuple):
 
 
 class Field(NamedTuple):
-    """An entry of the header. kind: of its value in JSON. absent: what it then is, if it may be absent."""
+    """An entry of the header. kind: of its JSON value. absent: the meaning of its absence, if it may be absent."""
 
     name: str
     kind: str
@@ -41,7 +43,7 @@ class Field(NamedTuple):
 
 
 Group = dict[str, Array]
-# What the kinds of values in JSON are in Python.
+# The Python types of the kinds of JSON values.
 KINDS: dict[str, tuple[type, ...]] = {"text": (str,), "integer": (int,), "number": (int, float), "object": (dict,)}
 KINDS |= {"list": (list,), "list or null": (list, type(None))}
 
@@ -60,6 +62,7 @@ def _words(prefix: str, n: str, when: str, row: str) -> Group:
 
 
 _FOUND = "found from the others, up to rounding"
+_ROW = "the row as the family takes it, NaN where a cell is missing"
 
 HEADER = (
     Field("format", "text", '`"dyncrp-model"`'),
@@ -95,7 +98,7 @@ MODES = _group(
     ),
     Array("mode_rates", COMPLEX, ("M",), "their rates"),
 )
-# What tables know, by an engine of rows (n, D). Others than the first two are only there to go on to the bit.
+# The statistics of tables, of an engine for dense rows. Those in EXTRAS are only needed to continue to the bit.
 STATS = _group(
     Array("stats", FLOAT, ("K", "S"), "Σ r T(x)"),
     Array("squares", FLOAT, ("K", "P"), "`Gaussian` only, also as a part of `Columns`: Σ r y_i y_j for i ≥ j, row by "
@@ -108,7 +111,7 @@ EXTRAS = _group(
     Array("cells", FLOAT, ("K", "B"), "`Columns` only: for each column or part in the order of `stats`, what its "
           "family has beside T(x): `squares`, `scatter` or `misses`", _FOUND),
 )  # fmt: skip
-# The same by an engine of counts of words.
+# The same for an engine of word counts.
 WORDS = _group(
     Array("words_indptr", INT, ("K + 1",), "where the words of each table begin in the next two: those of table c from "
           "entry c to entry c + 1"),
@@ -151,10 +154,12 @@ WARMUP = _group(
     Array("warmup_marks", INT, ("n",), "with it: the mark of each row, −1 for none; the digest of a text",
           "nothing is known"),
 )  # fmt: skip
-WARMUP_ROWS = _group(
-    Array("warmup_rows", FLOAT, ("n", "D"), "rows as the family takes them, fewer than `warmup`", holds=CELLS)
-)
-WARMUP_WORDS = _words("warmup_", "n", "of a `Multinomial`, in place of `warmup_rows`", "observation")
+WARMUP_ROWS: dict[RowType, Group] = {
+    Dense: _group(
+        Array("warmup_rows", FLOAT, ("n", "D"), "rows as the family takes them, fewer than `warmup`", holds=CELLS)
+    ),
+    Counts: _words("warmup_", "n", "of a `Multinomial`, in place of `warmup_rows`", "observation"),
+}
 NOVELTY = _group(
     Array("novelty_counts", INT, (2,), "how many rows there were, and how many of them are in the bins"),
     Array("novelty_values", FLOAT, ("C",), "the scores of the bins, increasing"),
@@ -167,22 +172,23 @@ EXAMPLES = _group(
     Array("example_numbers", INT, ("E",), "its number in the stream, from 0", holds=UP),
     Array("example_times", FLOAT, ("E",), "its time"),
 )
-EXAMPLE_ROWS = _group(
-    Array("example_rows", FLOAT, ("E", "D"), "the row as the family takes it, NaN where a cell is missing", holds=CELLS)
-)
-EXAMPLE_WORDS = _words("example_words_", "E", "if rows are counts of words, in place of `example_rows`", "row")
+EXAMPLE_ROWS: dict[RowType, Group] = {
+    Dense: _group(Array("example_rows", FLOAT, ("E", "D"), _ROW, holds=CELLS)),
+    Counts: _words("example_words_", "E", "if rows are counts of words, in place of `example_rows`", "row"),
+}
 
 OF_ENGINES = STATS | SEATS | EXTRAS | WORDS
 OF_ROWS, OF_COUNTS = STATS | SEATS | EXTRAS, WORDS | SEATS
-OF_EXAMPLES, OF_WARMUPS = EXAMPLES | EXAMPLE_ROWS | EXAMPLE_WORDS, WARMUP | WARMUP_ROWS | WARMUP_WORDS
+OF_EXAMPLES = EXAMPLES | EXAMPLE_ROWS[Dense] | EXAMPLE_ROWS[Counts]
+OF_WARMUPS = WARMUP | WARMUP_ROWS[Dense] | WARMUP_ROWS[Counts]
 ARRAYS = FRAME | OF_ENGINES | MODES | ALPHA | OF_WARMUPS | NOVELTY | OF_EXAMPLES
-SEEN = ("sizes", "first_times", "last_times")  # what tells of the rows that have a table's label
+SEEN = ("sizes", "first_times", "last_times")  # they describe the rows with the label of each table
 
 
 def check(arrays: Mapping[str, NDArray[Any]], group: Group, sizes: Mapping[str, int] | None = None) -> Arrays:
-    """Return the arrays that belong to a group; raise ``ValueError`` if one is missing or not as the group says.
+    """Return the arrays that belong to a group; raise ``ValueError`` if one is missing or invalid.
 
-    sizes: of symbols, where they are known. The first array with another symbol decides its size.
+    sizes: the known sizes of symbols. The size of any other symbol is that of the first array with it.
 
     >>> check({"mode_amplitudes": np.ones(2, complex), "mode_rates": np.ones(3, complex)}, MODES)
     Traceback (most recent call last):
@@ -216,7 +222,7 @@ def shape_text(entry: Array) -> str:
 
 
 def _fits(shape: tuple[int, ...], symbols: tuple[str | int, ...], known: dict[str, int]) -> bool:
-    """Whether a shape is as symbols say; those that are not known are known from now on."""
+    """Return whether a shape matches its symbols; add the sizes of new symbols to ``known``."""
     if len(shape) != len(symbols):
         return False
     for n, symbol in zip(shape, symbols, strict=True):
@@ -238,11 +244,10 @@ def _holds(array: NDArray[Any], what: str) -> bool:
 
 
 def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: Family) -> Arrays:
-    """Return the arrays of an engine with a default for each that has one, if they fit together.
+    """Return the arrays of an engine, with defaults for absent ones; raise ``ValueError`` if they are inconsistent.
 
-    group: ``OF_ROWS`` or ``OF_COUNTS``. sizes: at least M, and of ``OF_ROWS`` also S, P and D. Anything that no engine
-    returned is a ``ValueError``. A table that was not told its size has its count, rounded, and was last heard of at
-    the state's time.
+    group: ``OF_ROWS`` or ``OF_COUNTS``. sizes: at least M, and for ``OF_ROWS`` also S, P and D. By default, the size of
+    a table is its count, rounded, and its times are that of the state.
     """
     found = check(arrays, group, sizes)
     ids, time = found["table_ids"], found["time"]
@@ -254,7 +259,7 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
     if found["mode_time"] > time:
         raise ValueError(f"its mode_time {found['mode_time']} is after its time {time}")
     if ("mark" in found) != ("taken" in found):
-        raise ValueError("its arrays 'mark' and 'taken' must both be there, or none")
+        raise ValueError("its arrays 'mark' and 'taken' must both be present, or neither")
     if "stats" in found:
         if not found.keys() >= set(SEEN):
             counts = np.clip(np.rint(found["stats"][:, 0]), 0, n).astype(np.int64)
@@ -272,7 +277,7 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless the header's ``config`` has what it must have, of its kinds, and nothing unknown."""
+    """Raise ``ValueError`` if an entry of the header's ``config`` is missing, unknown or of the wrong kind."""
     fields = {field.name.removeprefix("config."): field for field in HEADER if field.name.startswith("config.")}
     unknown = sorted(config.keys() - fields)
     if unknown:

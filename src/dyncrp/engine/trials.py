@@ -1,6 +1,6 @@
-"""Trials: models learn rows to be compared, as in a search for hyperparameters; labels and evidence are all they leave.
+"""Trials: models learn rows only to be compared, as in a search for hyperparameters.
 
-In C++ a trial is one call, without the interpreter's lock: no engine is left behind, and nothing is recorded.
+In C++ a trial is one call, without the interpreter's lock. No engine is kept, and no trace is recorded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dyncrp.arrays.rows import Dense
 from dyncrp.engine import has_code_for, make_engine
 from dyncrp.engine.types import Float, Int, Model
 from dyncrp.families import Family
@@ -19,11 +20,11 @@ from dyncrp.families.protocols import settings
 if TYPE_CHECKING:
     from dyncrp.engine import loop
 
-ROWS_PER_LOOK = 100  # after which a model with too many tables is given up
+ROWS_PER_LOOK = 100  # how often the number of tables is checked
 
 
 class Trial(NamedTuple):
-    """What a model made of rows: labels (n,), log evidence and number of tables of as many as it has learned."""
+    """The result of a trial: labels (n,), log evidence and number of tables, for the rows that were learned."""
 
     labels: Int
     log_evidence: float
@@ -31,7 +32,7 @@ class Trial(NamedTuple):
 
 
 def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize) -> Trial:
-    """Let a model learn rows X (n, D), as ``family.check`` returned them, at times (n,); give it up above most_tables.
+    """Let a model learn rows X (n, D), checked by the family, at times (n,); stop if it has more than most_tables.
 
     >>> from dyncrp import Gaussian, Stationary
     >>> model = Model(Gaussian(1.0, 100.0), Stationary(), 1.0)
@@ -39,7 +40,7 @@ def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize
     >>> trial.labels, trial.n_tables
     (array([0, 1, 0]), 2)
     """
-    if has_code_for(model.family):
+    if has_code_for(model.family) and model.family.rows is Dense:
         recipe, told = _recipe(model.family, X.shape[1]), _told(model)
         return Trial(*recipe.try_out(*told, X, times, most_tables=most_tables, rows_per_look=ROWS_PER_LOOK))
     engine, labels = make_engine(model, X.shape[1]), []
@@ -52,12 +53,12 @@ def try_out(model: Model, X: Float, times: Float, most_tables: int = sys.maxsize
 
 
 def reproducibility(model: Model, halves: list[Float]) -> float:
-    """Return how well a model's clusters reproduce on halves of rows, each (n, D), two after two.
+    """Return how well the clusters of a model reproduce on pairs of halves of rows, each (n, D).
 
-    It is the mean agreement, over all halves, of labels by their own tables and by those of the other half: as adjusted
-    mutual information. Times count the rows.
+    This is the adjusted mutual information of the labels of a half by its own tables and by those of the other half,
+    averaged over all halves. Times are the index of the rows.
     """
-    if has_code_for(model.family):
+    if has_code_for(model.family) and model.family.rows is Dense:
         return _recipe(model.family, halves[0].shape[1]).reproducibility(*_told(model), halves)
     from sklearn.metrics import adjusted_mutual_info_score
 

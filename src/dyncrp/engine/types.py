@@ -1,7 +1,6 @@
-"""What goes into an engine and comes out of it, and what an engine is.
+"""The interface of engines: their input, their output, and the protocol ``Engine``.
 
-``reference.py`` computes all of it in readable NumPy; a faster engine computes the same. Nothing here knows an
-estimator.
+``reference.py`` is an engine in readable NumPy; the fast engine computes the same.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ Rows = Any  # (n, D) float64; or Counts, if the family is sparse
 ASSIGNMENTS = ("predictive", "variational")
 TABLE_COUNTS = ("map", "posterior")
 
-# Shares closer than this, in proportion, are a tie: the first table gets the label, and a new table opens. So
-# rounding, which differs between engines, does not decide between tables that the mathematics finds equal.
+# Probabilities with a smaller relative difference are a tie: the first table gets the label, and a new table opens. So
+# rounding, which differs between engines, does not decide between tables that are equal in exact arithmetic.
 TIE = 1e-9
-# An occupancy below this is 0: near the end of the range of floats its digits mean nothing.
+# An occupancy below this is 0: near the smallest floats, digits are lost.
 NEGLIGIBLE = 1e-300
-# A responsibility below this is 0: no table is kept alive by observations that were not its own.
+# A responsibility below this is 0, so that observations of other tables do not keep a table open.
 DROPPED = 1e-12
-# Of a row that is seated wholly at one table, smaller shares of other tables are not reported.
+# For a row that is seated at one table only, smaller responsibilities of other tables are not reported.
 REPORTED = 0.01
-# So many numbers are not too many for a dense array of what tables know of words.
+# The largest size of a dense array of the word counts of all tables.
 MOST_DENSE = 20_000_000
-# So many observations a state may say it has seen: no sum of them is too large.
+# The largest number of observations in a file, so that sums do not overflow.
 MOST_OBSERVATIONS = 2**62
-# In place of a table that someone tells: none, and one that opens for the row.
+# In place of the id of a row's table: it is unknown, or a new table.
 UNKNOWN, NEW = -1, -2
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How one observation is assigned: the choices of inference that are not part of the model.
+    """How an observation is assigned to a table: choices of inference that are not part of the model.
 
     assignment: "predictive" scores a table by log p(x | stats), "variational" by E_q[log p(x | φ)] (the paper).
     table_count: "map" gives a new table the weight alpha, "posterior" spreads alpha over q(C_{n-1}) (the paper).
     n_iter: coordinate steps of "variational".
-    new_table_threshold: the share at which a new table is opened.
-    max_tables: how many tables may be open; one more closes the one with the least occupancy. None: any number.
+    new_table_threshold: the probability at which a new table opens.
+    max_tables: how many tables may be open, None for any number. One more closes the one with the lowest occupancy.
     prune_below: the occupancy below which a table closes.
     """
 
@@ -94,10 +93,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Model:
-    """A model with nothing unknown: all that inference is told.
+    """A model with nothing unknown: all that inference needs.
 
-    memory: how many of its members a table remembers. modes: those of the dynamics, if they are to be others than it
-    finds now.
+    memory: how many of its members a table remembers. modes: the modes of the dynamics; given only if they come from a
+    file, and computed from the dynamics otherwise.
     """
 
     family: Family
@@ -119,34 +118,38 @@ class Model:
         return not self.dynamics.nonnegative
 
 
-def check_words(family: Family, rules: Rules, memory: float) -> None:
-    """Refuse what does not suit a family of counts of words, even one that is not known yet."""
+def check_words(family: Family, rules: Rules, memory: float | None) -> float | None:
+    """Raise ``ValueError`` if rules or memory do not suit a family of word counts, known or not.
+
+    Return the memory. If it is unknown and only one is possible, return that one.
+    """
     if not family.sparse:
-        return
+        return memory
     if rules.assignment != "predictive":
         raise ValueError(
             f"{type(family).__name__} needs assignment='predictive': a word that is new has no expected log "
             f"probability, got {rules.assignment!r}"
         )
-    if memory < math.inf:
+    if memory is not None and memory < math.inf:
         raise ValueError(f"{type(family).__name__} needs memory=inf: tables keep whole counts, got {memory!r}")
+    return math.inf
 
 
 @dataclass(frozen=True)
 class State:
     """All that the next step needs; K tables, S statistics, M modes.
 
-    stats: (K, S) sufficient statistics, the parameters of q(φ_c); what a table has forgotten is not in them.
-    squares: (K, P) products of coordinates, added up likewise; groups of tables look at them and inference does not.
+    stats: (K, S) sufficient statistics, the parameters of q(φ_c), less what tables have forgotten.
+    squares: (K, P) sums of products of coordinates; used for groups of tables, not for inference.
     mode_states: (K, M) complex; the occupancy of table c is max(0, Re Σ_m amplitude_m mode_states[c, m]).
     time: of the latest observation.
-    n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"`` all of it is at k = K.
-    ids: (K,) of the open tables, in order of opening; n_opened: how many were ever opened, and so the next id.
-    sizes: (K,) how many rows were given the table's label; inference does not look at them, nor at the times.
-    first_times, last_times: (K,) of the first and the last of these rows. A table that opened with a row that got
-    another label, as it may where tables share a row, has size 0 and the time of its opening until its first one.
-    mark: of the latest row, see ``TableConstraints``; taken: the ids that it and the rows before it with the same mark
-    got.
+    n_tables_posterior: (K + 1,), entry k is q(C_n = k); for ``table_count="map"``, 1 at k = K.
+    ids: (K,) of the open tables, in order of opening. n_opened: how many were ever opened, which is the next id.
+    sizes: (K,) how many rows have the label of each table; like the times, not used for inference.
+    first_times, last_times: (K,) the times of the first and the last of these rows. A table can open with a row that
+    gets another label; then it has size 0, and the time of its opening, until its first row.
+    mark: of the latest row, see ``TableConstraints``. taken: the ids of its table and of those of the rows just before
+    it with the same mark.
     """
 
     stats: Float
@@ -164,31 +167,31 @@ class State:
 
 
 class TableConstraints(NamedTuple):
-    """What someone knows of n rows, beside what is in them.
+    """Constraints on the tables of n rows.
 
-    tables: (n,) the id of the table of each, ``UNKNOWN``, or ``NEW`` for a table that opens for it. marks: (n,) rows
-    that follow each other with the same mark, other than ``UNKNOWN``, cannot share a table.
+    tables: (n,) the id of the table of each row, ``UNKNOWN``, or ``NEW`` for a new table. marks: (n,) consecutive rows
+    with the same mark, other than ``UNKNOWN``, cannot share a table.
     """
 
     tables: Int
     marks: Int
 
     def part(self, rows: slice) -> TableConstraints:
-        """Return what is known of some of the rows."""
+        """Return the constraints on some of the rows."""
         return TableConstraints(self.tables[rows], self.marks[rows])
 
 
 class Step(NamedTuple):
-    """What one observation did; K + 1 entries, the last for a new table, unless said otherwise.
+    """What one observation did; arrays have K + 1 entries, the last for a new table, unless noted otherwise.
 
-    scores: log weight + log likelihood, as of the last coordinate step.
+    scores: log weight + log likelihood, in the last coordinate step.
     prior_weights: q(c_n | o_<n) before normalisation.
-    responsibilities: as kept, one entry per table that is open now; of a row that was seated wholly, as reported.
-    label: place of its table among those open now.
+    responsibilities: one entry for each table that is open now; for a row that is seated at one table, as reported.
+    label: the index of its table among those open now.
     log_evidence: logsumexp(scores) − log Σ prior_weights.
-    lower_bounds: the approximate lower bound after every coordinate step (empty for "predictive", and for a finite
-    memory, which is no part of the bound).
-    closed: places, among the tables open now, of those that closed thereafter.
+    lower_bounds: the approximate lower bound after every coordinate step; empty for "predictive", and for a finite
+    memory, which the bound does not include.
+    closed: the indices, among the tables open now, of those that closed afterwards.
     """
 
     scores: Float
@@ -204,9 +207,9 @@ class Step(NamedTuple):
 class Trace:
     """What a segment of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
 
-    Tables go by their ids, and the responsibilities have a column for each that was ever opened. closed: the ids of
-    the tables that closed, in the order in which they did; closed_rows: with which row each did, counted from the
-    first of these. absences: (n,) the time since the last row with the same label, 0 if there was none.
+    Labels are ids, and the responsibilities have a column for each table ever opened. closed: the ids of the tables
+    that closed, in order. closed_rows: the index of the row with which each closed. absences: (n,) the time since the
+    last row with the same label, 0 if there was none.
     """
 
     labels: Int
@@ -226,12 +229,12 @@ class Trace:
 
     @property
     def probability(self) -> Float:
-        """The responsibility of the table that each row was given, the largest of the row: (n,)."""
+        """The responsibility of the table of each row, which is the largest one, (n,)."""
         return np.maximum.reduceat(self.data, self.indptr[:-1])
 
 
 class LazyTrace(Trace):
-    """A trace that is computed as far as it is read: few are. read: returns what a trace has under a name."""
+    """A trace whose parts are computed when they are first read. read: returns the part of a given name."""
 
     def __init__(self, read: Callable[[str], Any]) -> None:
         self._read = read
@@ -243,7 +246,7 @@ class LazyTrace(Trace):
         return part
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are plain traces."""
+        """Copy and pickle as a plain trace."""
         return Trace, tuple(getattr(self, name) for name in PARTS)
 
 
@@ -251,7 +254,7 @@ PARTS = {field.name: None for field in fields(Trace)}.keys()  # in order
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
-    """Return what consecutive segments did as one."""
+    """Return the traces of consecutive segments as one."""
     if len(traces) == 1:
         return traces[0]
 
@@ -271,93 +274,93 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
 
 
 class Engine(Protocol):
-    """Streaming inference for one model on one stream; it owns the state and changes it in place.
+    """Streaming inference for one model on one stream. An engine owns its state and changes it in place.
 
-    Rows X (n, D), or Counts of as many, and their times (n,) are valid, in order, and as ``family.check`` returned
-    them. A label is the id of a table; that of a new one, for a row that is only predicted, is −1. An interrupted call
-    has learned the rows that it came to, and no other.
+    Rows X (n, D), or n rows of Counts, must have been checked by the family, and their times (n,) must be valid and in
+    order. A label is the id of a table; a row that is only predicted has −1 for a new table. An interrupted call has
+    learned some of its rows, from the first one on.
     """
 
     @property
     def model(self) -> Model:
-        """What the engine was told; alpha as it is now."""
+        """The model, with the present alpha."""
 
     @property
     def n_features(self) -> int:
-        """D."""
+        """The number of features, D."""
 
     @property
     def n_tables(self) -> int:
-        """K, the number of open tables."""
+        """The number of open tables, K."""
 
     @property
     def n_opened(self) -> int:
-        """Number of tables ever opened."""
+        """The number of tables ever opened."""
 
     @property
     def ids(self) -> Int:
-        """Ids of the open tables, (K,)."""
+        """The ids of the open tables, (K,)."""
 
     @property
     def n_observations(self) -> int:
-        """Number of observations learned."""
+        """The number of observations learned."""
 
     @property
     def time(self) -> float:
-        """Time of the latest observation."""
+        """The time of the latest observation."""
 
     @property
     def log_evidence(self) -> float:
-        """Σ log p(x_n | x_<n), added up in order of arrival."""
+        """Σ log p(x_n | x_<n), summed in order of arrival."""
 
     @property
     def latest_evidence(self) -> bytes:
-        """Log evidence of the rows of the latest ``run``, as far as it came, if it was interrupted; as float64."""
+        """The log evidence of the rows that the latest ``run`` learned, as the bytes of float64."""
 
     @property
     def state(self) -> State:
-        """The state as the reference has it; a copy, if the engine keeps it otherwise."""
+        """The state, in the form of the reference. It may be a copy."""
 
     @property
     def seating(self) -> State:
-        """The state, without ``stats`` where a family is sparse and they would be huge."""
+        """The state, without ``stats`` if the family is sparse, since they could be huge."""
 
     def accepts(self, X: object, n_dimensions: int) -> bool:
-        """Whether X is an array (n, D), or one row (D,), that needs no further check: see ``Family.safe_norm``."""
+        """Return whether X is an array (n, D) or (D,) that needs no check, see ``Family.safe_norm``."""
 
     def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
-        """Learn from a segment of the stream, up to a row that is told to be at a table that is not open."""
+        """Learn from a segment of the stream. Stop before a row whose given table is not open."""
 
     def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Learn from one observation x (D,) at time t; return its label and its log evidence."""
 
     def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
-        """Return the label that x (D,) would get at time t, and its log evidence; changes nothing."""
+        """Return the label that x (D,) would get at time t, and its log evidence."""
 
     def predict(self, X: Rows, times: Float) -> Int:
-        """Return the label that each row by itself would get, (n,); changes nothing."""
+        """Return the label that each row by itself would get, (n,)."""
 
     def responsibilities(self, X: Rows, times: Float) -> Float:
-        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table; changes nothing."""
+        """Return softmax(scores) of each row by itself, (n, K + 1), the last for a new table."""
 
     def log_density(self, X: Rows, times: Float) -> Float:
-        """Return log p(x | everything so far) of each row by itself, (n,); changes nothing."""
+        """Return log p(x | everything so far) of each row by itself, (n,)."""
 
     def set_alpha(self, alpha: float) -> None:
-        """Let alpha be this from the next observation on."""
+        """Set alpha, from the next observation on."""
 
     def widen(self, n_features: int) -> Engine:
-        """Return an engine of more features, as if every observation so far had had 0 in the new ones."""
+        """Return an engine with more features, which were 0 in all observations so far."""
 
     def arrays(self) -> Arrays:
-        """Return all that the next step needs, to the bit, as the arrays that docs/files.md describes."""
+        """Return the state as arrays, from which an engine continues to the bit; see docs/files.md."""
 
     def restore(self, arrays: Arrays) -> None:
-        """Continue from what ``arrays`` of any engine returned; anything of another kind is a ``ValueError``."""
+        """Continue from the ``arrays`` of any engine; raise ``ValueError`` if they are invalid."""
 
 
 def state_of(arrays: Arrays, modes: Modes, stats: Float, squares: Float | None = None) -> State:
-    """Return the state that the arrays of an engine describe, with these stats (K, S) and squares (K, P), if any."""
+    """Return the state that the arrays of an engine describe, with the given stats (K, S) and squares (K, P)."""
     elapsed = float(arrays["time"] - arrays["mode_time"]) if len(stats) else 0.0
     return State(
         stats=stats,

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.arrays.counts import Counts, as_counts
+from dyncrp.arrays.rows import Dense, RowType
 
 Float = NDArray[np.float64]
 Tables = Mapping[str, Float]  # the arrays of a state that have a row for each table, by name: see docs/files.md
@@ -70,6 +71,11 @@ class Family(ABC):
         Such a row is seated wholly at its most probable table, which may be a new one, so that tables stay sparse too.
         """
         return False
+
+    @property
+    def rows(self) -> RowType:
+        """The type of its rows, which says how they are read, joined and kept."""
+        return Counts if self.sparse else Dense
 
     def given(self, stats: Float, columns: NDArray[np.int64] | None = None) -> Family:
         """Return the family for the next row, given the open tables (K, S): the same family, unless its prior adapts.
@@ -196,9 +202,9 @@ def first_missing(X: Float | Counts) -> int:
 def check_rows(family: Family, X: Any) -> Any:
     """Return X (n, D) in the form that the family needs. NaN, a missing cell, is an error unless it is independent.
 
-    For a sparse family, X may be anything that ``as_counts`` takes.
+    If rows are Counts, X may be anything that ``as_counts`` takes.
     """
-    if family.sparse:
+    if family.rows is Counts:
         return as_counts(X)
     if not family.independent:
         row = first_missing(X)

@@ -29,11 +29,18 @@ STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for a + b
 
 @dataclass(frozen=True, eq=False)
 class Bernoulli(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
-    """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b). Each of a and b is a number, one per feature, or None to learn it.
+    """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b).
 
     T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Beta(a + s_d, b + n − s_d), the
     paper's coordinate update, and the predictive probability of a one is (a + s_d)/(a + b + n).
 
+    Parameters
+    ----------
+    a, b : float, array-like of shape (D,), or None
+        The parameters of the prior. None to learn them.
+
+    Examples
+    --------
     >>> family = Bernoulli(a=1.0, b=1.0)
     >>> stats = family.statistics(np.array([[1.0, 0.0]]))
     >>> family.centers(stats)

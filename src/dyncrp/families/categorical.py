@@ -47,11 +47,15 @@ class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
     1 + (C + 1) D: first code 0 of all features, then code 1 of all, and so on. Give the lowest codes to the categories
     expected most often, or number categories in order of appearance.
 
-    Args:
-        concentration: κ, how many observations the prior is worth: a number, one for each feature, or None to learn
-            it. With a small κ, a table keeps to few categories.
-        n_codes: C, from 2 to 10,000: how many codes have a count of their own. Not learned.
+    Parameters
+    ----------
+    concentration : float, array-like of shape (D,), or None
+        κ, how many observations the prior is worth. None to learn it. With a small κ, a table has few categories.
+    n_codes : int
+        C, from 2 to 10,000: how many codes have their own counts. It is not learned.
 
+    Examples
+    --------
     >>> family = Categorical(concentration=1.0, n_codes=4)
     >>> stats = family.statistics(np.array([[2.0], [2.0], [9.0]])).sum(axis=0, keepdims=True)
     >>> np.exp(family.log_predictive(np.array([[2.0], [0.0], [9.0]]), stats)).round(3)

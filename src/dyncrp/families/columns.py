@@ -58,11 +58,15 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
     Parts are weighted by their likelihoods: a part with many columns, or with columns that separate clusters well, has
     more influence. ``told`` measures it, and ``dyncrp summary`` prints it.
 
-    Args:
-        parts: families by their columns: a name, a position, or a tuple of these, as in
-            ``{"city": Categorical(), ("height", "weight"): Gaussian()}``. Names are the column names of a DataFrame.
-            Every column of the data belongs to one part. A family may have unknown hyperparameters.
+    Parameters
+    ----------
+    parts : mapping, or sequence of pairs, from columns to Family
+        Columns are a name, a position, or a tuple of these, as in
+        ``{"city": Categorical(), ("height", "weight"): Gaussian()}``. Names are the column names of a DataFrame. Every
+        column of the data belongs to one part. A family may have unknown hyperparameters.
 
+    Examples
+    --------
     >>> from dyncrp import Bernoulli, Columns, Gaussian
     >>> family = Columns({(0, 2): Gaussian(1.0, 100.0), 1: Bernoulli(0.5, 0.5)})
     >>> X = np.array([[5.0, 1.0, -3.0], [5.2, np.nan, -3.0]])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import BadRow, Seed
+from dyncrp.families import directions
 from dyncrp.families.base import (
     SMALLEST_POSITIVE,
     Family,
@@ -18,7 +19,6 @@ from dyncrp.families.base import (
     Hyperparameter,
     Tables,
     check_width,
-    matrix,
     scalar_or_vector,
 )
 from dyncrp.families.protocols import (
@@ -42,7 +42,6 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 LEAST_RATIO = 1e-3
 # Rows further out would have variances beyond the range of a hyperparameter.
 FURTHEST_TO_LEARN_FROM = 1e45
-LONGEST_DIRECTION = 1e50
 # Up to this many coordinates, the squares are all products y_i y_j; beyond it, |y|². See engine/cpp/moments.hpp.
 MOST_PRODUCTS = 8
 # The variance of centres, in units of a cluster's variance, if all rows so far are one cluster.
@@ -69,13 +68,21 @@ class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
 
     A hyperparameter of None is learned from data. But ``prior_mean`` is 0 by default if both variances are given.
 
-    Args:
-        variance: σ², of an observation about its cluster's mean.
-        prior_variance: ρ², of the means about ``prior_mean``.
-        prior_mean: m₀.
-        directions: W, with linearly independent rows.
-        residual_variance: τ²; needed if there are fewer directions than features.
+    Parameters
+    ----------
+    variance : float, array-like of shape (D,), or None
+        σ², of an observation about its cluster's mean.
+    prior_variance : float, array-like of shape (D,), or None
+        ρ², of the means about ``prior_mean``.
+    prior_mean : float, array-like of shape (D,), or None
+        m₀.
+    directions : array-like of shape (Q, D), optional
+        W, with linearly independent rows.
+    residual_variance : float, optional
+        τ². Required if there are fewer directions than features.
 
+    Examples
+    --------
     >>> family = Gaussian(variance=1.0, prior_variance=3.0)
     >>> stats = family.statistics(np.array([[2.0]]))
     >>> family.centers(stats)
@@ -136,36 +143,9 @@ class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     def _prepare_directions(self) -> None:
         if self.variance is None or self.prior_variance is None:
             raise ValueError("a Gaussian with directions needs its variance and prior_variance")
-        W = matrix("directions", self.directions)
-        Q, D = W.shape
-        if np.max(np.abs(W)) > LONGEST_DIRECTION:
-            raise ValueError(
-                f"directions must have entries of at most {LONGEST_DIRECTION:g}, got {np.max(np.abs(W)):g}"
-            )
-        # Scale rows and columns to similar size, so that a small diagonal entry means dependence.
-        columns = np.max(np.abs(W), axis=0)
-        columns = np.where(columns > 0, columns, 1.0) if Q == D else np.ones(D)  # scaling would lose orthogonality
-        rows = np.linalg.norm(W / columns, axis=1)
-        balanced = W / columns / np.where(rows > 0, rows, 1.0)[:, None]
-        basis, triangle = np.linalg.qr(balanced.T)
-        if Q > D or np.min(np.abs(np.diag(triangle))) <= 1e-10:
-            raise ValueError(f"directions must be linearly independent rows, got {Q} dependent rows of {D} features")
-        inverse = np.linalg.solve(triangle, basis.T) / rows[:, None] / columns
-        log_scale = np.sum(np.log(np.abs(np.diag(triangle)))) + np.sum(np.log(rows)) + np.sum(np.log(columns))
-        residual = self.residual_variance
-        if Q < D:
-            residual = scalar_or_vector("residual_variance", residual) if residual is not None else None
-            if residual is None or np.ndim(residual):
-                raise ValueError(
-                    f"residual_variance must be a positive number for {Q} directions, fewer than {D} features, "
-                    f"got {self.residual_variance!r}"
-                )
-        elif residual is not None:
-            raise ValueError(f"residual_variance must be None if there are as many directions as features, {D}")
-        object.__setattr__(self, "directions", W)
-        object.__setattr__(self, "residual_variance", residual)
-        object.__setattr__(self, "inverse", np.ascontiguousarray(inverse))
-        object.__setattr__(self, "log_scale", float(log_scale))
+        found = directions.prepare(self.directions, self.residual_variance)
+        for name, value in zip(("directions", "residual_variance", "inverse", "log_scale"), found, strict=True):
+            object.__setattr__(self, name, value)
 
     def _agreed_widths(self) -> dict[str, int]:
         """Return how many entries the vectors of coordinates and the vectors of features have."""
@@ -193,26 +173,8 @@ class Gaussian(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
         >>> family.within_covariance(2).round(6), family.between_covariance(2).round(6)
         (array([[2., 1.], [1., 2.]]), array([[9., 0.], [0., 9.]]))
         """
-        from scipy.linalg import eigh
-
-        W, B = matrix("within", within), matrix("between", between)
-        units = np.sqrt(np.diag(W)) if len(W) == W.shape[1] and np.all(np.diag(W) > 0) else np.ones(1)
-        scaled = []
-        for name, value in (("within", W), ("between", B)):
-            in_units = value / units[:, None] / units if value.shape == (len(W), len(W)) else value
-            if in_units.shape != (len(W), len(W)) or not np.allclose(
-                in_units, in_units.T, rtol=1e-8, atol=1e-12 * np.max(np.abs(in_units))
-            ):
-                raise ValueError(f"{name} must be a symmetric (D, D) matrix, got shape {value.shape}")
-            scaled.append(0.5 * (in_units + in_units.T))
-        try:
-            ratios, vectors = eigh(scaled[1], scaled[0])
-        except np.linalg.LinAlgError:
-            raise ValueError("within must be positive definite") from None
-        if ratios[0] < -1e-8 * max(ratios[-1], 1.0):
-            raise ValueError("between must be positive semi-definite")
-        vectors = vectors / units[:, None]
-        return cls(1.0, np.maximum(ratios, LEAST_RATIO), prior_mean, np.ascontiguousarray(vectors.T))
+        W, ratios = directions.diagonalize(within, between)
+        return cls(1.0, np.maximum(ratios, LEAST_RATIO), prior_mean, W)
 
     def within_covariance(self, n_features: int) -> Float:
         """Return the covariance (D, D) of an observation about its cluster's mean."""

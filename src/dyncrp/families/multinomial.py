@@ -55,11 +55,16 @@ class Multinomial(Family, Proposes, HasShape, Widens, Explains, HasCodes, Compil
     were divided among tables, every table would have a share of every word. Responsibilities of at least 0.01 are
     reported, and always that of the document's own table.
 
-    Args:
-        concentration: B, the number of words that the prior is worth, from 1e-6 to 1e9, or None to learn it.
-        background: s, from 1e-6 to 1e9. With it, words that are common everywhere say less about a table, and no list
-            of stop words is needed. With None, all words are treated alike; a large s has nearly the same effect.
+    Parameters
+    ----------
+    concentration : float or None
+        B, the number of words that the prior is worth, from 1e-6 to 1e9. None to learn it.
+    background : float or None
+        s, from 1e-6 to 1e9. With it, words that are common everywhere say less about a table, and no list of stop words
+        is needed. With None, all words are treated alike; a large s has nearly the same effect.
 
+    Examples
+    --------
     >>> family = Multinomial(concentration=4.0)
     >>> stats = family.statistics(np.array([[2.0, 1.0, 0.0, 0.0]]))
     >>> np.exp(family.log_predictive(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]), stats)).round(3)

@@ -51,13 +51,22 @@ class NormalGamma(Family, Proposes, Sharpens, HasShape, Compiled):
     engine sums squares about the running mean instead, with an error of 1e-16 z √n. For more digits, put ``prior_mean``
     near the data.
 
-    Args:
-        variance: σ₀², the guess of a cluster's variance.
-        prior_variance: ρ², the variance of the means about ``prior_mean`` if the guess is right. A table k times as
-            wide as the guess is expected k times as far out.
-        degrees: ν, one number from 0.1 to 1e100.
-        prior_mean: m₀. Each of these except ``degrees`` is a number, one for each feature, or None to learn it.
+    A hyperparameter of None is learned from data.
 
+    Parameters
+    ----------
+    variance : float, array-like of shape (D,), or None
+        σ₀², the guess of a cluster's variance.
+    prior_variance : float, array-like of shape (D,), or None
+        ρ², the variance of the means about ``prior_mean`` if the guess is right. A table k times as wide as the guess
+        is expected k times as far out.
+    degrees : float or None
+        ν, from 0.1 to 1e100.
+    prior_mean : float, array-like of shape (D,), or None
+        m₀.
+
+    Examples
+    --------
     >>> family = NormalGamma(variance=1.0, prior_variance=100.0, degrees=2.0)
     >>> X = np.array([[4.9], [5.0], [5.1]])
     >>> stats = family.statistics(X).sum(axis=0, keepdims=True)

@@ -30,10 +30,15 @@ class Poisson(Family, Proposes, HasShape, Compiled):
 
     Rows hold integers from 0 to 2⁵³.
 
-    Args:
-        shape: how alike clusters are: their means have a coefficient of variation of 1/√shape.
-        rate: how many observations the prior is worth. Each is a number, one for each feature, or None to learn it.
+    Parameters
+    ----------
+    shape : float, array-like of shape (D,), or None
+        How similar clusters are: their means have a coefficient of variation of 1/√shape. None to learn it.
+    rate : float, array-like of shape (D,), or None
+        How many observations the prior is worth. None to learn it.
 
+    Examples
+    --------
     >>> family = Poisson(shape=1.0, rate=0.5)
     >>> stats = family.statistics(np.array([[3.0, 0.0], [5.0, 1.0]])).sum(axis=0, keepdims=True)
     >>> family.centers(stats)

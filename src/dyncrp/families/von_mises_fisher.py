@@ -41,9 +41,13 @@ class VonMisesFisher(Family, Proposes, Sharpens, HasShape, Widens, Explains, Com
 
     Rows must have unit length within 5e-4, and are then scaled to it exactly.
 
-    Args:
-        concentration: κ ≥ 0, or None to learn it from data.
+    Parameters
+    ----------
+    concentration : float or None
+        κ ≥ 0. None to learn it.
 
+    Examples
+    --------
     >>> family = VonMisesFisher(concentration=10.0)
     >>> stats = family.statistics(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])).sum(0, keepdims=True)
     >>> family.centers(stats).round(3)

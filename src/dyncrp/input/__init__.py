@@ -1,1 +1,1 @@
-"""Whatever people have becomes rows of numbers: arrays, data frames, documents; and what they know of rows."""
+"""Arrays, data frames and documents become rows of numbers here, and labels of rows become constraints."""

@@ -37,9 +37,9 @@ IN_FILES = {BOOLEAN: "yes/no"}  # what version 1 of the model file calls a kind,
 class Encoding:
     """How a set of named columns becomes rows X (n, D): an ``Entry`` for each column, in order.
 
-    A number stays as it is; "log" is learned as sign(x) log(1 + \\|x\\|); yes is 1 and no is 0; a category is its code,
-    0, 1, 2, … in order of appearance. What is missing is NaN. A column that is left out has no place in X, so D is the
-    number of the others. An encoding never changes: ``encode`` returns the one that knows the new categories.
+    Numbers are unchanged; "log" becomes sign(x) log(1 + \\|x\\|); a boolean becomes 1 or 0; a category becomes its
+    code, 0, 1, 2, … in order of appearance. Missing cells become NaN. Columns that are left out are not in X, so D is
+    the number of the others. An encoding is immutable: ``encode`` returns another one with the new categories.
 
     >>> encoding = Encoding((Entry("x", "number"), Entry("flag", "category", ("SF",)), Entry("id", "left out")))
     >>> X, longer = encoding.encode({"x": [0.5, None], "flag": ["REJ", "SF"], "id": [1, 2]})
@@ -61,7 +61,7 @@ class Encoding:
             if entry.kind not in KINDS:
                 raise ValueError(f"column {entry.name!r} must be one of {', '.join(KINDS)}, got {entry.kind!r}")
             if counts[entry.name] > 1:
-                raise ValueError(f"an encoding has each column once, but {entry.name!r} several times")
+                raise ValueError(f"an encoding must have each column once, but has {entry.name!r} several times")
             if entry.kind == BOOLEAN and len(entry.words) != 2:
                 raise ValueError(f"column {entry.name!r} needs a word for yes and one for no, got {entry.words!r}")
 
@@ -71,7 +71,7 @@ class Encoding:
 
     @property
     def plain(self) -> bool:
-        """Whether every column holds numbers that stay as they are."""
+        """Whether every column holds numbers that are not transformed."""
         return all(entry.kind == NUMBER for entry in self.entries)
 
     @property
@@ -81,21 +81,21 @@ class Encoding:
 
     @property
     def kinds(self) -> list[str]:
-        """What each of them holds."""
+        """The kind of each column."""
         return [entry.kind for entry in self.entries]
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The columns that have a place in X, in its order."""
+        """The names of the columns in X, in order."""
         return tuple(entry.name for entry in self.entries if entry.kind != LEFT_OUT)
 
     @classmethod
     def infer(cls, columns: Any, names: Sequence[str] | None = None, *, by_type: bool = False) -> Encoding:
-        """Return what columns hold, by their types and their first 1,000 cells.
+        """Return an encoding for columns, inferred from their types and their first 1,000 cells.
 
-        columns: a DataFrame of pandas or polars, or anything with ``columns[name]``. names: of its columns, if it does
-        not list them as ``columns.columns`` or as a mapping does. by_type: whether only types count, for a family that
-        was chosen for the columns: nothing is left out, and a number is a number.
+        columns: a DataFrame of pandas or polars, or anything with ``columns[name]``. names: the names of the columns,
+        if it is neither a DataFrame nor a mapping. by_type: whether to use only the types, for a family that was chosen
+        for these columns: nothing is left out or transformed.
 
         >>> Encoding.infer({"x": [0.5, 2.0, 1.5], "on": [True, False, None], "kind": ["a", "b", "a"]}).describe()
         'numbers: 1; categories: kind; booleans: 1'
@@ -105,11 +105,11 @@ class Encoding:
         return cls(tuple(infer(str(name), columns[name], by_type) for name in names))
 
     def encode(self, columns: Any, missing: Callable[[Any], bool] | None = None) -> tuple[Float, Encoding]:
-        """Return rows X (n, D), and this encoding with the categories that are new in these rows appended.
+        """Return rows X (n, D), and this encoding with the new categories of these rows appended.
 
-        columns: a DataFrame or a mapping, with a sequence of n cells for each column that is not left out. A cell that
-        does not fit raises ``BadRow``, whose column is counted in ``entries``. missing: tells whether a cell of a
-        category is missing; by default None, NaN and blank text are.
+        columns: a DataFrame or a mapping, with n cells for each column that is not left out. An invalid cell raises
+        ``BadRow`` with the index of its column in ``entries``. missing: returns whether a cell of a category is
+        missing; by default, None, NaN and blank text are.
         """
         parts, entries, n = [], [], None
         known = getattr(columns, "columns", columns)
@@ -129,7 +129,7 @@ class Encoding:
         return np.ascontiguousarray(X), self if tuple(entries) == self.entries else Encoding(tuple(entries))
 
     def decode(self, X: Float) -> Float:
-        """Return rows X (n, D) with log1p undone, such as centres.
+        """Return rows X (n, D), such as centres, with logarithms undone.
 
         >>> Encoding((Entry("bytes", "log"),)).decode(np.log1p([[0.0], [99.0]])).round(9)
         array([[ 0.],
@@ -141,7 +141,7 @@ class Encoding:
         return found
 
     def label(self, name: str, code: float) -> str:
-        """Return what a value of a column in X stands for.
+        """Return the meaning of a value of a column of X, as text.
 
         >>> encoding = Encoding((Entry("on", "boolean", ("true", "false")), Entry("flag", "category", ("SF",))))
         >>> encoding.label("on", 1.0), encoding.label("flag", 0.0), encoding.label("flag", 7.0)
@@ -155,9 +155,9 @@ class Encoding:
         return f"{np.sign(code) * np.expm1(abs(code)) if entry.kind == LOG else code:.6g}"
 
     def families(self) -> tuple[Columns, ...]:
-        """Return families with a part for each kind, to choose from by evidence; none if all columns are numbers.
+        """Return families for these columns, to choose from by evidence; none if all columns hold numbers.
 
-        Tables have one width in each number in the first of them, and widths of their own in the second.
+        In the first family all tables share their widths in the numbers; in the second, each table has its own.
         """
         kinds = [self[name].kind for name in self.features]
         if all(kind in (NUMBER, LOG) for kind in kinds):
@@ -170,7 +170,7 @@ class Encoding:
         return tuple(dict.fromkeys(found))
 
     def check_family(self, family: Family) -> None:
-        """Refuse a family for numbers where there are categories.
+        """Raise ``ValueError`` if a family takes numbers where there are categories.
 
         >>> Encoding((Entry("flag", "category"),)).check_family(NormalGamma())
         Traceback (most recent call last):
@@ -187,7 +187,7 @@ class Encoding:
                 )
 
     def describe(self) -> str:
-        """Return one line: how many columns hold what, and which are left out, and why.
+        """Return one line about what the columns hold, and which are left out and why.
 
         >>> Encoding((Entry("b", "log"), Entry("p", "category"), Entry("id", "left out", (), "constant"))).describe()
         'numbers: 1 (log1p: b); categories: p; left out: id (constant)'
@@ -205,7 +205,7 @@ class Encoding:
         return "; ".join(f"{name}: {text}" for name, text in parts.items() if text)
 
     def to_plain(self) -> list[list[Any]]:
-        """Return lists of text, for files."""
+        """Return lists of texts, for files."""
         return [
             [entry.name, IN_FILES.get(entry.kind, entry.kind), list(entry.words), entry.reason]
             for entry in self.entries
@@ -213,7 +213,7 @@ class Encoding:
 
     @classmethod
     def from_plain(cls, plain: Any) -> Encoding:
-        """Return the encoding that ``to_plain`` described; anything else is a ``ValueError``.
+        """Return the encoding that ``to_plain`` described; raise ``ValueError`` if it is invalid.
 
         >>> encoding = Encoding((Entry("flag", "category", ("SF", "REJ")),))
         >>> Encoding.from_plain(encoding.to_plain()) == encoding
@@ -235,7 +235,7 @@ class Encoding:
 
 
 def _encode(entry: Entry, column: Any, at: int, missing: Callable[[Any], bool]) -> tuple[Float, tuple[str, ...]]:
-    """Return a column as numbers (n,), and the words that are known now. at: its index."""
+    """Return a column as numbers (n,), and its words including new ones. at: the index of the column."""
     if entry.kind == CATEGORY:
         cells = as_cells(column)
         codes = _Codes(entry.words, missing)
@@ -251,7 +251,7 @@ def _encode(entry: Entry, column: Any, at: int, missing: Callable[[Any], bool]) 
             numbers = _each(
                 entry, at, as_cells(column), _number if of_numbers else lambda cell: _yes_or_no(entry, cell)
             )
-        return np.where(np.isnan(numbers), np.nan, numbers != 0.0), entry.words  # more than 1 is yes, too
+        return np.where(np.isnan(numbers), np.nan, numbers != 0.0), entry.words  # any other number is true
     if numbers is None:
         numbers = _each(entry, at, as_cells(column), _number)
     infinite = np.flatnonzero(np.isinf(numbers))
@@ -264,7 +264,7 @@ def _encode(entry: Entry, column: Any, at: int, missing: Callable[[Any], bool]) 
 
 
 def _each(entry: Entry, at: int, cells: list[Any], read: Callable[[Any], float | None]) -> Float:
-    """Return a number for each cell, NaN for what is missing; a cell that has none raises ``BadRow``."""
+    """Return a number for each cell, NaN if it is missing; raise ``BadRow`` for an invalid one."""
     numbers = np.full(len(cells), np.nan)
     for row, cell in enumerate(cells):
         if not is_empty(cell):
@@ -291,7 +291,7 @@ def _yes_or_no(entry: Entry, cell: object) -> float | None:
 
 
 class _Codes(dict[Any, float]):
-    """The code of each word that came; a new one has the next. A cell is looked up before it is turned into a word."""
+    """The codes of words; a new word gets the next code. Cells are cached, so that each is converted once."""
 
     def __init__(self, words: Iterable[str], missing: Callable[[Any], bool]) -> None:
         super().__init__((word, float(code)) for code, word in enumerate(words))
@@ -311,7 +311,7 @@ class _Codes(dict[Any, float]):
 
 
 def stack(frames: Sequence[Any], names: Sequence[str]) -> Any:
-    """Return the rows of DataFrames, all of pandas or all of polars, as one with these columns; others are missing.
+    """Return the rows of DataFrames, all of pandas or all of polars, as one DataFrame with the given columns.
 
     >>> import pandas as pd
     >>> stack([pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [3], "a": [2]})], ["a", "b"])["a"].tolist()
@@ -327,5 +327,5 @@ def stack(frames: Sequence[Any], names: Sequence[str]) -> Any:
 
 
 def is_frame(X: Any) -> bool:
-    """Tell whether X is a DataFrame of pandas or polars."""
+    """Return whether X is a DataFrame of pandas or polars."""
     return all(hasattr(type(X), name) for name in ("columns", "dtypes", "shape"))

@@ -1,4 +1,4 @@
-"""What columns hold, by their types and their first cells."""
+"""What columns hold, inferred from their types and their first cells."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from dyncrp.input.entries import (
 )
 
 ROWS_TO_INFER = 1000  # the first ones decide what a column holds
-FEW_ROWS = 20  # too few to tell from them that a column is constant, or counts the rows
+FEW_ROWS = 20  # fewer rows cannot show that a column is constant or counts the rows
 EPOCHS = {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # how many make a second
 FIRST_SECOND, LAST_SECOND = 1e9, 3e9  # since 1970: the years 2001 to 2064
-# What is asked of log1p(x) to be learned in place of x: nats a row, skewness of x, and clusters to be allowed for.
+# log1p(x) is learned in place of x if it gains this many nats per row, and x has this skewness; see prefers_log.
 LEAST_GAIN, LEAST_SKEW, MOST_CLUSTERS = 0.3, 1.0, 4
-FEWEST_VALUES = 10  # a column with fewer that are positive holds steps, whose density means nothing
-NARROWEST = 0.05  # a cluster, as a share of the standard deviation: values may be rounded
+FEWEST_VALUES = 10  # positive values; a column with fewer is discrete, and has no density
+NARROWEST = 0.05  # the least width of a cluster, in standard deviations: values may be rounded
 N_STEPS = 30  # of expectation and maximisation
 
 
 def infer(name: str, column: Any, by_type: bool) -> Entry:
-    """Return the entry of a column by its type, or by its cells if that says nothing."""
+    """Return the entry of a column, inferred from its type, or from its cells if the type is not enough."""
     first = column[:ROWS_TO_INFER]
     numbers = plain_numbers(first)
     if numbers is not None:
@@ -72,10 +72,10 @@ def infer(name: str, column: Any, by_type: bool) -> Entry:
 def infer_entry(
     name: str, kind: str, column: Sequence[Any] | NDArray[Any], words: tuple[str, ...] = (), *, keep: bool = False
 ) -> Entry:
-    """Return the entry of a column of a certain kind, given its first cells, without those that are missing.
+    """Return the entry of a column of a certain kind, given its first cells that are not missing.
 
-    kind: "number" (the column is float64), "boolean", "category" or "times". A column that says nothing is left out,
-    unless it is to be kept. Numbers that are all 0 or 1 are booleans.
+    kind: "number" (the column is float64), "boolean", "category" or "times". An uninformative column is left out,
+    unless ``keep`` is true. Numbers that are all 0 or 1 are booleans.
 
     >>> infer_entry("protocol", "category", ["tcp", "udp", "tcp"]).kind
     'category'
@@ -87,10 +87,10 @@ def infer_entry(
     reason = ""
     if not n:
         reason = EMPTY
-    elif kind == TIMES or (kind == NUMBER and n >= FEW_ROWS and _are_times(np.asarray(column))):
-        reason = TIMES
+    elif kind == TIMES or (kind == NUMBER and n >= FEW_ROWS and find_epoch(column) and np.all(np.diff(column) >= 0)):
+        reason = TIMES  # since 1970, in order
     elif kind != CATEGORY and n >= FEW_ROWS and different == 1:
-        reason = CONSTANT  # of a category, others may come
+        reason = CONSTANT  # more categories may come
     elif kind == CATEGORY and n >= FEW_ROWS and different == n:
         reason = DIFFERS
     elif kind == NUMBER and counts_rows(column):
@@ -105,34 +105,30 @@ def infer_entry(
 
 
 def counts_rows(column: Sequence[float] | Float) -> bool:
-    """Tell whether each number of a column is the one before plus 1, as those of an id or an index are."""
-    with np.errstate(over="ignore"):  # numbers near 1e308 differ by more than there are
+    """Return whether each number of a column is the one before plus 1, as in an index."""
+    with np.errstate(over="ignore"):  # differences of numbers near 1e308
         return len(column) >= FEW_ROWS and bool(np.all(np.diff(column) == 1.0))
 
 
-def find_epoch(numbers: Float) -> str | None:
-    """Return the unit in which numbers may count the time since 1970, if they lie in the years 2001 to 2064.
+def find_epoch(column: Sequence[float] | Float) -> str | None:
+    """Return the unit in which all numbers would be times since 1970 in the years 2001 to 2064, None if there is none.
 
     >>> find_epoch(np.array([1763287200000.0])), find_epoch(np.array([12.0, 13.0]))
     ('ms', None)
     """
+    numbers = np.asarray(column)
     for unit, scale in EPOCHS.items():
         if len(numbers) and np.all((numbers >= FIRST_SECOND * scale) & (numbers < LAST_SECOND * scale)):
             return unit
     return None
 
 
-def _are_times(numbers: Float) -> bool:
-    """Tell whether numbers look like times since 1970: in its units, and in order."""
-    return find_epoch(numbers) is not None and bool(np.all(np.diff(numbers) >= 0))
-
-
 def prefers_log(column: Float) -> bool:
-    """Tell whether log1p of a column that is never negative is learned better than the column.
+    """Return whether a model would learn log1p of a column better than the column itself.
 
-    It must be skew, twice as much as its log1p, and more probable by 0.3 nats a row: the log density of the positive
-    values under a mixture of up to four normal clusters of one width, with log(1 + x) in place of x and the Jacobian
-    −log(1 + x). Zeros are as probable either way.
+    The column must not be negative. Its skewness must exceed 1 and be twice that of log1p, and log1p must gain 0.3 nats
+    per row: in the mean log density of the positive values under a mixture of up to four normal clusters of one width,
+    including the Jacobian −log(1 + x).
 
     >>> rng = np.random.default_rng(0)
     >>> prefers_log(rng.lognormal(5.0, 2.0, 500)), prefers_log(rng.normal(100.0, 15.0, 500))
@@ -142,7 +138,7 @@ def prefers_log(column: Float) -> bool:
     if len(x) < FEW_ROWS or np.any(column < 0) or len(np.unique(x)) < FEWEST_VALUES:
         return False
     y = np.log1p(x)
-    with np.errstate(over="ignore", invalid="ignore"):  # of numbers so large that there is no skewness: a NaN
+    with np.errstate(over="ignore", invalid="ignore"):  # very large numbers have skewness NaN
         skew, skew_of_log = _skewness(x), _skewness(y)
     if not skew > LEAST_SKEW or not 2.0 * abs(skew_of_log) < skew:
         return False
@@ -150,13 +146,13 @@ def prefers_log(column: Float) -> bool:
 
 
 def _skewness(x: Float) -> float:
-    """Return the mean cube of x, standardised; 0 if it is constant."""
+    """Return the mean cube of standardised x, 0 if x is constant."""
     scale = float(np.std(x))
     return float(np.mean(((x - np.mean(x)) / scale) ** 3)) if scale else 0.0
 
 
 def _log_density(x: Float) -> float:
-    """Return the mean log density of x under the best mixture of a few normal clusters of one width, by its BIC."""
+    """Return the mean log density of x under the mixture of normal clusters of one width with the best BIC."""
     scale = float(np.std(x))
     if not scale:
         return np.inf

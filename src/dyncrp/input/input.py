@@ -1,9 +1,9 @@
-"""Input: the one place where what people have becomes rows.
+"""Input: the one place where arrays, data frames and documents become rows.
 
-Arrays, data frames, documents and rows that a reader has encoded already all come through ``Input``. The first rows of
-a stream decide what its columns hold; later rows are read in the same way. Reading changes nothing: ``read`` returns
-the rows together with an input that knows the new categories, and ``Vocabulary.encode`` the rows together with the new
-words. A stream keeps these once it has learned the rows. So rows that are refused leave no trace.
+The first rows of a stream decide what its columns hold; later rows are read in the same way. Reading has no side
+effects: ``read`` returns the rows together with an input that has the new categories, and ``Vocabulary.encode`` the
+rows together with the new words. A stream keeps these once it has learned the rows, so that invalid rows change
+nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dyncrp.arrays.checks import as_observations
-from dyncrp.arrays.counts import Counts, as_counts
+from dyncrp.arrays.counts import Counts
+from dyncrp.arrays.rows import type_of
 from dyncrp.engine.types import Rows
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows
@@ -28,10 +27,10 @@ NEEDS_COUNTS = "the model was learned on counts of words that have no names: giv
 
 
 class NamedRows(NamedTuple):
-    """Rows of numbers (n, D) with the names of their columns, encoded by whoever read them.
+    """Rows of numbers (n, D) that a reader has encoded already, with the names of their columns.
 
-    names: of all columns; of those that the encoding leaves out too. encoding: how columns became numbers, None if
-    they were numbers.
+    names: of all columns, including those that the encoding leaves out. encoding: how the columns became numbers, None
+    if they were numbers.
     """
 
     numbers: Any
@@ -41,11 +40,11 @@ class NamedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Input:
-    """How what people have becomes rows.
+    """How arrays, data frames and documents become rows. An input is immutable, except for its vocabulary.
 
     Attributes:
         names: the names of the columns, None if they have none.
-        encoding: how columns of numbers, categories and booleans become numbers, None if all are numbers.
+        encoding: how columns of numbers, categories and booleans become numbers, None if all hold numbers.
         vocabulary: the columns of words, None unless rows are documents.
 
     >>> import pandas as pd
@@ -61,19 +60,30 @@ class Input:
     names: tuple[str, ...] | None = None
     encoding: Encoding | None = None
     vocabulary: Vocabulary | None = None
-    # The frames of the warm-up, if they decided what columns hold: more of them may show something else.
+    # The frames of the warm-up, if columns were inferred from them: later frames may change what is inferred.
     frames: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     def begin(self, X: Any, spec: ModelSpec) -> tuple[Input, ModelSpec]:
-        """Return an input for a stream that begins with X, and what is asked for, in terms of its columns.
+        """Return what a stream that begins with X needs.
 
-        An encoding or a vocabulary that this input has already is kept.
+        Parameters
+        ----------
+        X : array-like of shape (n, D), DataFrame, list of documents, or NamedRows
+            The first rows.
+        spec : ModelSpec
+            The parameters of the model.
+
+        Returns
+        -------
+        tuple of Input and ModelSpec
+            An input for the columns of X, which keeps the encoding or vocabulary of this one, and the parameters in
+            terms of these columns.
         """
         if isinstance(X, NamedRows):
             encoding = self.encoding if X.encoding is None else X.encoding
             names = None if X.names is None else tuple(map(str, X.names))
             return replace(self, encoding=encoding, names=names), _for_columns(spec, encoding, names)
-        if spec.family.sparse and holds_documents(X):
+        if self.holds_words(X, spec.family):
             vocabulary = Vocabulary() if self.vocabulary is None else self.vocabulary
             return replace(self, vocabulary=vocabulary), spec
         encoding, frames = self.encoding, tuple[Any, ...]()
@@ -86,9 +96,19 @@ class Input:
         )
 
     def read(self, X: Any, family: Family) -> tuple[Rows, Input]:
-        """Return rows (n, D) as the family sees them, and an input that knows what is new in them.
+        """Return rows, and an input that has their new categories.
 
-        X: anything but documents, of which ``read_documents`` makes rows.
+        Parameters
+        ----------
+        X : array-like of shape (n, D), DataFrame, or NamedRows
+            The rows. For documents, see ``read_documents``.
+        family : Family
+            The family, which decides whether rows are sparse.
+
+        Returns
+        -------
+        tuple of rows and Input
+            Rows (n, D) as the family sees them, and the input.
         """
         if isinstance(X, NamedRows):
             rows = as_observations(X.numbers, missing=True)
@@ -103,18 +123,19 @@ class Input:
         if self.encoding is None or not is_frame(X):
             if self.names is not None and names_of(X) not in (None, self.names):
                 raise ValueError(f"the columns must be {list(self.names)!r}, in this order, got {list(X.columns)!r}")
-            return as_counts(X) if family.sparse else as_observations(X, missing=True), self
+            return family.rows.read(X), self
         rows, longer = self.encoding.encode(X)
         if not len(rows):
             raise ValueError(f"X must not be empty: found array with 0 sample(s) (shape={X.shape})")
         return rows, self if longer is self.encoding else replace(self, encoding=longer)
 
-    def holds_words(self, X: Any, family: Family) -> bool:
-        """Whether X holds documents, for a family that counts words."""
+    @staticmethod
+    def holds_words(X: Any, family: Family) -> bool:
+        """Return whether X holds documents, and the family counts words."""
         return family.sparse and not isinstance(X, (NamedRows, Counts)) and holds_documents(X)
 
     def read_documents(self, X: Any) -> Documents:
-        """Return documents, at least one, checked."""
+        """Return checked documents, at least one."""
         if self.vocabulary is None:
             raise ValueError(NEEDS_COUNTS)
         found = self.vocabulary.read(X)
@@ -123,30 +144,30 @@ class Input:
         return found
 
     def read_to_predict(self, X: Any, family: Family, n_features: int) -> Rows:
-        """Return rows (n, D) that are not learned, checked: words that are new have columns after all others."""
+        """Return checked rows (n, D) that are not learned. New words get columns after all others."""
         if self.holds_words(X, family):
             documents = self.read_documents(X)
             assert self.vocabulary is not None
             return self.vocabulary.encode(documents, grow=False).rows
         rows, _ = self.read(X, family)
-        require_width(rows, n_features, family)
+        require_width(rows, n_features)
         return check_rows(family, rows)
 
-    # Of the warm-up
+    # During the warm-up
 
     def with_frame(self, X: Any) -> Input:
-        """Return an input that keeps this frame too, if it keeps any; none once rows come that cannot join them."""
+        """Return an input that also keeps frame X, if this one keeps frames; none if X is not such a frame."""
         return replace(self, frames=(*self.frames, X) if self._can_stack(X) else ()) if self.frames else self
 
     def _can_stack(self, X: Any) -> bool:
         return type(X) is type(self.frames[0])
 
     def without_frames(self) -> Input:
-        """Return an input for which it is final what columns hold."""
+        """Return an input without frames: what columns hold is final."""
         return replace(self, frames=()) if self.frames else self
 
     def looks_different(self, X: Any, spec: ModelSpec) -> bool:
-        """Whether the first rows, now that those of X have come too, show that columns hold something else."""
+        """Return whether the frames so far and X together show that columns hold something else."""
         if not self.frames or not self._can_stack(X) or self.encoding is None:
             return False
         found = encoding_of(self.stack(X), spec)
@@ -167,7 +188,7 @@ class Input:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Input:
-        """Return the input that ``to_plain`` described; anything else is a ``ValueError``."""
+        """Return the input that ``to_plain`` described; raise ``ValueError`` if it is invalid."""
         encoding = None if plain.get("encoding") is None else Encoding.from_plain(plain["encoding"])
         vocabulary = Vocabulary.from_plain(plain["vocabulary"]) if "vocabulary" in plain else None
         names = plain["feature_names"]
@@ -176,7 +197,7 @@ class Input:
         return cls(None if names is None else tuple(names), encoding, vocabulary)
 
     def check_features(self, n_features: int) -> None:
-        """Refuse an input from a file that is not for so many features."""
+        """Raise ``ValueError`` unless this input, which comes from a file, is for n_features."""
         if self.encoding is not None and len(self.encoding.features) != n_features:
             raise ValueError(f"its encoding has {len(self.encoding.features)} features")
         width = n_features if self.encoding is None else len(self.encoding.entries)
@@ -184,26 +205,26 @@ class Input:
             raise ValueError(f"its feature_names are {list(self.names)!r}, for {width} features")
 
     def in_columns(self, spec: ModelSpec) -> ModelSpec:
-        """Return what is asked for in terms of the columns of this input."""
+        """Return the parameters in terms of the columns of this input."""
         return _for_columns(spec, self.encoding, self.names)
 
 
-def require_width(rows: Rows, n_features: int, family: Family) -> None:
-    """Refuse rows of another number of features; of words there may be more at any time."""
-    if rows.shape[1] != n_features and not family.sparse:
+def require_width(rows: Rows, n_features: int) -> None:
+    """Raise ``ValueError`` if rows have another number of features. The number of words may grow."""
+    if rows.shape[1] != n_features and not type_of(rows).grows:
         raise ValueError(
             f"X has {rows.shape[1]} features, but DynamicalMixture is expecting {n_features} features as input"
         )
 
 
 def encoding_of(frame: Any, spec: ModelSpec) -> Encoding | None:
-    """Return how a frame is encoded, by the rows that hyperparameters are learned from; None if all are numbers."""
+    """Return the encoding of a frame, inferred from the rows of the warm-up; None if all columns hold numbers."""
     names = list(frame.columns)
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         try:
             as_observations(frame, missing=True)
         except ValueError as error:
-            wanted = "columns that are not all numbers need names, texts that differ"
+            wanted = "columns that are not all numbers need distinct names, which are texts"
             raise ValueError(f"{wanted}, got {names!r}") from error
         return None
     if Encoding.infer(frame, by_type=True).plain:
@@ -215,7 +236,7 @@ def encoding_of(frame: Any, spec: ModelSpec) -> Encoding | None:
 
 
 def names_of(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns of a frame, None if there are none; some of them alone are a ``TypeError``."""
+    """Return the names of the columns of a frame, None if there are none; raise ``TypeError`` if some are not texts."""
     if not is_frame(X):
         return None
     names = list(X.columns)
@@ -229,16 +250,8 @@ def names_of(X: Any) -> tuple[str, ...] | None:
     return tuple(names) if names and all(texts) else None
 
 
-def as_one_row(x: Any) -> Counts:
-    """Return one row of counts: of a dense row, a sparse matrix of one row, or Counts."""
-    row = as_counts(x if isinstance(x, Counts) or hasattr(x, "tocsr") else np.asarray(x)[None, ...])
-    if len(row) != 1:
-        raise ValueError(f"one row is taken at a time, got {len(row)}")
-    return row
-
-
 def _for_columns(spec: ModelSpec, encoding: Encoding | None, names: Any) -> ModelSpec:
-    """Return what is asked for in terms of columns: the families of the encoding, and positions in place of names."""
+    """Return the parameters in terms of columns: the families of the encoding, and positions instead of names."""
     if encoding is not None:
         families = encoding.families() if spec.chooses_family else ()
         if families:

@@ -72,12 +72,8 @@ def tokenize(text: str, stop_words: Collection[str] = ()) -> list[str]:
         text = unicodedata.normalize("NFKC", text.replace("’", "'"))
     if "://" in text or "www." in text:
         text = ADDRESS.sub(f" {URL} ", text)
-    found = [word if word.isalpha() else _mask(word) for word in tokens.findall(text)]
+    found = [word if word.isalpha() or any(map(str.isalpha, word)) else NUMBER for word in tokens.findall(text)]
     return [word for word in found if word not in stop_words] if stop_words else found
-
-
-def _mask(word: str) -> str:
-    return word if any(map(str.isalpha, word)) else NUMBER
 
 
 class Documents(NamedTuple):

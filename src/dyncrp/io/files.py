@@ -1,4 +1,4 @@
-"""Files written beside their place, synced and renamed, so that a crash leaves the old one or the new one."""
+"""Atomic writes: a file is written under another name, synced and renamed, so a crash leaves the old or the new one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import stat
 
 
 class FileError(ValueError):
-    """A file, or a pipe, does not hold what it should; the message names it and the place in it."""
+    """The content of a file or a pipe is invalid. The message names the file and the place in it."""
 
 
 def write(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a new file beside the one that ``path`` names, links followed, sync it and rename it over that one."""
+    """Replace the file at ``path``, or the one that it links to, atomically."""
     try:
         _write(os.path.realpath(path), content)
     except OSError as error:
         if error.errno is None:
             raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # names the file that the user named
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # with the path that the user gave
 
 
 def _write(target: str, content: bytes) -> None:
-    if os.path.exists(target) and not os.path.isfile(target):  # a new file would take the place of a device
-        raise OSError(errno.EINVAL, "it exists and is no regular file")
+    if os.path.exists(target) and not os.path.isfile(target):  # such as a device, which a new file would replace
+        raise OSError(errno.EINVAL, "it exists and is not a regular file")
     temporary = os.path.join(os.path.dirname(target), f".dyncrp-{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
@@ -42,7 +42,7 @@ def _write(target: str, content: bytes) -> None:
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Have the folder that a file is in on the disk, so that its name is; Windows cannot be asked for that."""
+    """Sync the folder of a file, so that its name is on the disk. Windows has no call for this."""
     flag = getattr(os, "O_DIRECTORY", None)
     if flag is None:
         return

@@ -1,4 +1,4 @@
-"""A file that grows, and can be cut back to any length it had when it was synced: what a resumed run continues."""
+"""A file that grows, and can be cut back to any length that it had when it was synced, to resume a run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ except ModuleNotFoundError:  # not on Windows
 
 from dyncrp.io.files import FileError, sync_folder
 
-TAIL = 1 << 16  # bytes of what was written that are compared when a run is resumed
+TAIL = 1 << 16  # how many of the last bytes are compared when a run is resumed
 
 
 class GrowingFile:
-    """A file, or standard output for "-", that grows; ``length`` is how many bytes of it are whole.
+    """A file that grows, or standard output for "-"; ``length`` is the number of complete bytes.
 
-    No other process can write it at the same time, where the file system has locks.
+    If the file system has locks, no other process can write the file at the same time.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -33,8 +33,8 @@ class GrowingFile:
     >>> file.start()
     >>> file.append(b"first")
     >>> file.sync()
-    >>> length, tail = file.length, file.tail()  # which a checkpoint holds
-    >>> file.append(b", and what came after the checkpoint")
+    >>> length, tail = file.length, file.tail()  # a checkpoint stores these
+    >>> file.append(b", lost")
     >>> file.close()
     >>> again = GrowingFile(path)
     >>> again.resume(length, tail)
@@ -47,10 +47,10 @@ class GrowingFile:
     def __init__(self, path: str) -> None:
         self.path, self.length = path, 0
         self._file: BinaryIO | None = None
-        self._name_synced = False  # whether the disk knows the file by its name
+        self._name_synced = False  # whether the folder was synced
 
     def start(self) -> None:
-        """Start an empty file, in place of any that exists."""
+        """Start an empty file, and replace any that exists."""
         if self.path == "-" and sys.stdout is None:
             raise FileError("standard output is closed")
         self._file = sys.stdout.buffer if self.path == "-" else self._open_empty()
@@ -61,7 +61,7 @@ class GrowingFile:
         try:
             file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
-            raise FileError(f"{self.path} is missing, and the checkpoint continues it") from None
+            raise FileError(f"{self.path} is missing, but the checkpoint continues it") from None
         _lock(file, self.path)
         if os.fstat(file.fileno()).st_size < length or tail_of(self.path, length) != tail:
             file.close()
@@ -71,7 +71,7 @@ class GrowingFile:
         self._file, self.length = file, length
 
     def append(self, content: bytes) -> None:
-        """Add bytes: all of them, or, if that is an error, none."""
+        """Append bytes. If that fails, none of them are kept."""
         assert self._file is not None
         view = memoryview(content)
         try:
@@ -82,7 +82,7 @@ class GrowingFile:
             raise
         except OSError as error:
             if self.path != "-":
-                with suppress(OSError):  # what is whole only
+                with suppress(OSError):
                     self._file.truncate(self.length)
             name = "standard output" if self.path == "-" else self.path
             raise OSError(error.errno, error.strerror, name) from None
@@ -106,7 +106,7 @@ class GrowingFile:
             self._file.close()
 
     def _open_empty(self) -> BinaryIO:
-        """Return the file, empty; not before it is certain that no other run is writing it."""
+        """Return the file, emptied once it is locked."""
         file = open(  # noqa: SIM115
             self.path, "wb", buffering=0, opener=lambda path, flags: os.open(path, flags & ~os.O_TRUNC, 0o666)
         )
@@ -118,7 +118,7 @@ class GrowingFile:
 
 @contextmanager
 def held(*paths: str) -> Iterator[None]:
-    """Let no run write these files, as far as they exist; refuse them if one does."""
+    """Lock these files, if they exist; raise ``FileError`` if another run is writing one of them."""
     with ExitStack() as stack:
         for path in paths:
             if os.path.isfile(path):
@@ -127,7 +127,7 @@ def held(*paths: str) -> Iterator[None]:
 
 
 def _lock(file: FileIO, path: str) -> None:
-    """Refuse a file that another run is writing; the lock ends when the file is closed."""
+    """Lock a file until it is closed; raise ``FileError`` if another run is writing it."""
     try:
         if fcntl is not None:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,7 +139,7 @@ def _lock(file: FileIO, path: str) -> None:
 
 
 def tail_of(path: str, length: int) -> str:
-    """Return a digest of the last of so many bytes of a file."""
+    """Return a digest of the last bytes of a file that is cut to this length."""
     with open(path, "rb") as file:
         file.seek(max(length - TAIL, 0))
         return hashlib.sha256(file.read(min(length, TAIL))).hexdigest()

@@ -1,8 +1,8 @@
 """Models as files: a ``.npz`` of plain arrays with a JSON header. Loading never executes code. See docs/files.md.
 
 The file holds an array ``header`` (UTF-8 JSON: ``format``, ``version``, ``dyncrp``, and a ``config`` of plain values),
-the numeric arrays that the caller gave, and ``sha256`` of all that. A class is known by its name in ``DYNAMICS`` or
-``FAMILIES``; add yours there to save it.
+the numeric arrays that the caller gave, and ``sha256``, a digest of them all. Classes are stored by their names in
+``DYNAMICS`` and ``FAMILIES``; add your own class there to save it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dyncrp.version import __version__
 
 FORMAT = "dyncrp-model"
 VERSION = 1
-DEEPEST = 200  # how deeply values may nest, well before Python's recursion limit
-MOST_IN_HEADER = 100  # numbers of one hyperparameter; more of them make an array of their own
+DEEPEST = 200  # how deeply values may nest, well below Python's recursion limit
+MOST_IN_HEADER = 100  # a hyperparameter with more numbers than this becomes an array of its own
 INFINITY = {"number": "inf"}  # how an infinite number is written
-DTYPES = ("<f8", "<c16", "<i8", "|u1")  # of the arrays in a file, whatever the machine
+DTYPES = ("<f8", "<c16", "<i8", "|u1")  # of the arrays in a file, on every machine
 
 
 def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -41,8 +41,7 @@ def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
         members[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
         if members[name].dtype.str not in DTYPES or np.any(np.isinf(array)):
             raise ValueError(
-                f"the array {name!r} cannot be saved: it must hold numbers of float64, complex128 or int64, none "
-                "of them infinite"
+                f"the array {name!r} cannot be saved: it must be float64, complex128 or int64, without infinite numbers"
             )
     buffer = io.BytesIO()
     np.savez(buffer, sha256=_digest(members), **members)  # type: ignore[arg-type]
@@ -50,9 +49,9 @@ def dumps(config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what ``dumps`` returned: (config, arrays). Anything else is a ``ValueError`` that says what is wrong.
+    """Return the config and the arrays of a file that ``dumps`` made; raise ``ValueError`` if it is invalid.
 
-    name: what the messages call it, such as a file's name.
+    name: what error messages call the content, such as the name of the file.
     """
     try:
         members = _members(content)
@@ -81,7 +80,7 @@ def loads(content: bytes, name: str = "this") -> tuple[dict[str, Any], dict[str,
 
 
 def writer(content: bytes) -> str:
-    """Return what to add to an error about a file that ``loads`` has read: which dyncrp wrote it, if not this one."""
+    """Return a note for errors that says which version of dyncrp wrote a file, "" if it is this one."""
     return _writer(json.loads(_members(content)["header"].tobytes().decode()))
 
 
@@ -93,7 +92,7 @@ def _writer(header: dict[str, Any]) -> str:
 
 
 def _digest(members: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """Return the SHA-256 of the members in order of their names: of each its name, dtype and shape, then its bytes."""
+    """Return the SHA-256 of the members, sorted by name: name, dtype and shape of each, then its bytes."""
     digest = hashlib.sha256()
     for name, array in sorted(members.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
@@ -102,13 +101,13 @@ def _digest(members: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def _members(content: bytes) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an .npz without compression, none of them larger than the file says and is."""
+    """Return the arrays of an uncompressed .npz file, after checking their sizes."""
     if not content.startswith(b"PK"):
         raise ValueError("it is not an .npz file")
     members = {}
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         if sum(info.file_size for info in file.infolist()) > len(content):
-            raise ValueError("its members are larger than the file, and save does not compress")
+            raise ValueError("its members are larger than the file, but save does not compress")
         for info in file.infolist():
             name = info.filename.removesuffix(".npy")
             if name in members or name == info.filename or info.compress_type != zipfile.ZIP_STORED:
@@ -118,10 +117,10 @@ def _members(content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def _array(name: str, raw: bytes) -> NDArray[Any]:
-    """Read an .npy, whose header must promise just as many bytes as follow."""
+    """Return the array of an .npy file, after checking that its header matches the number of bytes."""
     file = io.BytesIO(raw)
     if np.lib.format.read_magic(file) != (1, 0):
-        raise ValueError(f"its array {name!r} is of an unknown version of .npy")
+        raise ValueError(f"its array {name!r} has an unknown version of .npy")
     shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
     start, size = file.tell(), math.prod(shape) * dtype.itemsize
     if dtype.str not in DTYPES or by_columns or min(shape, default=0) < 0 or size != len(raw) - start:
@@ -130,14 +129,14 @@ def _array(name: str, raw: bytes) -> NDArray[Any]:
 
 
 def _kinds() -> dict[str, type[Any]]:
-    """Return every class that a file may hold, by name, as registered now."""
+    """Return the classes that a file may hold, by their registered names."""
     return {**DYNAMICS, **FAMILIES}
 
 
 def _to_plain(value: Any, arrays: dict[str, NDArray[Any]], path: tuple[str, ...]) -> Any:
     """Turn a configuration into JSON values; a dynamics or family becomes {"kind": name, field: value …}.
 
-    A long vector or a matrix joins the arrays and becomes {"array": its name there}, such as "params.family.variance".
+    A long vector or a matrix is added to the arrays and becomes {"array": name}, such as "params.family.variance".
     """
     _check_depth(len(path))
     if is_dataclass(value):
@@ -158,7 +157,7 @@ def _to_plain(value: Any, arrays: dict[str, NDArray[Any]], path: tuple[str, ...]
         return [_to_plain(entry, arrays, (*path, str(at))) for at, entry in enumerate(value)]
     if isinstance(value, np.generic):
         value = float(value) if isinstance(value, np.floating) else value.item()
-    if value == math.inf:  # JSON has no word for it
+    if value == math.inf:  # JSON has no infinity
         return dict(INFINITY)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -168,7 +167,7 @@ def _to_plain(value: Any, arrays: dict[str, NDArray[Any]], path: tuple[str, ...]
 
 
 def _from_plain(value: Any, arrays: dict[str, NDArray[Any]], depth: int = 0) -> Any:
-    """Turn back what ``_to_plain`` returned, and take out of the arrays what it had put there."""
+    """Undo ``_to_plain``, and remove the arrays that it added."""
     _check_depth(depth)
     if isinstance(value, list):
         return [_from_plain(entry, arrays, depth + 1) for entry in value]

@@ -1,7 +1,7 @@
-"""Arrays as bytes and back, in microseconds: for states that a stream processor keeps, thousands to a batch.
+"""Arrays as bytes and back, in microseconds, for stream processors that keep thousands of states.
 
-There is no header to parse and no checksum: whoever keeps the bytes vouches for them, as a database does. Model files
-are ``model_file.py``'s. Reading executes nothing, and bytes of another kind are a ``ValueError``.
+There is no header and no checksum: the store is trusted, as a database is. For files, use ``model_file.py``. Reading
+executes no code, and invalid bytes raise ``ValueError``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 DTYPES = {code: np.dtype(name) for code, name in enumerate(("<f8", "<c16", "<i8"))}
 CODES = {dtype: code for code, dtype in DTYPES.items()}
-HEAD = struct.Struct("<BBB")  # of an array: the length of its name, its dtype, its number of dimensions
+HEAD = struct.Struct("<BBB")  # the head of an array: the length of its name, its dtype, its number of dimensions
 
 
 def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -35,7 +35,7 @@ def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def unpack(content: bytes, begin: int = 0) -> dict[str, NDArray[Any]]:
-    """Return what ``pack`` packed, from this byte on, as views of the content."""
+    """Return the arrays that ``pack`` packed, from byte ``begin`` on, as views of the content."""
     arrays = {}
     try:
         while begin < len(content):

@@ -1,4 +1,4 @@
-"""What ``dyncrp.tune`` tried, by evidence."""
+"""The candidates that ``dyncrp.tune`` tried, and their evidence."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RING: dict[str, Any] = {"s": 160, "facecolors": "none", "edgecolors": COLORS[5], "linewidths": 2}  # what was chosen
+RING: dict[str, Any] = {"s": 160, "facecolors": "none", "edgecolors": COLORS[5], "linewidths": 2}  # of the chosen one
 
 
 def evidence(candidates: Sequence[Candidate]) -> Figure:
-    """Draw what ``dyncrp.tune`` tried: the families by their tables, and the dynamics by their durations.
+    """Draw the candidates that ``dyncrp.tune`` tried.
 
-    Left, log evidence against the number of tables while the family was sought: filled if the clusters reproduced well
-    enough, hollow if not. Right, the candidates for dynamics and alpha, each
-    dynamics with its best alpha; those without an unknown duration as lines. What was chosen is ringed. Of several
-    memories that were tried, only the chosen one is on the right.
+    Left: log evidence against the number of tables, for each family. Filled markers are families whose clusters
+    reproduce well enough. Right: log evidence against the duration, for each dynamics with its best alpha; dynamics
+    without an unknown duration are lines. The chosen candidate is ringed. Only the chosen memory is on the right.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Such as ``DynamicalMixture.evidence_``.
     """
     from matplotlib.figure import Figure
 
     if not len(candidates):
         raise ValueError(
-            "there are no candidates to draw: nothing was unknown, or the model comes from a file, which keeps none"
+            "there are no candidates to draw: nothing was unknown, or the model comes from a file, which has none"
         )
     chosen = next(c for c in candidates if c.chosen)
     sought = [c for c in candidates if c.reproducibility == c.reproducibility or c.family != chosen.family]
@@ -44,7 +48,7 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
 def _draw_families(axis: Axes, sought: Sequence[Candidate], chosen: Candidate) -> None:
     from matplotlib.ticker import LogLocator
 
-    sought = [c for c in sought if np.isfinite(c.log_evidence)]  # those dropped have no evidence
+    sought = [c for c in sought if np.isfinite(c.log_evidence)]  # not those that were dropped early
     best = max(c.log_evidence for c in sought)
     for admitted, face, marker, label in (
         (True, COLORS[0], "o", "reproduces well enough"),
@@ -62,7 +66,7 @@ def _draw_families(axis: Axes, sought: Sequence[Candidate], chosen: Candidate) -
     axis.set_xlabel("tables found")
     axis.set_ylabel("log evidence, below the best")
     axis.set_title("families tried; ringed: chosen")
-    if any(c.reproducibility == c.reproducibility for c in sought):  # nobody asked for that of counts of words
+    if any(c.reproducibility == c.reproducibility for c in sought):  # not computed for word counts
         axis.legend()
 
 

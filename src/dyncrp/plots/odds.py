@@ -1,4 +1,4 @@
-"""Why a row is at its table: bars of log odds."""
+"""Why a row joins its table: bars of log odds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 
 
 def explain(explanation: Explanation) -> Figure:
-    """Draw why a row is at its table: a bar for the prior weights and for each feature, in nats.
+    """Draw why a row joins its table: a bar for the prior weights and for each feature, in nats.
 
-    explanation: what ``DynamicalMixture.explain`` returned. There is a panel against the runner-up and one against a
-    new table, as far as there are any. Bars to the right speak for the table, those to the left, hatched, for the
-    other; they add up to the total below, in grey. Of many features the 15 with the largest bars are drawn, and the
-    rest as one.
+    There is a panel against the runner-up and one against a new table, if the explanation has them. Bars to the right
+    are evidence for the table, hatched bars to the left for the other one; the grey bar below is their sum. If there
+    are many features, the 15 largest bars are drawn, and the others as one.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What ``DynamicalMixture.explain`` returned.
+
+    Examples
+    --------
 
     >>> from dyncrp import DynamicalMixture, Gaussian
     >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])
@@ -53,7 +60,7 @@ def explain(explanation: Explanation) -> Figure:
 
 
 def _draw_terms(axis: Axes, values: NDArray[np.float64]) -> None:
-    """Draw terms (n,) as bars from the highest, the last of them their total below a line."""
+    """Draw terms (n,) as bars from top to bottom; the last one, the total, is below a line."""
     places = np.arange(len(values))
     bars = axis.barh(places, values, 0.66, edgecolor="0.2", linewidth=0.6)
     for bar, value in zip(bars, values.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""A building of ``dyncrp.datasets.rooms`` and the walk through it."""
+"""A building of ``dyncrp.datasets.rooms``, and the walk through it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PLACE_COLORS = (1, 0, 2, 3, 4, 6, 7, 5)  # of a building: hallways orange, and what resembles it last
+PLACE_COLORS = (1, 0, 2, 3, 4, 6, 7, 5)  # hallways are orange, and similar colours come last
 
 
 def building(
@@ -24,10 +24,19 @@ def building(
 ) -> Figure:
     """Draw a building of ``dyncrp.datasets.rooms`` and the walk through it, coloured by true room or inferred table.
 
-    labels: (N,) tables; by default the true rooms. n: draw the first so many steps only. axis: where to draw; by
-    default a figure of its own.
-    The number of a room or table is at the middle of its steps. Hallways are orange; a table has the colour of the room
-    that it is matched to, one to one, and a colour of its own without; the label −1 is grey.
+    The number of a room or table is at the middle of its steps. Hallways are orange. Tables are matched to rooms, one
+    to one, and have the colours of their rooms; tables without a room have other colours, and the label −1 is grey.
+
+    Parameters
+    ----------
+    house : Rooms
+        The building.
+    labels : array-like of shape (N,), optional
+        Tables. By default, the true rooms.
+    n : int, optional
+        Draw only the first n steps.
+    axis : Axes, optional
+        Where to draw. By default, in a new figure.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -41,7 +50,7 @@ def building(
     shown, positions = shown[:last], house.positions[:last]
     axis.add_collection(LineCollection(list(house.walls), colors="0.25", linewidths=2.2, capstyle="projecting"))
     edges = [1, *(np.flatnonzero(np.diff(shown[1:])) + 2), len(shown)] if len(shown) > 1 else []
-    runs = [positions[begin - 1 : end] for begin, end in pairwise(edges)]  # with the step that leads to it
+    runs = [positions[begin - 1 : end] for begin, end in pairwise(edges)]  # with the step before
     of_runs = [colors[int(shown[begin])] for begin in edges[:-1]]
     axis.add_collection(LineCollection(runs, colors=of_runs, linewidths=1.8, capstyle="round", joinstyle="round"))
     x, y = house.landmarks.T
@@ -61,7 +70,7 @@ def building(
 
 
 def buildings(house: Rooms, labels: ArrayLike) -> Figure:
-    """Draw a building twice: with its rooms, and with the tables (N,) that were found."""
+    """Draw a building twice: with its true rooms, and with tables (N,)."""
     from matplotlib.figure import Figure
 
     width, depth = np.ptp(house.walls, axis=(0, 1))
@@ -75,7 +84,7 @@ def buildings(house: Rooms, labels: ArrayLike) -> Figure:
 
 
 def _building_colors(rooms: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[int, Color]:
-    """Return the colour of every label: that of the room it is matched to, or one that no room has; −1 is grey."""
+    """Return the colour of each label: that of its matched room, or one that no room has; −1 is grey."""
     found = labels >= 0
     matched = match(rooms[found], labels[found])
     spare = count(int(np.max(rooms, initial=0)) + 1)

@@ -1,4 +1,4 @@
-"""A stream over time, coloured by table, and the occupancy of every table."""
+"""A stream over time, coloured by table, and the occupancies of tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
-LEAST_OCCUPANCY = 1e-5  # occupancies below are not shown
+LEAST_OCCUPANCY = 1e-5  # lower occupancies are not shown
 
 
 def stream(
@@ -31,12 +31,25 @@ def stream(
     responsibilities: Any = None,
     title: str = "",
 ) -> Figure:
-    """Draw a stream over time, coloured by table, with the occupancy of every table below.
+    """Draw a stream over time, coloured by table, with the occupancies of the tables below.
 
-    X: (N, D), of which up to two features are drawn; labels: (N,) inferred tables, −1 for none of them; truth: (N,)
-    true ones, if known, drawn as a strip above the inferred ones: a true cluster has the colour of the table that it
-    is matched to, one to one, and is grey without. responsibilities: (N, K), dense or sparse, whose occupancies are
-    shown; by default each observation counts for its label alone.
+    Parameters
+    ----------
+    X : array-like of shape (N, D)
+        The rows, of which up to two features are drawn.
+    labels : array-like of shape (N,)
+        Inferred tables, −1 for none.
+    dynamics : Dynamics
+        From which occupancies follow.
+    times : array-like of shape (N,), optional
+        Numbers or dates. By default, the index of arrival.
+    truth : array-like of shape (N,), optional
+        True clusters, drawn as a strip above the inferred tables. They are matched to tables, one to one, and have
+        their colours; others are grey.
+    responsibilities : array-like or sparse array of shape (N, K), optional
+        For the occupancies. By default, each row counts only for its label.
+    title : str, optional
+        The title of the figure.
     """
     from matplotlib.figure import Figure
 
@@ -87,7 +100,7 @@ def stream(
 
 
 def _seat(tables: NDArray[np.int64], responsibilities: Any) -> NDArray[np.float64]:
-    """Return how much of each observation sits at each table, (N, K)."""
+    """Return the responsibilities, (N, K)."""
     n_tables = max(int(np.max(tables)) + 1, 1)
     if responsibilities is None:
         return (tables[:, None] == np.arange(n_tables)).astype(np.float64)
@@ -103,7 +116,7 @@ def _seat(tables: NDArray[np.int64], responsibilities: Any) -> NDArray[np.float6
 
 
 def _true_colors(truth: NDArray[np.int64], tables: NDArray[np.int64]) -> list[Color]:
-    """Match true clusters to tables, one to one, so that as many observations as possible agree; the rest are grey."""
+    """Return the colour of each true cluster: that of its matched table, or grey."""
     found = tables >= 0
     matched = {cluster: table for table, cluster in match(truth[found], tables[found]).items()}
     greys = iter(np.resize(UNMATCHED, len(truth)).tolist())
@@ -113,7 +126,7 @@ def _true_colors(truth: NDArray[np.int64], tables: NDArray[np.int64]) -> list[Co
 
 
 def _draw_strips(axis: Axes, x: NDArray[np.float64], strips: dict[str, list[Color]]) -> None:
-    """Draw a strip for each labeling, the first lowest; an observation's colour reaches halfway to its neighbours."""
+    """Draw a strip for each labeling, from bottom to top; colours change halfway between observations."""
     edges = np.concatenate([x[:1], (x[1:] + x[:-1]) / 2, x[-1:]])
     for height, colors in enumerate(strips.values()):
         axis.pcolormesh(edges, [height - 0.4, height + 0.4], np.array([colors]), rasterized=True)

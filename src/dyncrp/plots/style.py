@@ -1,4 +1,4 @@
-"""What figures share: the colours and markers of tables and groups, labels, and axes of dates."""
+"""Colours and markers of tables and groups, checks of labels, and axes of dates, for all figures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Color = tuple[float, float, float]
-# Okabe and Ito's palette with a dark purple for black, told apart by the colour-blind; the markers tell tables apart
-# in greyscale.
+# The palette of Okabe and Ito for the colour-blind, with dark purple for black. Markers differ in greyscale too.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4B1D5C", "#B8A900")
 MARKERS = "os^Dv<>P"
 NEW_TABLE_COLOR = (0.85, 0.85, 0.85)  # the label −1
@@ -23,7 +22,7 @@ MOST_IN_LEGEND = 24  # tables or groups
 
 
 def table_style(table: int) -> tuple[Color, str]:
-    """Return the colour and marker of a table: the palette, then tints and shades of it; −1, a new one, is grey."""
+    """Return the colour and marker of a table: from the palette, then tints and shades of it; grey for −1."""
     from matplotlib.colors import to_rgb
 
     if table < 0:
@@ -35,12 +34,12 @@ def table_style(table: int) -> tuple[Color, str]:
 
 
 def group_styles(groups: Groups) -> dict[int, tuple[Color, str]]:
-    """Return the colour and marker of every group, by its name."""
+    """Return the colour and marker of each group, by id."""
     return {group: table_style(i) for i, group in enumerate(groups.ids.tolist())}
 
 
 def check_labels(name: str, labels: ArrayLike, n: int) -> NDArray[np.int64]:
-    """Return labels as integers (n,), −1 for none; anything else is a ``ValueError``."""
+    """Return labels as integers (n,), −1 for none; raise ``ValueError`` if they are invalid."""
     array = np.asarray(labels)
     if array.shape != (n,) or array.dtype.kind not in "iu" or np.any(array < -1):
         raise ValueError(
@@ -51,7 +50,7 @@ def check_labels(name: str, labels: ArrayLike, n: int) -> NDArray[np.int64]:
 
 
 def match(truth: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[int, int]:
-    """Return the true cluster of labels, matched one to one so that as many observations as possible agree."""
+    """Return a true cluster for each label, matched one to one so that the most observations agree."""
     clusters, cluster = np.unique(truth, return_inverse=True)
     tables, table = np.unique(labels, return_inverse=True)
     overlap = np.zeros((len(clusters), len(tables)))
@@ -61,7 +60,7 @@ def match(truth: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[int, int]
 
 
 def show_dates(axis: Axes) -> None:
-    """Label the days of the x axis, which counts them from 1970."""
+    """Label an x axis in days since 1970 with dates."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator = AutoDateLocator()  # type: ignore[no-untyped-call]

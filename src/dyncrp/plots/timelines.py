@@ -1,4 +1,4 @@
-"""Which table each row joined, over time."""
+"""The tables of rows over time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_TIMELINE_ROWS = 40  # of a timeline
-TIMELINE_POINTS = 430.0  # how wide a timeline is, nearly
+MOST_TIMELINE_ROWS = 40  # lines of tables
+TIMELINE_POINTS = 430.0  # the width of a timeline, approximately
 TOPIC_BINS, WORDS_OF_TOPIC = 80, 3
 
 
@@ -32,12 +32,27 @@ def timeline(
     name: str = "time",
     groups: Groups | None = None,
 ) -> Figure:
-    """Draw which table each row joined, over time, and how novel it was.
+    """Draw the tables of rows over time, and their novelty.
 
-    times, tables, novelty: (n,) of every ``step``-th row of a stream; novelty: the highest from it to the next.
-    times are numbers or dates; dated: whether numbers are seconds since 1970. groups: of the tables, by which they are
-    coloured and ordered; the name of a group stands at the right. Tables that are not open any more have none, and are
-    grey. Tables are in the order of opening, the first lowest; of more than 40, the largest, and the rest on one line.
+    Each table has a line, in order of opening from bottom to top. If there are more than 40 tables, the largest have
+    lines, and the others share one.
+
+    Parameters
+    ----------
+    times : array-like of shape (n,)
+        Numbers or dates, of every ``step``-th row of a stream.
+    tables : array-like of shape (n,)
+        The tables of these rows.
+    novelty : array-like of shape (n,)
+        The highest novelty from each of these rows to the next.
+    step : int, default=1
+        How many rows of the stream there are for each one that is drawn.
+    dated : bool, default=False
+        Whether times that are numbers are seconds since 1970.
+    name : str, default="time"
+        The label of the time axis.
+    groups : Groups, optional
+        By which tables are coloured and ordered. Closed tables have no group, and are grey.
     """
     from matplotlib.figure import Figure
 
@@ -57,7 +72,7 @@ def timeline(
     position = np.full(len(ids), most)
     position[largest] = np.arange(most)
     line, names = position[line], [str(table) for table in ids[largest]]
-    shown = ids[largest] if groups is None else groups.labels(ids[largest])  # what is coloured
+    shown = ids[largest] if groups is None else groups.labels(ids[largest])  # by which lines are coloured
     if most < len(ids):
         names, shown = [*names, f"{len(ids) - most} others"], np.append(shown, -1)
     height = 0.2 * max(len(names), 4)
@@ -88,7 +103,7 @@ def timeline(
 
 
 def _draw_group_names(axis: Axes, of_group: NDArray[np.int64]) -> None:
-    """Write the name of each group at the right of its lines, (n,) from the lowest, and draw a line between groups."""
+    """Write the ids of groups (n,), from bottom to top, to the right of their lines, and draw lines between groups."""
     edges = [0, *(np.flatnonzero(np.diff(of_group)) + 1), len(of_group)]
     right = axis.secondary_yaxis("right")
     named = [(begin, end) for begin, end in pairwise(edges) if of_group[begin] >= 0]
@@ -103,9 +118,9 @@ def _draw_group_names(axis: Axes, of_group: NDArray[np.int64]) -> None:
 
 
 def _bars(x: NDArray[np.float64], joined: NDArray[np.bool_], width: float) -> list[tuple[float, float]]:
-    """Return where bars begin, and how long they are, for the rows (n,) that joined a table; each is ``width`` points.
+    """Return the begins and lengths of bars for the rows (n,) that joined a table, each ``width`` points wide.
 
-    Rows that would touch, or that follow each other at the usual pace, share a bar, so that there is no seam between.
+    Rows that would touch, or that follow each other at the usual pace, share a bar without gaps.
     """
     order = np.argsort(x, kind="stable")
     x, places = x[order], np.flatnonzero(joined[order])
@@ -120,12 +135,23 @@ def _bars(x: NDArray[np.float64], joined: NDArray[np.bool_], width: float) -> li
 def topics(
     times: ArrayLike, tables: ArrayLike, words: Mapping[int, str], *, most: int = 8, name: str = "time"
 ) -> Figure:
-    """Draw how many rows joined each of the largest tables over time, with the words that tell what it is about.
+    """Draw how many rows joined each of the largest tables over time, with the words of each table.
 
-    times, tables: (n,) of the rows; times are numbers or dates. words: by table, such as
-    ``model.describe()["words"]``; the first three are shown, and the table's number if there are none. most: how many
-    tables to draw, in order of their middle rows. Each has its own line, and all have the same height for as many rows;
-    those of the other tables are drawn together, below.
+    Tables are in the order of their median times. All have the same scale. The other tables are drawn together, below.
+
+    Parameters
+    ----------
+    times : array-like of shape (n,)
+        The times of rows, numbers or dates.
+    tables : array-like of shape (n,)
+        The tables of rows.
+    words : mapping from int to str
+        The words of tables, such as ``model.describe()["words"]``, of which the first three are shown. A table without
+        words is shown by its id.
+    most : int, default=8
+        How many tables to draw.
+    name : str, default="time"
+        The label of the time axis.
     """
     from matplotlib.figure import Figure
 
@@ -166,6 +192,6 @@ def topics(
 
 
 def _headline(words: Mapping[int, str], table: int) -> str:
-    """Return the first words of a table, without their lift."""
+    """Return the first words of a table, without their lift, or its id."""
     listed = [entry.split(" (")[0] for entry in str(words.get(table, "")).split(", ")]
     return ", ".join(listed[:WORDS_OF_TOPIC]) or f"table {table}"

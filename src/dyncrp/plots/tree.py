@@ -1,4 +1,4 @@
-"""How tables join into groups: a tree."""
+"""The tree by which tables join into groups."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_TREE_ROWS = 60  # of a tree of tables
-FAR = 30.0  # times the usual height, from where heights are drawn as logarithms
-BETWEEN_GROUPS = "0.55"  # the colour of what no group or table has for itself
+MOST_TREE_ROWS = 60  # tables in a tree
+FAR = 30.0  # if the highest is so many times the median height, heights are drawn as logarithms
+BETWEEN_GROUPS = "0.55"  # the colour of branches between groups
 
 
 def groups(joined: DynamicalMixture | Groups) -> Figure:
     """Draw how tables join into groups: their tree, and a bar for the rows of each table, coloured by group.
 
-    joined: a model, whose tables are joined as by ``DynamicalMixture.groups()``, or what that returned.
-    A branch has the colour of a group if all tables below it are in that group. Of more than 60 tables, only the
-    largest are drawn, and how those join; the figure says so.
+    A branch has the colour of a group if all tables below it are in that group. If there are more than 60 tables, only
+    the largest are drawn, with a note.
 
+    Parameters
+    ----------
+    joined : model or Groups
+        A ``DynamicalMixture``, or what its ``groups`` returned.
+
+    Examples
+    --------
     >>> from dyncrp import DynamicalMixture, Gaussian
     >>> model = DynamicalMixture(Gaussian(1.0, 400.0)).fit([[0.0], [5.0], [50.0], [55.0], [1.0]])
     >>> groups(model.groups(2)).savefig("groups.png")  # doctest: +SKIP
@@ -69,7 +75,7 @@ def groups(joined: DynamicalMixture | Groups) -> Figure:
 
 
 def _scale_heights(axis: Axes, heights: NDArray[np.float64]) -> None:
-    """Scale the axis of a tree, 0 at the right; far groups may join a thousand times higher than near tables do."""
+    """Scale the axis of a tree, with 0 at the right. Distant groups may join a thousand times higher than others."""
     highest, usual = np.max(heights, initial=0.0), np.median(heights) if len(heights) else 0.0
     if usual and highest > FAR * usual:
         axis.set_xscale("asinh", linear_width=float(usual))

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.arrays.counts import Counts
 from dyncrp.dynamics import Dynamics, Stationary
 from dyncrp.engine.trials import Trial, try_out
 from dyncrp.engine.types import Model, Rows
@@ -103,7 +104,7 @@ class Search:
 
         self._n_jobs = spec.n_jobs
         self._blas = ThreadpoolController()
-        if spec.family.sparse:
+        if isinstance(X, Counts):
             self._steps = race(spec, X, times)
         else:
             self._steps = _learn_with_missing(spec, X, times) if missing else _learn(spec, X, times)

@@ -105,10 +105,7 @@ class ModelSpec:
             )
         known_alpha = None if alpha is None else positive("alpha", alpha)
         known_memory = None if memory is None else check_memory(memory)
-        if known_memory is None and resolved.sparse:
-            known_memory = math.inf  # the only possible one
-        if known_memory is not None:
-            check_words(resolved, checked, known_memory)  # raise before anything is learned
+        known_memory = check_words(resolved, checked, known_memory)  # raise before anything is learned
         spec = cls(
             resolved,
             kinds,

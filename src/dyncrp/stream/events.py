@@ -1,4 +1,4 @@
-"""Events: what happened in a stream, row by row, as people want to be told of it."""
+"""Events: what happened to the tables of a stream, row by row."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyncrp.arrays.checks import Clock
+from dyncrp.arrays.checks import Clock, as_date
 from dyncrp.dynamics import Modes
 from dyncrp.engine.types import Float, Trace
 from dyncrp.stream.novelty import NoveltySketch
 
-# A table returns if its last row has come to count less than this: an absence Δ is long if kernel(Δ) is below it.
+# A table returns if a row joins it after an absence Δ with kernel(Δ) below this.
 FAINT = 0.1
-LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
-KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed")  # those of one row come in this order
+KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed")  # the order of the events of one row
 
 
 class Event(NamedTuple):
     """Something that happened to a table.
 
     kind: "opened", "returned" (a row joined it after a long absence), "closed", "merged", "renamed" or "alarm" (a row
-    was as unexpected as ``alarm_rate`` of all). row: the number of the row in the stream, from 0; of what was done by
-    hand, that of the latest row. time: of that row, datetime64 if times are dates. table: its id. name: what it is
-    called, if anything. group: of the table, if groups were asked for since it opened. what: what changed, by name. Of
-    "returned" that is ``absence``, the time since its last row; of "alarm" ``novelty`` and ``p``; of "merged" the id
-    that is now this table, ``merged``, and ``far_apart`` if one table cannot cover both; of "renamed" the name
-    ``before``; of "opened", if it was split off by hand, the table ``split_from``.
+    was so unexpected that its p is at most ``alarm_rate``). row: the number of the row in the stream, from 0; for an
+    edit, that of the latest row. time: the time of that row, datetime64 if times are dates. table: its id. name: the
+    name of the table, or None. group: the group of the table, if ``groups`` was called since it opened. what: details
+    by name. "returned" has ``absence``, the time since its last row; "alarm" has ``novelty`` and ``p``; "merged" has
+    ``merged``, the id that now stands for this table, and ``far_apart`` if one table cannot cover both; "renamed" has
+    the name ``before``; "opened" by a split has ``split_from``, the id of the other table.
     """
 
     kind: str
@@ -43,10 +42,10 @@ class Event(NamedTuple):
 
 @dataclass(eq=False)
 class Batch:
-    """What a segment of n rows did, and what it takes to say more of it when someone asks.
+    """What a segment of n rows did, and what is needed to compute p-values and events on demand.
 
-    trace: of the engine. times: (n,). first_row: the number of the first row. n_opened: how many tables had opened
-    before it. sketch: of the novelty of the rows before it.
+    trace: the trace of the engine. times: (n,). first_row: the number of the first row in the stream. n_opened: how
+    many tables were opened before it. sketch: the novelty of the rows before it.
     """
 
     trace: Trace
@@ -57,11 +56,11 @@ class Batch:
 
     @cached_property
     def novelty_p(self) -> Float:
-        """The probability that a row of the stream so far would have been as unexpected as each of these, (n,)."""
+        """The probability that an earlier row was as unexpected as each of these rows, (n,)."""
         return self.sketch.p_values(-self.trace.log_evidence)
 
     def opening_rows(self) -> Iterator[tuple[int, int]]:
-        """Yield the tables that opened, and with which of the rows; a table may open with a row of another label."""
+        """Yield the tables that opened, each with the index of its row, which may have got another label."""
         ids = np.arange(self.n_opened, self.trace.n_columns)
         if len(ids):
             highest = np.maximum.accumulate(np.maximum.reduceat(self.trace.indices, self.trace.indptr[:-1]))
@@ -76,11 +75,10 @@ def events_of(
     groups: Mapping[int, int],
     alarm_rate: float | None,
 ) -> list[Event]:
-    """Return what happened in a batch, in order. modes: of the kernel. names, groups: of the tables, by id, as far as
-    they have any.
+    """Return the events of a batch, in order. modes: of the kernel. names, groups: of tables by id.
 
-    A table returns when a row joins it after an absence that the dynamics call long, kernel(absence) < 0.1: a row as
-    old as its last one counts less than a tenth of a new one. ``Stationary`` calls none long.
+    A table returns when a row joins it after a long absence: kernel(absence) < 0.1, so that its last row counts less
+    than a tenth of a new one. With ``Stationary`` no absence is long.
     """
     trace = batch.trace
     found: list[tuple[int, int, int, dict[str, Any]]] = []  # row, kind, table, what
@@ -113,20 +111,16 @@ def events_of(
 
 
 def as_time(t: float, clock: Clock) -> Any:
-    """Return a time as people know it: datetime64 in UTC if times are dates, a number otherwise.
+    """Return a time as datetime64 in UTC if times are dates, as a number otherwise.
 
     >>> as_time(86400.0, Clock.DATES)
     np.datetime64('1970-01-02T00:00:00.000000')
     """
-    if clock is not Clock.DATES:
-        return float(t)
-    if abs(t) >= LAST_MICROSECOND:
-        return np.datetime64(round(float(t)), "s")
-    return np.datetime64(round(float(t) * 1e6), "us")
+    return as_date(t) if clock is Clock.DATES else float(t)
 
 
 def as_plain(event: Event) -> dict[str, Any]:
-    """Return an event in the values of JSON; dates are texts in ISO 8601.
+    """Return an event as values for JSON. Dates become texts in ISO 8601.
 
     >>> as_plain(Event("alarm", 3, 3.0, 1, None, None, {"novelty": 11.3, "p": 0.0004}))
     {'kind': 'alarm', 'row': 3, 'time': 3.0, 'table': 1, 'name': None, 'group': None,

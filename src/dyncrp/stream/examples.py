@@ -1,4 +1,4 @@
-"""Rows of each table kept as examples of it: the latest, and a fair sample of all from which the typical are chosen."""
+"""Rows of each table that are kept as examples: the latest, and a fair sample from which typical ones are chosen."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import integer
 from dyncrp.arrays.counts import Counts
-from dyncrp.engine.schema import EXAMPLE_ROWS, EXAMPLE_WORDS, EXAMPLES, check
+from dyncrp.arrays.rows import Dense, RowType, type_of
+from dyncrp.engine.schema import EXAMPLE_ROWS, EXAMPLES, check
 from dyncrp.families import Family
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-SAMPLES = 4  # rows of a table that are sampled, for each that is shown as typical
-BLOCK = 4096  # rows that wait to be sorted in
-FEW = 64  # rows of a call that all wait: to look which may stay takes longer
+SAMPLES = 4  # sampled rows of a table for each typical one
+BLOCK = 4096  # rows that are sorted in together
+FEW = 64  # fewer rows than this are all kept until they are sorted in, which is faster than choosing
 MOST = 10_000  # examples of a table
-CELLS = 1 << 20  # of documents that are looked at together
+CELLS = 1 << 20  # the largest dense array for documents
 
 
 class Rows(NamedTuple):
-    """Some rows of a stream: as the family sees them (m, D), their numbers from 0 (m,), and their times (m,).
+    """Some rows of a stream: X (m, D) as the family sees them, their numbers from 0 (m,), and their times (m,).
 
-    ``DynamicalMixture.examples`` has documents, which are Counts here, as dictionaries from words to counts; or as a
-    scipy.sparse CSR array, if words have no names.
+    Documents are Counts. ``DynamicalMixture.examples`` turns them into dictionaries from words to counts, or into a
+    scipy.sparse CSR array if words have no names.
     """
 
     X: Any
@@ -35,7 +36,7 @@ class Rows(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is kept of a table: up to ``4 size`` rows, a fair sample of all, in order; the latest, the newest first."""
+    """What is kept of a table: a fair sample of up to ``4 size`` rows, in order, and its latest rows, newest first."""
 
     sample: Rows
     latest: Rows
@@ -43,23 +44,23 @@ class Kept(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """A table by examples: rows that are typical of it, the likeliest first, and its latest rows, the newest first."""
+    """Examples of a table: typical rows, the likeliest first, and its latest rows, the newest first."""
 
     typical: Rows
     latest: Rows
 
 
 class Reservoir:
-    """Keeps a few rows of each table: the latest ``size``, and ``4 size`` that are a fair sample of all its rows.
+    """Keeps a few rows of each table: the latest ``size``, and a fair sample of ``4 size`` of all its rows.
 
-    The sample are the rows with the least priorities, and the priority of a row is a hash of its number, so that every
-    set of rows of a table is as likely as another. What is kept follows from the rows, their numbers and their tables
-    alone: not from how the stream is cut into calls, and not from whether tables were joined before their rows came or
-    after. It takes up to ``5 size`` rows for each table, and some that wait to be sorted in, at most as many again.
+    The sample has the rows with the lowest priorities. The priority of a row is a hash of its number, so that all
+    samples are equally likely. What is kept depends only on the rows, their numbers and their tables: not on how the
+    stream is divided into calls, and not on whether tables were merged before or after their rows came. There are up
+    to ``5 size`` rows of each table, and at most as many again that are not sorted in yet.
 
     Args:
-        size: how many of the latest rows to keep, and how many typical ones to choose.
-        sparse: whether rows are Counts.
+        size: how many of the latest rows to keep, and how many typical rows to choose.
+        kind: the type of the rows.
 
     >>> kept = Reservoir(2)
     >>> kept.add(0, np.array([[0.1], [9.0], [0.2], [0.3]]), np.arange(4.0), np.array([0, 1, 0, 0]))
@@ -67,21 +68,20 @@ class Reservoir:
     ([[0.3], [0.2]], [0, 2, 3])
     """
 
-    def __init__(self, size: int, *, sparse: bool = False) -> None:
-        self.size = integer("size", size, 1, MOST)
-        none, no_rows = np.empty(0, np.int64), np.empty((0, 0))
-        X = Counts(np.zeros(1, np.int64), none, np.empty(0), 0) if sparse else no_rows
-        self._kept = _Store(none, none, np.empty(0), X)  # by number
+    def __init__(self, size: int, kind: RowType = Dense) -> None:
+        self.size, self.kind = integer("size", size, 1, MOST), kind
+        none = np.empty(0, np.int64)
+        self._kept = _Store(none, none, np.empty(0), kind.none())  # by number
         self._waiting: list[_Store] = []  # later rows, in order
-        self._gone: list[int] = []  # tables to be dropped when these are sorted in
+        self._gone: list[int] = []  # tables to drop when these are sorted in
         self._n_waiting = 0
-        # Of tables with a full sample, by id, the priority beyond which a row cannot be in it.
+        # The tables with a full sample, and the highest priority in each sample.
         self._full, self._worst = np.empty(0, np.int64), np.empty(0, np.uint64)
 
     def add(self, first_row: int, X: Float | Counts, times: Float, labels: Int) -> None:
-        """Take in rows X (n, D) at times (n,) that have got these tables (n,), numbered on from ``first_row``.
+        """Add rows X (n, D) at times (n,) with labels (n,); their numbers are first_row, first_row + 1, …
 
-        Rows come in the order of their numbers. X is copied, as far as it is kept.
+        Rows must be added in the order of their numbers. Rows that are kept are copied.
         """
         for begin in range(0, len(X), BLOCK):
             part = slice(begin, min(begin + BLOCK, len(X)))
@@ -96,27 +96,22 @@ class Reservoir:
             self._sort_in_if_many()
 
     def merge(self, into: int, old: int) -> None:
-        """Let the rows of table ``old`` be rows of table ``into``."""
+        """Give the rows of table ``old`` to table ``into``."""
         self.sort_in()
         self._keep(self._kept._replace(ids=np.where(self._kept.ids == old, into, self._kept.ids)))
 
     def forget(self, ids: Iterable[int]) -> None:
-        """Drop the rows of these tables, which have closed: no row of them comes any more."""
+        """Drop the rows of tables that have closed."""
         self._gone += map(int, ids)
         self._sort_in_if_many()
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
-        """Let there be more features, in which all rows so far had 0, or NaN for nothing."""
+        """Add features, which have the value ``absent`` in all rows so far."""
         self.sort_in()
-        X = self._kept.X
-        if isinstance(X, Counts):
-            return
-        wider = np.full((len(X), n_features), absent)
-        wider[:, : X.shape[1]] = X
-        self._kept = self._kept._replace(X=wider)
+        self._kept = self._kept._replace(X=self.kind.widen(self._kept.X, n_features, absent))
 
     def of(self, table: int) -> Kept:
-        """Return what is kept of a table; no rows if it has none."""
+        """Return what is kept of a table, perhaps no rows."""
         self.sort_in()
         own = self._kept.take(self._kept.ids == table)
         sample = np.sort(np.argsort(priorities(own.numbers))[: SAMPLES * self.size])
@@ -125,46 +120,43 @@ class Reservoir:
         return Kept(sampled, latest, self.size)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that is kept as plain arrays, in order of the rows: from these it goes on to the bit."""
+        """Return all that is kept as arrays, in order of the rows; see ``restore``."""
         self.sort_in()
         *others, X = self._kept
-        rows = zip(EXAMPLE_WORDS, X.csr, strict=True) if isinstance(X, Counts) else zip(EXAMPLE_ROWS, [X], strict=True)
-        return dict(zip(EXAMPLES, others, strict=True)) | dict(rows)
+        return dict(zip(EXAMPLES | EXAMPLE_ROWS[self.kind], (*others, *self.kind.arrays(X)), strict=True))
 
     @classmethod
-    def restore(cls, size: int, n_features: int, sparse: bool, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return what ``arrays`` of one of this size described; anything of another kind is a ``ValueError``."""
-        group = EXAMPLES | (EXAMPLE_WORDS if sparse else EXAMPLE_ROWS)
-        ids, numbers, times, *rows = check(arrays, group).values()
-        X = Counts.checked(rows, len(ids)) if sparse else rows[0]
-        if X.shape[1] > n_features or (len(ids) and not sparse and X.shape[1] < n_features):  # none are (0, 0)
-            raise ValueError(f"its examples have {X.shape[1]} features, and it has {n_features}")
-        store, found = _Store(ids, numbers, times, X), cls(size, sparse=sparse)
+    def restore(cls, size: int, n_features: int, kind: RowType, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the reservoir that ``arrays`` described; raise ``ValueError`` if they are not of this size."""
+        ids, numbers, times, *rows = check(arrays, EXAMPLES | EXAMPLE_ROWS[kind]).values()
+        X = kind.checked(rows, len(ids))
+        if X.shape[1] > n_features or (len(ids) and not kind.grows and X.shape[1] < n_features):  # none: (0, 0)
+            raise ValueError(f"its examples have {X.shape[1]} features, but it has {n_features}")
+        store, found = _Store(ids, numbers, times, X), cls(size, kind)
         found._keep(store)
         if len(found._kept.ids) < len(store.ids):
             raise ValueError(f"it has more examples of a table than a size of {size} allows")
         return found
 
     def _sort_in_if_many(self) -> None:
-        # As many as are kept, so that each row is sorted a few times only, however few come at a time.
+        # Wait for as many rows as are kept, so that each row is sorted only a few times.
         if self._n_waiting + len(self._gone) > max(BLOCK, len(self._kept.ids)):
             self.sort_in()
 
     def sort_in(self) -> None:
-        """Take in what waits. What is kept does not depend on it, but that rows of a forgotten table may come again."""
+        """Sort in the rows that wait. Needed before rows can come to a table that was forgotten and opens again."""
         if not self._waiting and not self._gone:
             return
         stores = [store for store in (self._kept, *self._waiting) if len(store.ids)] or [self._kept]
         ids, numbers, times, X = (list(some) for some in zip(*stores, strict=True))
-        joined = Counts.join(X) if isinstance(X[0], Counts) else np.concatenate(X)
-        store = _Store(np.concatenate(ids), np.concatenate(numbers), np.concatenate(times), joined)
+        store = _Store(np.concatenate(ids), np.concatenate(numbers), np.concatenate(times), self.kind.join(X))
         if self._gone:
             store = store.take(~np.isin(store.ids, self._gone))
         self._waiting, self._n_waiting, self._gone = [], 0, []
         self._keep(store)
 
     def _keep(self, store: _Store) -> None:
-        """Keep of these rows, which are in order, the latest and the sample of each table."""
+        """Keep the latest rows and the sample of each table, out of rows that are in order."""
         places, priority = self._candidates(store)
         order = np.lexsort((priority, store.ids[places]))
         places, priority = places[order], priority[order]
@@ -177,13 +169,13 @@ class Reservoir:
         self._kept = store.take(stays)
 
     def _might_stay(self, block: _Store) -> NDArray[np.bool_]:
-        """Return which rows of a block (n,) are the latest of it, or may be in a sample as far as can be told now."""
+        """Return which rows of a block, (n,), are the latest in it or may belong to a sample."""
         stays = self._latest(block)
         stays[self._candidates(block)[0]] = True
         return stays
 
     def _latest(self, store: _Store) -> NDArray[np.bool_]:
-        """Return which rows (n,), given in order, are the latest of their tables."""
+        """Return which rows (n,), which are in order, are the latest of their tables."""
         least = np.min(store.ids, initial=0)
         near = store.ids - least
         # NumPy sorts numbers of 16 bits in linear time.
@@ -208,23 +200,23 @@ class _Store(NamedTuple):
     ids: Int
     numbers: Int
     times: Float
-    X: Float | Counts
+    X: Any
 
     def take(self, at: NDArray[Any]) -> _Store:
         """Return some of the rows as a copy."""
         ids, numbers, times = (np.array(array[at]) for array in (self.ids, self.numbers, self.times))
-        return _Store(ids, numbers, times, self.X[at] if isinstance(self.X, Counts) else np.array(self.X[at]))
+        return _Store(ids, numbers, times, type_of(self.X).take(self.X, at))
 
 
 def choose(family: Family, stats: Float, kept: Kept, columns: Int | None = None) -> Examples:
     """Return the examples of a table with stats (S,) or (1, S): the likeliest of its sample, and its latest rows.
 
-    A row with missing cells has fewer terms in its log density, and so cannot be compared: those that miss the fewest
-    cells come first, and of these the likeliest; of equals, the earliest.
+    A row with missing cells has fewer terms in its log density, which cannot be compared. So rows with the fewest
+    missing cells come first, then the likeliest, then the earliest.
 
-    Of documents, the shortest would be the likeliest. Those come first that speak most for the table: by their log odds
-    against a new one over √L, for L words. columns: (m,) of all words in the sample, in order; the family and the stats
-    are over these and one for all others.
+    Of documents, the shortest would be the likeliest. So they are sorted by their log odds against a new table over √L,
+    for L words. columns: (m,) the words in the sample, ascending; the family and the stats are over these words and one
+    more for all others.
 
     >>> from dyncrp import Gaussian
     >>> family, X, kept = Gaussian(1.0, 100.0), np.array([[0.0], [3.0], [1.4], [1.5]]), Reservoir(1)
@@ -245,7 +237,7 @@ def choose(family: Family, stats: Float, kept: Kept, columns: Int | None = None)
 
 
 def _odds_by_length(family: Family, X: Counts, tables: Float) -> Float:
-    """Return the log odds of documents, at the first of two tables against the second, over √L: (n,)."""
+    """Return the log odds of documents at the first of two tables against the second, over √L, (n,)."""
     found = np.zeros(len(X))
     step = max(1, CELLS // X.n_columns)
     for begin in range(0, len(X), step):
@@ -256,12 +248,12 @@ def _odds_by_length(family: Family, X: Counts, tables: Float) -> Float:
 
 
 def priorities(numbers: Int) -> NDArray[np.uint64]:
-    """Return splitmix64 of numbers (n,): each another number that looks like chance, and the same at every call.
+    """Return splitmix64 of numbers (n,): distinct numbers that look random, the same at every call.
 
     >>> [int(number) for number in priorities(np.arange(2))]
     [16294208416658607535, 7960286522194355700]
     """
-    with np.errstate(over="ignore"):  # it counts modulo 2⁶⁴
+    with np.errstate(over="ignore"):  # arithmetic is modulo 2⁶⁴
         z = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -270,7 +262,7 @@ def priorities(numbers: Int) -> NDArray[np.uint64]:
 
 
 def _ranks(ids: Int) -> Int:
-    """Return the rank, from 0, of each of ids (n,) among those equal to it, which stand together.
+    """Return the rank, from 0, of each id among those equal to it, which must be consecutive: (n,).
 
     >>> _ranks(np.array([4, 4, 4, 7, 7]))
     array([0, 1, 2, 0, 1])

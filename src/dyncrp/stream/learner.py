@@ -1,6 +1,6 @@
-"""Learner: a model with nothing unknown, at work on one stream.
+"""Learner: a model with known hyperparameters, at work on one stream.
 
-It owns the engine and the clock, a learning alpha, the names of the tables, a sketch of past novelty, and examples.
+It owns the engine, the clock, the posterior of alpha, the names of tables, a sketch of past novelty, and examples.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ from dyncrp.stream.events import Batch
 from dyncrp.stream.examples import Reservoir
 from dyncrp.stream.novelty import NoveltySketch
 
-ROWS_PER_ALPHA = 100  # observations from one change of a learning alpha to the next
-NOBODYS = 1 << 62  # the id of a table that nobody has opened yet
-HEAD = struct.Struct("<8sBId")  # of a state: its model, its clock, the number of its features, and alpha now
+ROWS_PER_ALPHA = 100  # with learn_alpha, alpha changes after every so many rows
+NOT_OPEN = 1 << 62  # stands for the id of a table that is not open yet
+HEAD = struct.Struct("<8sBId")  # the head of a state: fingerprint, clock, number of features, present alpha
 CLOCKS = tuple(Clock)
-SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamics: two fits to 1 % may differ so much
+SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamics: two fits to 1 % may differ by this
 
 
 class Learner:
-    """Learns a stream of n_features, whose times are of one kind, with known hyperparameters.
+    """Learns a stream with known hyperparameters.
 
-    family: as given or learned; that of the engine is another from the first missing cell on, see ``engine.missing``.
+    family: the family, given or learned. From the first missing cell on, the engine has another one, see
+    ``engine.missing``. wants_p: whether p-values of the next rows will be read.
     """
 
     family: Family
@@ -62,36 +63,36 @@ class Learner:
         self.family, self.dynamics, self.clock = model.family, model.dynamics, clock
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(model.alpha, model.modes) if spec.learn_alpha else None
-        self._latest_times: Float = np.zeros(0)  # of the rows that alpha learns from next
+        self._latest_times: Float = np.zeros(0)  # of the rows from which alpha is learned next
         self.names, self.sketch = Names(), NoveltySketch()
-        self.examples = Reservoir(spec.n_examples, sparse=model.family.sparse) if spec.n_examples else None
-        self._saves_sketch = spec.alarm_rate is not None  # otherwise files and states are as small as can be
-        # Whether it does more with rows than the engine does; and whether it does not, and times count the rows.
+        self.examples = Reservoir(spec.n_examples, model.family.rows) if spec.n_examples else None
+        self._saves_sketch = spec.alarm_rate is not None  # without alarms, files and states stay small
+        # Whether the learner itself needs the rows; and whether it does not, and times are the index of arrival.
         self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
         self._counts_rows = clock is Clock.INDEX and not self._looks_at_rows
-        self.wants_p = self._saves_sketch  # whether p of the rows that come will be asked for
+        self.wants_p = self._saves_sketch
 
     def keep_sketch(self) -> None:
-        """Let files and states have the sketch of past novelty from now on: alarms need it."""
+        """Save the sketch of past novelty in files and states from now on, as alarms need it."""
         self._saves_sketch = self.wants_p = True
 
     @property
     def alpha(self) -> float:
-        """What alpha is now."""
+        """The present alpha."""
         self._catch_up()
         return self.engine.model.alpha
 
     def times(self, given: ArrayLike | None, n: int) -> Float:
-        """Return the times of the next n rows as numbers: as given, or the index of arrival."""
+        """Return the times of the next n rows as numbers (n,): those given, or the index of arrival."""
         if given is None:
             begin = self.engine.n_observations
             return np.arange(begin, begin + n, dtype=np.float64)
         return as_times(given, n=n, last=self.engine.time)
 
     def run(self, X: Rows, times: Float, constraints: Constraints | None = None, *, whole: bool = False) -> Batch:
-        """Learn from rows (n, D), in which cells may be missing unless they are whole, and which may be told of."""
+        """Learn from rows (n, D). whole: whether it is known that no cell is missing."""
         if self.wants_p:
-            self.sketch.read()  # once, and not again by each copy
+            self.sketch.read()  # once here, instead of once in each copy
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
         first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
@@ -111,7 +112,7 @@ class Learner:
         return Batch(trace, times, first_row, n_opened, sketch)
 
     def run_plain(self, x: Any, t: Any) -> int | None:
-        """Learn from one row x (D,) at time t and return its label, if neither needs a closer look; else None."""
+        """Learn from one row x (D,) at time t and return its label; return None if x or t must be checked first."""
         engine = self.engine
         if not engine.accepts(x, 1):
             return None
@@ -123,7 +124,7 @@ class Learner:
         return label
 
     def plain_time(self, t: Any) -> float | None:
-        """Return the time t of the next row as a number; None if it, or the learner, needs a closer look at the row."""
+        """Return the time t of the next row as a number; None if t must be checked, or the learner needs the row."""
         if self._looks_at_rows:
             return None
         if t is None:
@@ -132,13 +133,13 @@ class Learner:
         return float(t) if plain and self.engine.time <= t <= LATEST_TIME else None
 
     def run_one(self, x: Rows, t: float) -> int:
-        """Learn from one whole row x (D,) that the family has checked, and return its label."""
+        """Learn from one row x (D,), checked by the family, and return its label."""
         label, log_evidence = self.engine.run_one(x, t)
         self.sketch.add_one(-log_evidence)
         return label
 
     def _run(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
-        """Learn from rows; after every hundredth, let alpha learn from the tables opened."""
+        """Learn from rows. With ``learn_alpha``, update alpha after every hundredth row."""
         engine = self.engine
         if self.alpha_posterior is None:
             return self._seat(X, times, constraints)
@@ -154,7 +155,7 @@ class Learner:
         return concatenate(traces)
 
     def _seat(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
-        """Seat rows as they are told to be. A table that is not open, or not any more, opens with its next row."""
+        """Seat rows under constraints. A table that is not open, or no longer, opens with its first row."""
         if constraints is None:
             return self._take_in(X, times, None)
         tables, marks = self._ids(constraints), constraints.marks
@@ -166,10 +167,10 @@ class Learner:
                 one, told, closed = slice(begin, begin + 1), int(constraints.tables[begin]), int(tables[begin])
                 trace = self._take_in(X[one], times[one], TableConstraints(np.array([NEW]), marks[one]))
                 opened = int(trace.labels[0])
-                if closed == NOBODYS:
+                if closed == NOT_OPEN:
                     self.names.give(opened, constraints.names[NEW - told])
                     tables[constraints.tables == told] = opened
-                else:  # all that stood for the one that has closed stands for the new one, its name too
+                else:  # the new table takes over the ids and the name of the closed one
                     self.names.forward(closed, opened)
                     tables[tables == closed] = opened
             traces.append(trace)
@@ -177,7 +178,7 @@ class Learner:
         return concatenate(traces)
 
     def _take_in(self, X: Rows, times: Float, told: TableConstraints | None) -> Trace:
-        """Let the engine learn rows, and the sketch their novelty: of those it came to, if it is interrupted."""
+        """Let the engine learn rows, and the sketch their novelty, even if the engine is interrupted."""
         engine, before = self.engine, self.engine.n_observations
         try:
             return engine.run(X, times) if told is None else engine.run(X, times, told)
@@ -186,19 +187,19 @@ class Learner:
                 self.sketch.add_evidence(engine.latest_evidence)
 
     def _ids(self, constraints: Constraints) -> Int:
-        """Return the tables of rows by ids as they are now, those that nobody has opened yet by one of nobody's."""
+        """Return the present ids of the tables of rows, ``NOT_OPEN`` for a name that no table has yet."""
         tables = self.names.find_all(constraints.tables)
         named = np.flatnonzero(tables <= NEW)
         codes, which = np.unique(tables[named], return_inverse=True)
         found = (self.names.find(constraints.names[NEW - code]) for code in codes.tolist())
-        tables[named] = np.array([NOBODYS if table is None else table for table in found], dtype=np.int64)[which]
+        tables[named] = np.array([NOT_OPEN if table is None else table for table in found], dtype=np.int64)[which]
         return tables
 
     def merge(self, a: int, b: int) -> int:
-        """Let two open tables be one; return its id, the older of the two. The other stands for it from now on."""
+        """Merge two open tables; return the older id. The other id stands for it from now on."""
         kept, gone = min(a, b), max(a, b)
         edit.merge(self.engine, kept, gone)
-        if a == gone and gone in self.names.of:  # the first of the two names stays
+        if a == gone and gone in self.names.of:  # the name of a stays
             name = self.names.of[gone]
             self.names.give(gone, "")
             self.names.give(kept, name)
@@ -208,17 +209,17 @@ class Learner:
         return kept
 
     def split(self, table: int, X: Rows, times: Float) -> int:
-        """Take rows X (n, D) at times (n,) out of an open table; return the id of theirs."""
+        """Move rows X (n, D), learned at times (n,), from an open table to a new one; return its id."""
         engine = self.engine if first_missing(X) == len(X) else missing.for_missing(self.engine)
         new = edit.split(engine, table, X, times)
         self.engine = engine
         if self.examples is not None:
-            self.examples.forget([table])  # which of them are still its own, nobody knows
+            self.examples.forget([table])  # some of them may have moved
             self.examples.sort_in()
         return new
 
     def _catch_up(self) -> None:
-        """Let alpha learn from what the engine has learned; after an interruption, from what it came to."""
+        """Update alpha with the rows that the engine has learned, also after an interruption."""
         engine, posterior = self.engine, self.alpha_posterior
         if posterior is None or not engine.n_observations:
             return
@@ -227,7 +228,7 @@ class Learner:
             engine.set_alpha(posterior.mean(engine.n_opened))
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
-        """Let there be more features from now on, in which all rows so far had 0; or NaN, which is nothing."""
+        """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
         self.__dict__.pop("fingerprint", None)
         if self.examples is not None:
             self.examples.widen(n_features, absent)
@@ -237,7 +238,7 @@ class Learner:
         self.engine = missing.widen_by_missing(self.engine, self.family, n_features)
 
     def config(self) -> dict[str, Any]:
-        """Return what a file must say beside ``arrays``, in plain values, families and dynamics."""
+        """Return what a file needs in addition to ``arrays``: plain values, families and dynamics."""
         config = {
             "hyperparameters": {
                 "family": self.family,
@@ -253,12 +254,12 @@ class Learner:
         return config | self.names.to_plain()
 
     def arrays(self) -> Arrays:
-        """Return all that a file needs for the next row, to the bit; the sketch only if alarms are wanted."""
+        """Return the arrays of a file, from which the learner continues to the bit."""
         modes = self.engine.model.modes
         return self._state() | dict(zip(schema.MODES, modes, strict=True))
 
     def _state(self) -> Arrays:
-        """Return all that the next row needs if the modes are known."""
+        """Return the arrays of a state: all except the modes."""
         self._catch_up()
         arrays = self.engine.arrays()
         if self._saves_sketch:
@@ -271,7 +272,7 @@ class Learner:
 
     @classmethod
     def restore(cls, spec: ModelSpec, config: Mapping[str, Any], arrays: Arrays) -> Learner:
-        """Return a learner as ``config`` and ``arrays`` describe it; what does not fit together is a ``ValueError``."""
+        """Return the learner that ``config`` and ``arrays`` describe; raise ``ValueError`` if they are inconsistent."""
         n_features, clock = config["n_features"], Clock(config["clock"])
         if n_features < 1:
             raise ValueError(f"its n_features is {n_features!r}")
@@ -285,19 +286,20 @@ class Learner:
         modes = _modes(known.dynamics, arrays)
         arrays = {name: array for name, array in arrays.items() if name not in schema.MODES}
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
-        if n_features > max(widest, known.family.width or 0) and not known.family.sparse:  # before memory is taken
+        # Before memory is allocated.
+        if n_features > max(widest, known.family.width or 0) and not known.family.rows.grows:
             raise ValueError(f"it promises {n_features} features, and its widest array has {widest}")
         learner = cls(spec, replace(known, modes=modes), clock, n_features)
         if spec.learn_alpha:
             prior_mean = positive("prior alpha", config["prior_alpha"])
             learner.alpha_posterior = AlphaPosterior(prior_mean, learner.engine.model.modes)
-        learner.go_on(arrays)
+        learner.set_arrays(arrays)
         learner.names = Names.from_plain(config, learner.engine.n_opened)
         return learner
 
     @classmethod
     def of_arrays(cls, spec: ModelSpec, clock: Clock, engine: Engine, arrays: Arrays) -> Learner:
-        """Return a learner with the arrays of an engine. engine: one of the same kind."""
+        """Return a learner whose engine is like the given one, and has these arrays."""
         known = spec.given
         assert known is not None
         learner = cls(spec, replace(known, modes=engine.model.modes), clock, engine.n_features)
@@ -305,8 +307,8 @@ class Learner:
         learner.engine.restore(arrays)
         return learner
 
-    def go_on(self, arrays: Arrays) -> None:
-        """Go on from what ``arrays`` of a learner of the same model returned; anything else is a ``ValueError``."""
+    def set_arrays(self, arrays: Arrays) -> None:
+        """Replace what was learned by the arrays of a learner of the same model; raise ``ValueError`` for others."""
         posterior = self.alpha_posterior
         of_alpha = {} if posterior is None else schema.ALPHA
         unknown = sorted(arrays.keys() - {*schema.OF_ENGINES, *schema.NOVELTY, *schema.OF_EXAMPLES, *of_alpha})
@@ -315,12 +317,12 @@ class Learner:
         kept = NoveltySketch() if arrays.keys().isdisjoint(schema.NOVELTY) else NoveltySketch.restore(arrays)
         reservoir = self.examples
         if reservoir is not None:
-            size, sparse, D = reservoir.size, self.family.sparse, self.engine.n_features
+            size, kind, D = reservoir.size, reservoir.kind, self.engine.n_features
             none = arrays.keys().isdisjoint(schema.OF_EXAMPLES)
-            reservoir = Reservoir(size, sparse=sparse) if none else Reservoir.restore(size, D, sparse, arrays)
+            reservoir = Reservoir(size, kind) if none else Reservoir.restore(size, D, kind, arrays)
         schema.check(arrays, of_alpha, {"M": len(self.engine.model.modes.rates)})
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
-        engine.restore(arrays)  # the last that may fail, so that a refusal changes nothing
+        engine.restore(arrays)  # the last call that can fail, so that an error changes nothing
         self.engine, self.sketch, self.examples = engine, kept, reservoir
         if posterior is not None:
             posterior.restore(arrays, engine.n_observations)
@@ -328,22 +330,22 @@ class Learner:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Eight bytes that tell whether two learners are of the same model, features and kind of times."""
+        """Eight bytes that are the same for learners of the same model, features and kind of times."""
         engine, posterior = self.engine, self.alpha_posterior
         alpha = engine.model.alpha if posterior is None else posterior.prior_mean
         told = self.family, self.dynamics, alpha, engine.model.memory, engine.model.rules, posterior is None
-        n_features = 0 if self.family.sparse else engine.n_features  # there may be more at any time
+        n_features = 0 if self.family.rows.grows else engine.n_features  # it grows with the vocabulary
         return digest(*told, n_features, self.clock.value)
 
     def to_state(self) -> bytes:
-        """Return ``arrays`` without ``config``, as bytes, for another learner of the same model."""
+        """Return what was learned as bytes, for another learner of the same model."""
         clock, n_features = CLOCKS.index(self.clock), self.engine.n_features
         if self.names.to_plain():
             raise ValueError("a state does not hold names or merged ids: keep the model with to_bytes")
         return HEAD.pack(self.fingerprint, clock, n_features, self.alpha) + pack(self._state())
 
     def set_state(self, content: bytes) -> None:
-        """Go on from what ``to_state`` of a learner of the same model returned; anything else is a ``ValueError``."""
+        """Replace what was learned by a state of a learner of the same model; raise ``ValueError`` for others."""
         content = _as_bytes(content)
         fingerprint, clock, n_features, alpha = _head(content)
         if fingerprint != self.fingerprint:
@@ -355,14 +357,14 @@ class Learner:
             }
             found = " and ".join(what[name] for name in other) or "other parameters than this one"
             raise ValueError(f"this state is of a model with {found}")
-        self.go_on(unpack(content, HEAD.size))
+        self.set_arrays(unpack(content, HEAD.size))
         self.names = Names()  # a state has none
         if self.alpha_posterior is not None:
             self.engine.set_alpha(alpha)
 
     @classmethod
     def from_state(cls, spec: ModelSpec, model: Model, content: bytes) -> Learner:
-        """Return a learner of this model that goes on from what ``to_state`` returned."""
+        """Return a learner of this model that continues from a state, see ``to_state``."""
         content = _as_bytes(content)
         _, clock, n_features, _ = _head(content)
         if not 0 < n_features <= len(content) or clock >= len(CLOCKS):
@@ -373,20 +375,20 @@ class Learner:
 
 
 def _modes(dynamics: Dynamics, arrays: Arrays) -> Modes:
-    """Return the modes that the states in a file are of, if they give the kernel of its dynamics.
+    """Return the modes of a file, after checking that they give the kernel of its dynamics.
 
-    They are in the file since they cannot always be found again: those of ``Hyperbolic`` and ``LinearODE`` come of
-    least squares and roots, which differ from one version of SciPy and LAPACK to the next.
+    They are in the file because they cannot always be computed again to the bit: those of ``Hyperbolic`` and
+    ``LinearODE`` come from least squares and roots, which differ between versions of SciPy and LAPACK.
     """
     found, expected = Modes(*schema.check(arrays, schema.MODES).values()), dynamics.modes()
     if not 0 < len(found.rates) <= MOST_MODES or np.any(found.rates.real < 0.0):
-        raise ValueError(f"its {len(found.rates)} modes are not a kernel's")
+        raise ValueError(f"its {len(found.rates)} modes do not make a kernel")
     if all(np.array_equal(mine, its) for mine, its in zip(expected, found, strict=True)):
         return found
     sizes = np.abs(np.concatenate([found.rates, expected.rates]))
     lengths = 1.0 / sizes[sizes > 1.0 / LATEST_TIME]
     delays = [0.0, *(np.geomspace(0.01 * lengths.min(), 3.0 * lengths.max(), 300) if len(lengths) else ())]
-    with np.errstate(all="ignore"):  # what is not a number is refused
+    with np.errstate(all="ignore"):  # NaN fails the comparison below
         mine, its = (
             (np.exp(-np.multiply.outer(delays, rates)) @ amplitudes).real for amplitudes, rates in (expected, found)
         )
@@ -400,7 +402,7 @@ def _part(constraints: Constraints | None, rows: slice) -> Constraints | None:
 
 
 def digest(*values: Any) -> bytes:
-    """Return eight bytes of families, dynamics and plain values, the same only if all of them are.
+    """Return eight bytes for families, dynamics and plain values, the same only for equal values.
 
     >>> from dyncrp import Exponential, Gaussian
     >>> digest(Gaussian(1.0, [2.0, 3.0]), Exponential(5.0)) == digest(Gaussian(1.0, [2.0, 3.0]), Exponential(6.0))
@@ -428,7 +430,7 @@ def digest(*values: Any) -> bytes:
 
 
 def _as_bytes(content: Any) -> bytes:
-    """Return what a database gives for bytes as such."""
+    """Return bytes, from any of the types that databases use for them."""
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ValueError(f"a state must be bytes, got {type(content).__name__}")
     return bytes(content)

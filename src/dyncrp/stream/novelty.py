@@ -1,7 +1,7 @@
-"""How often a row of the stream so far was as unexpected: a bounded, forgetting sketch of past novelty scores.
+"""How often an earlier row was as unexpected: a sketch of past novelty scores that is bounded and forgets.
 
-A score is −log p(x_n | x_<n) in nats, any real number; its zero does not matter. Of the scores s_i of earlier rows,
-with weights w_i that fall with age, the p-value of a score s counts the share that is as high:
+A score is −log p(x_n | x_<n) in nats, any real number; its zero does not matter. The p-value of a score s is the share
+of earlier scores s_i that are as high, with weights w_i that fall with age:
 
     p = Σ_i w_i [s_i ≥ s] / (1 + Σ_i w_i).
 
@@ -13,21 +13,21 @@ Above the score u that one row reaches, a generalised Pareto tail goes on,
 
 with ξ and σ fitted to the highest 96 rows by probability-weighted moments (Hosking and Wallis 1987).
 
-**Near ties.** Rows that differ in nothing but when they came, such as rows of few booleans, have nearly the same
-score, which rises slowly as the model learns: each would be the highest so far. So a high score s counts as s − 0.1,
-and p is multiplied by exp(−0.1): the share above falls by the factor e in a nat if the density is the right one. Where
-the highest 96 rows exceed the lowest of them by more than a nat on average, by h, it is exp(−0.1/h).
+**Near ties.** Equal rows, such as rows of a few booleans, have nearly the same score, which may rise slowly as the
+model learns: each would be the highest so far. So a high score s counts as s − 0.1, and p is multiplied by exp(−0.1),
+since the share above falls by the factor e per nat if the density is right. Where the highest 96 rows exceed the lowest
+of them by h > 1 nats on average, the factor is exp(−0.1/h).
 
-**Memory.** The first rows of a stream are odd, since most tables open among them. So the memory grows with the stream:
-the score of row i has weight (i/n)² at row n, and some 0.4 n rows count. From row 131,072 on, weights fall by the
-factor e in 65,536 rows.
+**Memory.** The first rows of a stream are unusual, since most tables open among them. So the memory grows with the
+stream: the score of row i has weight (i/n)² at row n, and about 0.4 n rows count. From row 131,072 on, weights fall by
+the factor e in 65,536 rows.
 
-**Blocks.** Scores are taken in by blocks of a quarter of the rows before, from 32 to 16,384. High scores count for
-those after them at once; others wait until the block is full, and of many only some are kept. Where a block ends
-depends on the scores alone, not on calls.
+**Blocks.** Scores are added in blocks of a quarter of the rows before, from 32 to 16,384. High scores count at once for
+the scores after them; others wait until the block is full, and of many only some are kept. Where a block ends depends
+on the scores only, not on calls.
 
-**Cells.** What was taken in is kept as bins: a score, and the weight of those about it. A bin has a 45th of
-the weight above it, and at least a quarter of a row. Some 440 bins are enough, however long the stream is.
+**Bins.** Added scores are kept as bins: a score, and the weight of the scores around it. A bin has a 45th of the weight
+above it, and at least a quarter of a row. About 440 bins are enough, however long the stream is.
 """
 
 from __future__ import annotations
@@ -48,31 +48,28 @@ Float = NDArray[np.float64]
 
 LEAST_BLOCK, MOST_BLOCK = 32, 16_384  # rows
 BLOCK_SHARE = 4  # in between, a block has this part of the rows before it
-POWER = 2.0  # with which weights fall while the memory grows
-MEMORY = 65_536  # rows in which weights fall by e in the long run
-CELLS = 45.0  # while the weight above them grows by the factor e
-LEAST_CELL = 0.25  # rows
-HIGH_SHARE, LEAST_HIGH = 64.0, 24.0  # the highest 64th of the memory is high, and at least 24 rows of it
-NEAR = 0.1  # nats: a high score counts as no higher than those that are so near
-MOST_HIGH = 512  # high scores that wait: after so many a block ends early
-MOST_LOW = 512  # others that are kept of a block
+POWER = 2.0  # of the weights while the memory grows
+MEMORY = 65_536  # rows in which weights fall by the factor e in the long run
+BINS = 45.0  # while the weight above them grows by the factor e
+LEAST_BIN = 0.25  # rows
+HIGH_SHARE, LEAST_HIGH = 64.0, 24.0  # the highest 64th of the memory is high, and at least 24 rows
+NEAR = 0.1  # nats: a high score does not count as higher than those that are this near
+MOST_HIGH = 512  # a block ends early after this many high scores
+MOST_LOW = 512  # other scores that are kept of a block
 GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples are spread evenly between integers
-TAIL = 96.0  # rows, the highest, to which the tail is fitted
+TAIL = 96.0  # the tail is fitted to this many of the highest rows
 MOST_SHAPE = 0.9  # of ξ; the moments exist below 1
-PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10.0  # towards which ξ is drawn, as if so many more rows said so
-MOST_UNREAD = 16_384  # scores that wait to be looked at
-LARGEST = 1e300  # scores beyond count as this: differences of scores stay finite
+PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10.0  # the prior of ξ, and how many rows it counts
+MOST_UNREAD = 16_384  # scores that are stored before they are processed
+LARGEST = 1e300  # scores are clipped to this, so that differences stay finite
 SMALLEST_P = 1e-300
-NEGLIGIBLE = 1e-9  # rows: a bin of less is forgotten
+NEGLIGIBLE = 1e-9  # rows: a bin with less weight is dropped
 
 
 class NoveltySketch:
     """The scores of a stream so far, in bounded memory; see the module for the definition.
 
     The results do not depend on how the scores are divided into calls. The first 32 have p = 1.
-
-    Attributes:
-        n: scores taken in.
 
     >>> import numpy as np
     >>> scores = np.random.default_rng(0).exponential(size=100_000)
@@ -91,21 +88,21 @@ class NoveltySketch:
         self._weights: Float = np.empty(0)
         self._high: list[float] = []  # of this block, in order of arrival
         self._low: list[float] = []
-        # What has come and was not looked at yet, with its sign changed: it is quicker to look at many at once. Copies
-        # have the same array, to which more is added, and each knows how many of it are its own.
+        # Scores that are not processed yet, with opposite sign: it is faster to process many together. Copies share
+        # the array, to which scores are appended; each knows how many of its entries belong to it.
         self._unread = array("d")
         self._n_unread = 0
-        self._look()
+        self._start_block()
 
     @property
     def n(self) -> int:
-        """Scores taken in."""
+        """The number of scores added."""
         return self._n + self._n_unread
 
-    def _look(self) -> None:
-        """Work out what the rows of a block need from the bins."""
+    def _start_block(self) -> None:
+        """Compute from the bins what the rows of the next block need."""
         size = min(max(self._start // BLOCK_SHARE, LEAST_BLOCK), MOST_BLOCK)
-        self._end, (self._picks, self._picked) = self._start + size, _picks(size)
+        self._end, self._picks = self._start + size, _picks(size)
         self._border, self._total = -inf, 1.0
         values, weights = self._values, self._weights
         if not len(values):
@@ -120,11 +117,11 @@ class NoveltySketch:
         self._tail = _Tail(values, weights, above)
 
     def add(self, scores: Float) -> None:
-        """Take in the next scores, (n,)."""
+        """Add the next scores, (n,)."""
         self.add_evidence((-_checked(scores)).tobytes())
 
     def add_evidence(self, log_evidence: bytes) -> None:
-        """Take in the next scores as what they are, −log p: float64, one after the other; looked at when asked for."""
+        """Add the next scores, given as log evidence, −score, in the bytes of float64. They are processed later."""
         unread = self._unread
         if len(unread) != self._n_unread:
             unread = self._unread = unread[: self._n_unread]
@@ -134,7 +131,7 @@ class NoveltySketch:
             self.read()
 
     def add_one(self, score: float) -> None:
-        """Take in the next score: the same as ``add`` of one, and faster."""
+        """Add one score, faster than ``add``."""
         if not -LARGEST <= score <= LARGEST:
             self.add(np.array([score]))
             return
@@ -147,14 +144,14 @@ class NoveltySketch:
             self.read()
 
     def read(self) -> None:
-        """Look at all that has come: once, and not again by each copy that is asked for p."""
+        """Process all scores so far. Call this before copying, if several copies will compute p-values."""
         if self._n_unread:
             scores = -np.frombuffer(self._unread[: self._n_unread])
             self._unread, self._n_unread = array("d"), 0
             self._take(_checked(scores), None)
 
     def p_values(self, scores: Float) -> Float:
-        """Return p, (n,), of these scores if they come next, one after the other; the sketch does not change."""
+        """Return p, (n,), of scores that would come next, in this order. The sketch does not change."""
         scores = _checked(scores)
         p = np.empty(len(scores))
         self.read()
@@ -162,7 +159,7 @@ class NoveltySketch:
         return p
 
     def _take(self, scores: Float, p: Float | None) -> None:
-        """Take in scores, and write p of each if it is asked for."""
+        """Add scores, and write the p-value of each into ``p`` if it is given."""
         begin = 0
         while begin < len(scores):
             done = self._n - self._start
@@ -175,7 +172,7 @@ class NoveltySketch:
             high = part[at].tolist()
             if p is not None:
                 p[begin : begin + len(part)] = self._p(part, at, high)
-            self._high = self._high + high  # a copy may have the same list
+            self._high = self._high + high  # a new list, since copies share the old one
             first, last = bisect_left(self._picks, done), bisect_left(self._picks, done + len(part))
             low = part[self._picks[first:last] - done]
             self._low = self._low + low[low < self._border].tolist()
@@ -185,7 +182,7 @@ class NoveltySketch:
                 self._end_block()
 
     def _p(self, scores: Float, at: NDArray[np.intp], high: list[float]) -> Float:
-        """Return p of scores of one block; those at ``at`` are high."""
+        """Return p of scores of one block; at: the indices of the high ones."""
         if not len(self._values):
             return np.ones(len(scores))
         p = 1.0 / (self._total * np.interp(scores, self._values, self._shares))
@@ -194,7 +191,7 @@ class NoveltySketch:
         beyond = np.flatnonzero(near > self._tail.start)
         if len(beyond):
             above[beyond] = self._tail.above(near[beyond])
-        # High scores of this block count at once: a flood of them ends by itself.
+        # High scores count at once within the block, so that many of them in a row soon stop being unexpected.
         waiting = sorted(self._high)
         for i, (score, least) in enumerate(zip(high, near.tolist(), strict=True)):
             above[i] += len(waiting) - bisect_left(waiting, least)
@@ -203,7 +200,7 @@ class NoveltySketch:
         return np.maximum(p, SMALLEST_P, out=p)
 
     def _end_block(self) -> None:
-        """Let the bins take in the scores that wait."""
+        """Add the scores of the block to the bins."""
         rows, n_high = self._n - self._start, len(self._high)
         growing = self._n <= 2 * MEMORY
         kept = (self._start / self._n) ** POWER if growing else exp(-rows / MEMORY)
@@ -212,25 +209,25 @@ class NoveltySketch:
         if self._low:
             weights[n_high:] = (rows - n_high) / len(self._low)
         values = np.concatenate([self._values, waiting])
-        self._values, self._weights = _cells(values, np.concatenate([kept * self._weights, weights]))
+        self._values, self._weights = _bins(values, np.concatenate([kept * self._weights, weights]))
         self._start, self._high, self._low = self._n, [], []
-        self._look()
+        self._start_block()
 
     def copy(self) -> NoveltySketch:
-        """Return a sketch that goes on from here on its own."""
+        """Return an independent copy."""
         other = object.__new__(NoveltySketch)
         other.__dict__.update(self.__dict__)  # arrays and lists are replaced, never changed
         return other
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that the next score needs, to the bit, by its names in a file."""
+        """Return the arrays of a file, from which the sketch continues to the bit."""
         self.read()
         counts, bins = np.array([self._n, self._start]), (self._values.copy(), self._weights.copy())
         return dict(zip(NOVELTY, (counts, *bins, np.array(self._high), np.array(self._low)), strict=True))
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]]) -> NoveltySketch:
-        """Go on from what ``arrays`` returned; anything else is a ``ValueError``."""
+        """Return the sketch that ``arrays`` described; raise ``ValueError`` if they are invalid."""
         counts, values, weights, high, low = check(arrays, NOVELTY).values()
         if not 0 <= counts[1] <= counts[0]:
             raise ValueError(f"its counts of past novelty are {counts.tolist()}")
@@ -245,11 +242,11 @@ class NoveltySketch:
         if (sketch._start > 0) != (len(values) > 0):
             raise ValueError(f"its {sketch._start} rows of past novelty are in {len(values)} bins")
         sketch._values, sketch._weights = values.copy(), weights.copy()
-        sketch._look()
+        sketch._start_block()
         rows = sketch._n - sketch._start
         of_one_block = rows < sketch._end - sketch._start and len(high) < MOST_HIGH and len(high) + len(low) <= rows
         if not (of_one_block and np.all(high >= sketch._border) and np.all(low < sketch._border)):
-            raise ValueError("its scores of past novelty that wait are not those of one block")
+            raise ValueError("its unsorted scores of past novelty are not those of one block")
         sketch._high, sketch._low = high.tolist(), low.tolist()
         return sketch
 
@@ -258,11 +255,11 @@ class _Tail:
     """How many rows are as high as a score s: c (1 + ξ (s − u)/σ)^(−1/ξ), above the score u that c rows reach."""
 
     def __init__(self, values: Float, weights: Float, above: Float) -> None:
-        """Fit to the highest of these bins."""
+        """Fit the tail to the highest of these bins."""
         self.rows = min(1.0, float(above[0]))
         self.start = float(np.interp(1.0 / self.rows, 1.0 / above, values))
         self.shape = self.scale = 0.0
-        self.excess = 1.0  # mean of the scores over the lowest of the highest, and at least a nat
+        self.excess = 1.0  # the mean excess of the highest scores over the lowest of them, at least 1 nat
         first = max(int(np.count_nonzero(above > TAIL)), 1)
         excess, weights, above = values[first:] - values[first - 1], weights[first:], above[first:]
         if len(excess) < 2:
@@ -276,24 +273,23 @@ class _Tail:
         self.scale = mean * (1.0 - self.shape) + self.shape * max(self.start - float(values[first - 1]), 0.0)
 
     def above(self, scores: Float) -> Float:
-        """Return how many rows are as high as each of these scores, which lie above the start."""
-        if self.scale == 0.0:  # nothing is known about how fast it falls
+        """Return how many rows are as high as each of these scores, which must be above ``start``."""
+        if self.scale == 0.0:  # too few bins to fit the tail
             return np.full(len(scores), self.rows)
-        with np.errstate(over="ignore", under="ignore"):  # a p that is too small to be written is the smallest
+        with np.errstate(over="ignore", under="ignore"):  # p is clipped at the smallest value
             z = (scores - self.start) / self.scale
             return self.rows * np.exp(-np.log1p(self.shape * z) / self.shape)
 
 
 @lru_cache(maxsize=4)
-def _picks(size: int) -> tuple[NDArray[np.int64], frozenset[int]]:
-    """Return the rows of a block that are kept if they are low: one of each few, in turn here and there.
+def _picks(size: int) -> NDArray[np.int64]:
+    """Return the rows of a block that are kept if they are low.
 
-    Evenly spaced rows would all be alike if the stream has a period.
+    They are spread evenly but irregularly: equally spaced rows would be alike if the stream has a period.
     """
     stride = -(-size // MOST_LOW)
     k = np.arange(size // stride)
-    picks = stride * k + (stride * (GOLDEN * k % 1.0)).astype(np.int64)
-    return picks, frozenset(picks.tolist())
+    return stride * k + (stride * (GOLDEN * k % 1.0)).astype(np.int64)
 
 
 def _checked(scores: Float) -> Float:
@@ -308,11 +304,11 @@ def _checked(scores: Float) -> Float:
     return scores
 
 
-def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
+def _bins(values: Float, weights: Float) -> tuple[Float, Float]:
     """Return bins for weighted scores in any order: increasing values and their weights.
 
-    A score with c rows above it has the number 4c as long as this is below 45, and 45 (1 + log(4c/45)) further down.
-    Those with the same integer share a bin, whose value is their median: a score that was, so ties stay ties.
+    A score with c rows above it has the number 4c if this is below 45, and 45 (1 + log(4c/45)) otherwise. Scores whose
+    numbers have the same integer part share a bin. Its value is their median, which is one of them, so ties stay ties.
     """
     order = np.argsort(-values, kind="stable")
     values, weights = values[order], weights[order]
@@ -320,8 +316,8 @@ def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
     values, weights = values[at], np.add.reduceat(weights, at)
     above = np.cumsum(weights)
     middle = above - 0.5 * weights
-    share = middle / (CELLS * LEAST_CELL)
-    at = _changes(np.floor(CELLS * (np.minimum(share, 1.0) + np.log(np.maximum(share, 1.0)))))
+    share = middle / (BINS * LEAST_BIN)
+    at = _changes(np.floor(BINS * (np.minimum(share, 1.0) + np.log(np.maximum(share, 1.0)))))
     weights = np.add.reduceat(weights, at)
     last = np.append(at[1:], len(values)) - 1
     median = np.searchsorted(above, above[last] - 0.5 * weights)
@@ -330,5 +326,5 @@ def _cells(values: Float, weights: Float) -> tuple[Float, Float]:
 
 
 def _changes(values: Float) -> NDArray[np.intp]:
-    """Return where values (n,) differ from the ones before, and 0."""
+    """Return 0 and the places where values (n,) differ from the one before."""
     return np.flatnonzero(np.append(True, values[1:] != values[:-1]))

@@ -19,7 +19,7 @@ from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
-from dyncrp.input.input import Input, as_one_row, require_width
+from dyncrp.input.input import Input, require_width
 from dyncrp.input.words import WordEngine, forgets_after, pieces
 from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
@@ -29,29 +29,45 @@ from dyncrp.stream.learner import Learner
 from dyncrp.stream.tables import EditableTables
 from dyncrp.stream.warmup import Warmup
 
-Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if anything is known of them
+Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if any were given
 
 
 class Stream(EditableTables):
     """A model at work on one stream: it learns rows, predicts, and can be edited, saved and loaded.
 
-    A stream begins with a warm-up if something is unknown, see ``Warmup``. Until it is over, tables and ids are
+    If hyperparameters are unknown, a stream begins with a warm-up, see ``Warmup``. Until it is over, tables and ids are
     provisional. The result does not depend on how the rows are divided into calls.
 
-    Args:
-        spec: the parameters, checked; see ``ModelSpec.resolve``.
-        input: how rows are read. By default the first rows decide.
-        piecewise: whether a call of ``learn`` carries a search for what is unknown on by a bounded piece only.
-        expects_missing: whether to learn a family that takes missing cells even if none is missing in the first rows.
+    Parameters
+    ----------
+    spec : ModelSpec
+        The checked parameters; see ``ModelSpec.resolve``.
+    input : Input, optional
+        How rows are read. By default, the first rows decide.
+    piecewise : bool, default=False
+        Whether each call of ``learn`` only does a bounded part of a search for unknown hyperparameters.
+    expects_missing : bool, default=False
+        Whether to learn a family that takes missing cells even if no cell of the first rows is missing.
 
-    Attributes:
-        spec: as given.
-        input: as the rows so far have made it.
-        candidates: what was tried to learn the unknown, None if it is not known.
-        batch, group_of, on_event: see ``EditableTables``.
+    Attributes
+    ----------
+    spec : ModelSpec
+        The parameters.
+    input : Input
+        How rows are read, with the categories and words that have come so far.
+    candidates : list of Candidate or None
+        The candidates of the search for unknown hyperparameters. None before the search, and after loading.
+    batch : Batch or None
+        What the rows of the last call of ``learn`` with ``remember`` did.
+    group_of : mapping from int to int
+        The groups of tables by id, for events.
+    on_event : callable or None
+        A function that is called with each event, once ids are final.
 
+    Examples
+    --------
     >>> from dyncrp import Gaussian
-    >>> from dyncrp.search.spec import ModelSpec, check_alarm_rate
+    >>> from dyncrp.search.spec import ModelSpec
     >>> stream = Stream(ModelSpec.resolve(Gaussian(1.0, 100.0)))
     >>> stream.learn([[0.0], [9.0], [0.2]]).trace.labels
     array([0, 1, 0])
@@ -65,14 +81,14 @@ class Stream(EditableTables):
         super().__init__(spec, Input() if input is None else input)
         self.candidates: list[Candidate] | None = None
         self._piecewise, self._expects_missing = piecewise, expects_missing
-        self._warmup: Warmup | None = None  # as long as something is provisional
-        self._learner: Learner | None = None  # from then on
+        self._warmup: Warmup | None = None  # during the warm-up
+        self._learner: Learner | None = None  # after it
 
-    # What it is
+    # Properties
 
     @property
     def started(self) -> bool:
-        """Whether a row was learned."""
+        """Whether any row was learned."""
         return self._learner is not None or self._warmup is not None
 
     @property
@@ -82,7 +98,7 @@ class Stream(EditableTables):
 
     @property
     def learner(self) -> Learner:
-        """What learns the rows by the hyperparameters in use."""
+        """The learner, which has the hyperparameters in use."""
         if self._learner is not None:
             return self._learner
         if self._warmup is None:
@@ -106,11 +122,25 @@ class Stream(EditableTables):
         whole: bool = False,
         remember: bool = True,
     ) -> Batch:
-        """Check everything, and only then learn from rows X (n, D) at times (n,); return what they did.
+        """Learn from the next rows. All of them are checked first; if one is invalid, none is learned.
 
-        labels, cannot_link: (n,) what is known of the rows, see ``DynamicalMixture.partial_fit``. whole: whether these
-        are all rows for now, so that what is unknown is learned from them all, up to ``warmup``. remember: whether
-        ``batch`` and ``events`` tell of them.
+        Parameters
+        ----------
+        X : array-like of shape (n, D), DataFrame, list of documents, or NamedRows
+            The rows.
+        times : array-like of shape (n,), optional
+            Their times. By default, the index of arrival.
+        labels, cannot_link : iterable of length n, optional
+            Constraints, see ``DynamicalMixture.partial_fit``.
+        whole : bool, default=False
+            Whether to learn unknown hyperparameters from all of these rows, up to ``warmup``, if they are the first.
+        remember : bool, default=True
+            Whether ``batch`` and ``events`` describe these rows afterwards.
+
+        Returns
+        -------
+        Batch
+            What the rows did, such as ``batch.trace.labels``.
         """
         told = None if labels is None and cannot_link is None else (labels, cannot_link)
         learner = self._learner if self._warmup is None else self._warmup.learner
@@ -120,7 +150,7 @@ class Stream(EditableTables):
             done = self._learn_documents(X, times, told, whole=whole, remember=remember)
         elif learner is not None:
             rows, input = self.input.read(X, learner.family)
-            require_width(rows, learner.engine.n_features, learner.family)
+            require_width(rows, learner.engine.n_features)
             done = self._continue(rows, input, times, told, remember=remember, given=X)
         else:
             input, spec = self.input.begin(X, self.spec)
@@ -131,7 +161,7 @@ class Stream(EditableTables):
         return done
 
     def _learn_documents(self, X: Any, times: Any, told: Told, *, whole: bool, remember: bool) -> Batch:
-        """Learn from documents; words are forgotten after certain rows, the same however a stream is divided."""
+        """Learn from documents. Words are forgotten at fixed rows, however a stream is divided into calls."""
         input, spec = self.input, self.spec
         if not self.started:
             input, spec = input.begin(X, spec)
@@ -139,7 +169,7 @@ class Stream(EditableTables):
         vocabulary = input.vocabulary
         assert vocabulary is not None
         edges = self._pieces(documents.n)
-        if len(edges) > 2:  # all is checked before the first piece is learned
+        if len(edges) > 2:  # check everything before the first piece is learned
             if told is not None:
                 labels, cannot_link = (None if one is None else list(one) for one in told)
                 told = labels, cannot_link
@@ -158,7 +188,7 @@ class Stream(EditableTables):
                     now = self._continue(rows, input, t, known, remember=remember)
                 else:
                     now = self._start(rows, input, spec, t, known, whole=whole, remember=remember)
-            finally:  # an interrupted call has learned the rows that it came to
+            finally:  # an interrupted call may have learned some of the rows
                 if self.n_rows > n_before:
                     vocabulary.add(added)
             done.append(now)
@@ -173,7 +203,7 @@ class Stream(EditableTables):
         return joined
 
     def _pieces(self, n: int) -> list[int]:
-        """Return where to divide n documents, so that words are forgotten between them: not while rows are kept."""
+        """Return where to divide n documents, so that words can be forgotten there. Not during the warm-up."""
         before = self.n_rows
         least = 0 if self.learned or self.spec.given else self.spec.warmup
         return [edge for edge in pieces(before, n) if edge in (0, n) or before + edge >= least]
@@ -197,7 +227,7 @@ class Stream(EditableTables):
         warmup = Warmup(spec, clock, piecewise=self._piecewise, missing=self._expects_missing)
         done = warmup.learn(rows, t, constraints, whole=whole, batch=remember)
         self.input = input
-        self._take(warmup)  # last: what it tells ``on_event`` may lead to a look at the stream
+        self._take(warmup)  # last, since ``on_event`` may read the stream
         return done
 
     def _continue(
@@ -211,7 +241,7 @@ class Stream(EditableTables):
         plain: bool = False,
         given: Any = None,
     ) -> Batch:
-        """Learn from rows; plain: whether there is nothing to look into. given: what they were read from."""
+        """Learn from more rows. plain: whether they need no check. given: the input from which they were read."""
         learner = self.learner
         learner.clock.check(Clock.of(times))
         constraints = told and self._constraints(told, len(rows), provisional=not self.learned)
@@ -219,7 +249,7 @@ class Stream(EditableTables):
             rows, n_before = rows if plain else check_rows(learner.family, rows), learner.engine.n_observations
             try:
                 done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
-            finally:  # an interrupted call has learned the rows that it came to
+            finally:  # an interrupted call may have learned some of the rows
                 if learner.engine.n_observations > n_before:
                     self.input = input
             if remember:
@@ -240,7 +270,7 @@ class Stream(EditableTables):
         return done
 
     def _start_again(self, X: Any, t: Float, constraints: Constraints | None, *, remember: bool) -> Batch:
-        """Learn the rows so far and those of X (n, D) at times t (n,) with what columns are known to hold now."""
+        """Begin again with the rows so far and X (n, D) at times t (n,): X shows that columns hold something else."""
         before, frame = self._warmup, self.input.stack(X)
         assert before is not None
         input, spec = Input().begin(frame, self.spec)
@@ -254,7 +284,7 @@ class Stream(EditableTables):
         return done
 
     def _constraints(self, told: tuple[Any, Any], n: int, *, provisional: bool) -> Constraints | None:
-        """Return what labels and cannot_link say of n rows, checked."""
+        """Return the constraints that labels and cannot_link put on n rows, checked."""
         constraints = Constraints.read(*told, n)
         if constraints is not None:
             constraints.check_ids(self.engine.n_opened if self.started else 0, provisional=provisional)
@@ -262,31 +292,31 @@ class Stream(EditableTables):
         return constraints
 
     def _take(self, warmup: Warmup) -> None:
-        """Go on with what a warm-up has come to; once it is over, its learner goes on alone."""
+        """Take over the results of a warm-up. Once it is over, only its learner is kept."""
         if warmup.batch is not None:
             self.batch = warmup.batch
         if warmup.candidates is not None:
             self.candidates = warmup.candidates
         if warmup.over:
             self._learner, self._warmup, self.input = warmup.learner, None, self.input.without_frames()
-            self._report(*warmup.history)  # from the first row on: ids are final only now
+            self._report(*warmup.history)  # of all rows, since ids are final only now
         else:
             self._warmup = warmup
 
     def end_warmup(self) -> None:
-        """Learn what is unknown from all rows so far, at least 2; then hyperparameters, tables and ids are final."""
+        """Learn unknown hyperparameters from the rows so far, at least 2. Then tables and ids are final."""
         if self._warmup is not None:
             self._warmup.end()
             self._take(self._warmup)
 
     def finish_search(self) -> None:
-        """End the search for what is unknown that is under way, if learning is ``piecewise`` and one is."""
+        """Finish the search for unknown hyperparameters, if one is under way (``piecewise``)."""
         if self._warmup is not None:
             self._warmup.finish()
             self._take(self._warmup)
 
     def learn_one(self, x: Any, t: Any = None) -> int:
-        """Learn from one row x (D,) at time t and return its table; what describes the last batch stays as it was."""
+        """Learn from one row x (D,) at time t and return the id of its table. ``batch`` does not change."""
         learner = self._learner
         if learner is not None and self.on_event is None:
             label = learner.run_plain(x, t)
@@ -297,23 +327,23 @@ class Stream(EditableTables):
         family = self.spec.family if learner is None else learner.family
         X: Any = [x]
         if type(x) is np.ndarray or not self.input.holds_words(X, family):
-            X = as_one_row(x) if family.sparse else np.asarray(x)[None, ...]
+            X = family.rows.one(x)
         return int(self.learn(X, None if t is None else [t], remember=False).trace.labels[0])
 
     def _learn_checked(self, learner: Learner, x: Any, t: Any) -> int | None:
-        """Learn from one row that needs a check, and nothing else; None if it needs more, as words do."""
+        """Learn from one row that only needs to be checked; return None if it needs more, as documents do."""
         family = learner.family
         if family.sparse:
             if self.input.vocabulary is not None or self.input.holds_words([x], family):
                 return None
-            row: Rows = as_one_row(x)
+            row: Rows = family.rows.one(x)
         else:
             x = np.asarray(x)
             label = learner.run_plain(x, t)
             if label is not None:
                 return label
             X = as_observations(x[None, ...], missing=True)
-            require_width(X, learner.engine.n_features, family)
+            require_width(X, learner.engine.n_features)
             if not takes_missing(learner.engine) and first_missing(X) == 0:
                 return None
             row = check_rows(learner.engine.model.family, X)[0]
@@ -322,7 +352,7 @@ class Stream(EditableTables):
         return learner.run_one(row, time)
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
-        """Let there be more features from now on, in which all rows so far had 0, or were missing if absent is NaN."""
+        """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
         if self._learner is not None:
             self._learner.widen(n_features, absent)
         elif self._warmup is not None:
@@ -332,12 +362,12 @@ class Stream(EditableTables):
     # Prediction
 
     def predict(self, X: Any, times: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the table that each row would join now, −1 for a new one, (n,); see ``read`` for the times."""
+        """Return the table that each row of X would join now, (n,), −1 for a new one; see ``read`` for the times."""
         engine, rows, t = self.read(X, times)
         return engine.predict(rows, t)
 
     def responsibilities(self, X: Any, times: ArrayLike | None = None) -> Float:
-        """Return the share of each table, and of a new one in the last column, for each row: (n, K + 1)."""
+        """Return the probability of each table for each row, (n, K + 1); the last column is for a new table."""
         engine, rows, t = self.read(X, times)
         return engine.responsibilities(rows, t)
 
@@ -347,10 +377,20 @@ class Stream(EditableTables):
         return engine.log_density(rows, t)
 
     def read(self, X: Any, times: ArrayLike | None = None) -> tuple[Engine, Rows, Float]:
-        """Return an engine that predicts rows X, these rows as it takes them, and the time of each.
+        """Return what prediction needs.
 
-        times: (n,) any times not before the latest observation; by default the latest time, or without times the next
-        index.
+        Parameters
+        ----------
+        X : array-like of shape (n, D), DataFrame, list of documents, or NamedRows
+            The rows.
+        times : array-like of shape (n,), optional
+            Their times, none before the latest observation. By default, the latest time, or the next index if the
+            stream has no times.
+
+        Returns
+        -------
+        tuple of Engine, rows, and ndarray of shape (n,)
+            An engine that can predict the rows, the rows as this engine takes them, and their times.
         """
         learner = self.learner
         engine, rows = learner.engine, cast(Rows, X)
@@ -366,13 +406,13 @@ class Stream(EditableTables):
         return engine, rows, as_times(times, n=len(rows), last=engine.time, ordered=False)
 
     def engine_for(self, rows: Rows) -> Engine:
-        """Return ``engine``, or one that has learned the same if cells of the rows (n, D) are missing."""
+        """Return ``engine``, or an equivalent one that takes missing cells if some of the rows (n, D) have any."""
         return self.engine if first_missing(rows) == len(rows) else for_missing(self.engine)
 
     # Bytes
 
     def to_bytes(self) -> bytes:
-        """Return all that the next call needs, to the bit, as a model file; not the last batch."""
+        """Return the content of a model file, from which the stream continues to the bit. It has no last batch."""
         self.finish_search()
         learner, warmup = self.learner, self._warmup
         config = {"params": dict(self.spec.params), **self.input.to_plain(), **learner.config()}
@@ -382,7 +422,7 @@ class Stream(EditableTables):
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = "this") -> Self:
-        """Return the stream that ``to_bytes`` wrote, which continues where it stopped. name: of a file, for errors."""
+        """Return the stream whose ``to_bytes`` returned ``content``. name: the name of the file, for errors."""
         config, arrays = model_file.loads(content, name)
         try:
             check_config(config)
@@ -418,7 +458,7 @@ class Stream(EditableTables):
         return self.learner.to_state()
 
     def set_state(self, content: bytes) -> None:
-        """Go on from what ``to_state`` of a stream with the same parameters returned, instead of what was learned."""
+        """Replace what was learned by a state, which ``to_state`` of a stream with the same parameters returned."""
         if self._learner is not None:
             self._learner.set_state(content)
         else:
@@ -436,17 +476,14 @@ class Stream(EditableTables):
 
     @classmethod
     def from_state(cls, spec: ModelSpec, content: bytes) -> Self:
-        """Return a stream of known hyperparameters that goes on from what ``to_state`` returned."""
+        """Return a stream with known hyperparameters that continues from a state, see ``to_state``."""
         stream = cls(spec)
         stream.set_state(content)
         return stream
 
     @classmethod
     def of_arrays(cls, like: Stream, engine: Engine, arrays: Arrays) -> Self:
-        """Return a stream with the hyperparameters, rules, input and clock of another, and the arrays of an engine.
-
-        engine: one of the same kind.
-        """
+        """Return a stream with the hyperparameters, rules, input and clock of another, and the arrays of an engine."""
         model = engine.model
         known = {"family": like.family, "dynamics": like.dynamics, "alpha": model.alpha, "memory": model.memory}
         spec = ModelSpec.resolve(**{**like.spec.params, **known, "resolution": 1.0})
@@ -457,4 +494,4 @@ class Stream(EditableTables):
 
     def __getstate__(self) -> dict[str, Any]:
         self.finish_search()
-        return {**self.__dict__, "on_event": None}  # a function of someone else's is not pickled
+        return {**self.__dict__, "on_event": None}  # the user's function may not be picklable

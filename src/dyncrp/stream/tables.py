@@ -1,4 +1,4 @@
-"""The tables of a stream as people handle them: by id or name, with edits and events."""
+"""The tables of a stream by id or name, with edits and events."""
 
 from __future__ import annotations
 
@@ -23,17 +23,11 @@ from dyncrp.search.spec import ModelSpec, check_alarm_rate
 from dyncrp.stream.events import Batch, Event, as_time, events_of
 from dyncrp.stream.learner import Learner
 
-NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not know of edits"
+NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not account for edits"
 
 
 class EditableTables(ABC):
-    """What a stream offers to those who look at its tables and edit them; ``Stream`` adds learning and prediction.
-
-    Attributes:
-        batch: what the latest call of ``learn`` that was to be remembered did, None if there was none.
-        group_of: the groups of tables by id, which events name.
-        on_event: a function that is called with each event, once ids are final.
-    """
+    """A stream as far as its tables are concerned: names, edits and events. ``Stream`` adds learning and prediction."""
 
     def __init__(self, spec: ModelSpec, input: Input) -> None:
         self.spec, self.input = spec, input
@@ -45,7 +39,7 @@ class EditableTables(ABC):
     @property
     @abstractmethod
     def learner(self) -> Learner:
-        """What learns the rows by the hyperparameters in use."""
+        """The learner, which has the hyperparameters in use."""
 
     @property
     @abstractmethod
@@ -54,27 +48,27 @@ class EditableTables(ABC):
 
     @property
     def engine(self) -> Engine:
-        """What does the inference."""
+        """The engine that does the inference."""
         return self.learner.engine
 
     @property
     def family(self) -> Family:
-        """The family, as given or learned."""
+        """The family, given or learned."""
         return self.learner.family
 
     @property
     def dynamics(self) -> Dynamics:
-        """The dynamics, as given or learned."""
+        """The dynamics, given or learned."""
         return self.learner.dynamics
 
     @property
     def alpha(self) -> float:
-        """What alpha is now."""
+        """The present alpha."""
         return self.learner.alpha
 
     @property
     def memory(self) -> float:
-        """How many of its members a table remembers, as given or learned."""
+        """The number of members that a table remembers, given or learned."""
         return self.engine.model.memory
 
     @property
@@ -84,22 +78,22 @@ class EditableTables(ABC):
 
     @property
     def n_columns(self) -> int:
-        """The number of columns of the input: of a data frame, those that are left out included."""
+        """The number of columns of the input, including columns of a data frame that are left out."""
         encoding = self.input.encoding
         return self.engine.n_features if encoding is None else len(encoding.entries)
 
     @property
     def occupancies(self) -> Float:
-        """The occupancies of the open tables at the time of the latest observation, (K,)."""
+        """The occupancies of the open tables just after the latest observation, (K,)."""
         return occupancy(self.engine.seating, self.engine.model.modes)
 
     @property
     def names(self) -> dict[int, str]:
-        """The names of tables by their ids."""
+        """The names of tables by id."""
         return dict(sorted(self.learner.names.of.items()))
 
     def find(self, table: Any, *, closed: bool = False) -> int:
-        """Return the id of the open table that an id or a name stands for; closed: or of one that has closed."""
+        """Return the id of the table that an id or a name stands for. closed: whether it may be closed."""
         learner = self.learner
         engine, names = learner.engine, learner.names
         if isinstance(table, str):
@@ -113,11 +107,11 @@ class EditableTables(ABC):
                 raise ValueError(f"a table must be an id below {engine.n_opened} or a name, got {table!r}")
             found = int(names.find(int(table)))  # type: ignore[arg-type]
         if not closed and found not in engine.ids:
-            raise ValueError(f"table {table!r} has closed: what it knew is forgotten")
+            raise ValueError(f"table {table!r} has closed, and its rows are forgotten")
         return found
 
     def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
-        """Return the ids that ids and names stand for, as merges have made them; −1 stays −1."""
+        """Return the present ids (n,) of tables given by id or name; −1 stays −1."""
         given = tables if hasattr(tables, "__array__") else list(tables)
         array = np.asarray(given)
         if array.dtype.kind in "iu" or not array.size:
@@ -126,7 +120,7 @@ class EditableTables(ABC):
         return np.array([-1 if table == -1 else self.find(table, closed=True) for table in listed], dtype=np.int64)
 
     def merge(self, a: int | str, b: int | str) -> int:
-        """Let two open tables, ids or names, be one; return its id, the older of the two."""
+        """Merge two open tables, given by id or name; return the id of the result, which is the older one."""
         learner = self._editable("merge")
         one, other = self.find(a), self.find(b)
         if one == other:
@@ -137,12 +131,12 @@ class EditableTables(ABC):
         return kept
 
     def rename(self, table: int | str, name: str) -> None:
-        """Give a table a name that no other one has; "" takes its name away."""
+        """Give a table a name that no other table has; "" removes its name."""
         learner, found = self._editable("rename"), self.find(table)
         self._note("renamed", found, {"before": _rename(learner, found, name)})
 
     def split(self, table: int | str, X: Any, *, times: ArrayLike | None = None) -> int:
-        """Take rows X (n, D), which came at times (n,), out of their table into a new one; return its id."""
+        """Move rows X (n, D), learned at times (n,), from their table to a new one; return its id."""
         learner, found = self._editable("split"), self.find(table)
         _require_whole_tables(learner)
         rows = self.input.read_to_predict(X, learner.family, learner.engine.n_features)
@@ -151,7 +145,7 @@ class EditableTables(ABC):
         return new
 
     def _editable(self, doing: str) -> Learner:
-        """Return the learner, whose tables may be edited."""
+        """Return the learner if tables can be edited; raise ``ValueError`` otherwise."""
         if not self.learned:
             n = self.spec.warmup
             raise ValueError(
@@ -168,13 +162,13 @@ class EditableTables(ABC):
     # Events
 
     def novelty_p(self) -> Float:
-        """Return the probability that a row of the stream so far would have been as unexpected, of the last batch."""
+        """Return, for each row of the last batch, the probability that an earlier row was as unexpected: (n,)."""
         assert self.batch is not None
         self.learner.wants_p = True
         return self.batch.novelty_p
 
     def events(self) -> list[Event]:
-        """Return what happened in the last batch, in order, and the edits since."""
+        """Return the events of the last batch, in order, and of the edits since then."""
         found = [] if self.batch is None else self._events(self.batch)
         names = self.learner.names.of
         edits = (
@@ -183,7 +177,7 @@ class EditableTables(ABC):
         return [*found, *edits]
 
     def set_alarm_rate(self, alarm_rate: float) -> None:
-        """Raise alarms at this rate from now on; what is known of past novelty stays."""
+        """Raise alarms at this rate from now on. The sketch of past novelty is kept."""
         rate = check_alarm_rate(alarm_rate)
         self.spec = replace(self.spec, alarm_rate=rate, params={**self.spec.params, "alarm_rate": rate})
         self.learner.keep_sketch()
@@ -194,7 +188,7 @@ class EditableTables(ABC):
         return events_of(batch, modes, learner.clock, names, self.group_of, self.spec.alarm_rate)
 
     def _note(self, kind: str, table: int, what: dict[str, Any]) -> None:
-        """Note an edit."""
+        """Record an edit as an event, and report it."""
         learner = self.learner
         time, row = as_time(learner.engine.time, learner.clock), learner.engine.n_observations - 1
         event = Event(kind, row, time, table, learner.names.of.get(table), self.group_of.get(table), what)
@@ -203,24 +197,24 @@ class EditableTables(ABC):
             self.on_event(event)
 
     def _report(self, *batches: Batch) -> None:
-        """Call ``on_event`` with what happened."""
+        """Call ``on_event`` with the events of batches."""
         if self.on_event is not None:
             for event in (event for batch in batches for event in self._events(batch)):
                 self.on_event(event)
 
 
 def _merge(learner: Learner, one: int, other: int) -> tuple[int, bool]:
-    """Let two open tables be one; return its id, and whether rows at the centres of both would join it."""
+    """Merge two open tables; return the id of the result, and whether rows at both centres would join it."""
     engine = learner.engine
     places = np.flatnonzero(np.isin(engine.ids, [one, other]))
-    # The centre of documents is no document, and would be dense.
+    # The centre of documents is not a document, and would be dense.
     centers = None if learner.family.sparse else engine.model.family.centers(engine.state.stats[places])
     kept = learner.merge(one, other)
     return kept, centers is None or _covers(learner, kept, centers)
 
 
 def _covers(learner: Learner, table: int, centers: Float) -> bool:
-    """Whether rows at these centres (n, D) would join a table now; True if the family takes no such rows."""
+    """Return whether rows at these centres (n, D) would join a table now; True if they are not valid rows."""
     engine = learner.engine
     try:
         rows = check_rows(engine.model.family, np.ascontiguousarray(centers))
@@ -230,7 +224,7 @@ def _covers(learner: Learner, table: int, centers: Float) -> bool:
 
 
 def _rename(learner: Learner, table: int, name: str) -> str | None:
-    """Give a table a name that no other one has, "" for none; return the name that it had."""
+    """Give a table a name that no other table has, "" for none; return its previous name."""
     names, text = learner.names, "" if name == "" else check_name(name)
     if text and names.find(text) not in (None, table):
         raise ValueError(f"table {names.find(text)} is called {text!r} already: merge the two, if they are one")
@@ -240,14 +234,14 @@ def _rename(learner: Learner, table: int, name: str) -> str | None:
 
 
 def _require_whole_tables(learner: Learner) -> None:
-    """Refuse to split tables that forget their rows."""
+    """Raise ``ValueError`` if tables forget their rows."""
     memory = learner.engine.model.memory
     if memory < math.inf:
         raise ValueError(f"split needs memory=inf: with memory={memory:g} the table has forgotten rows")
 
 
 def _split(learner: Learner, table: int, rows: Rows, times: ArrayLike | None) -> int:
-    """Take rows (n, D), which came at times (n,), out of a table; return the id of theirs."""
+    """Move rows (n, D), learned at times (n,), from a table to a new one; return its id."""
     engine = learner.engine
     if times is None:
         if np.any(engine.model.modes.rates != 0.0):
@@ -256,5 +250,5 @@ def _split(learner: Learner, table: int, rows: Rows, times: ArrayLike | None) ->
     t = as_times(times, n=len(rows), ordered=False)
     late = np.flatnonzero(t > engine.time)
     if len(late):
-        raise ValueError(f"the times of rows that have come are not after {engine.time:g}, got {t[late[0]]:g}")
+        raise ValueError(f"the times of learned rows must not be after {engine.time:g}, got {t[late[0]]:g}")
     return learner.split(table, rows, t)

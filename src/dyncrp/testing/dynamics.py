@@ -94,7 +94,7 @@ def modes_never_grow(dynamics: Dynamics) -> None:
     dynamics = _known(dynamics)
     amplitudes, rates = dynamics.modes()
     for name, array in (("amplitudes", amplitudes), ("rates", rates)):
-        require(isinstance(array, np.ndarray) and array.dtype == np.complex128, f"{name} are no complex128 array")
+        require(isinstance(array, np.ndarray) and array.dtype == np.complex128, f"{name} are not a complex128 array")
         require(array.shape == (len(rates),) and len(rates) > 0, f"{name} have shape {array.shape}")
         require_finite(array, name)
     require(bool(np.all(rates.real >= 0)), f"a rate has a negative real part, so that the kernel grows: {rates}")
@@ -120,7 +120,7 @@ def kernel_is_the_sum_of_its_modes(dynamics: Dynamics) -> None:
     require_close(dynamics.kernel(delays), total, "the kernel, and the sum of its modes,", atol=1e-12 * _size(dynamics))
     grid = dynamics.kernel(delays.reshape(2, 3, 100))
     require(np.array_equal(grid, dynamics.kernel(delays).reshape(2, 3, 100)), "the kernel of a grid is another")
-    require(np.ndim(dynamics.kernel(1.0)) == 0, "the kernel of a number is no number")
+    require(np.ndim(dynamics.kernel(1.0)) == 0, "the kernel of a number is not a number")
 
 
 def time_passes_in_steps(dynamics: Dynamics) -> None:

@@ -1,1 +1,1 @@
-"""What people look at: groups of tables, descriptions and explanations."""
+"""Views of a model for people: groups of tables, descriptions, explanations and examples."""

@@ -24,7 +24,7 @@ def _attribute(path: str, doc: str) -> Any:
 
 
 class FittedAttributes:
-    """What a fitted estimator says of its stream; each attribute is described in ``DynamicalMixture``."""
+    """The attributes of a fitted ``DynamicalMixture``, with n rows in its last batch and K open tables."""
 
     _stream: Stream
     _on_event: Callable[[Event], object] | None = None
@@ -32,34 +32,46 @@ class FittedAttributes:
     @property
     @abstractmethod
     def stream_(self) -> Stream:
-        """The stream, which does the work."""
+        """The stream that this model learns from."""
 
-    names_ = _attribute("names", "The names of tables by their ids.")
-    learned_ = _attribute("learned", "Whether the hyperparameters are final, and with them the tables and their ids.")
-    engine_ = _attribute("engine", "What does the inference; see ``dyncrp.engine.Engine``.")
-    clock_ = _attribute("clock.value", 'What the times of the stream are: "index" (of arrival), "numbers" or "dates".')
-    family_ = _attribute("family", "The family, as given or learned.")
-    dynamics_ = _attribute("dynamics", "The dynamics, as given or learned.")
-    alpha_ = _attribute("alpha", "What alpha is now, as given or learned.")
-    memory_ = _attribute("memory", "How many of its members a table remembers, as given or learned.")
-    n_observations_ = _attribute("engine.n_observations", "Number of observations learned.")
-    log_evidence_ = _attribute("engine.log_evidence", "Σ log p(x_n | x_<n) so far.")
-    n_tables_ = _attribute("engine.n_tables", "Number of open tables.")
-    n_opened_ = _attribute("engine.n_opened", "Number of tables ever opened, those that closed included.")
-    table_ids_ = _attribute("engine.ids", "Ids of the open tables, (K,).")
-    occupancies_ = _attribute(
-        "occupancies", "Occupancies of the open tables at the time of the latest observation, (K,)."
+    names_ = _attribute("names", "The names of tables by id.")
+    learned_ = _attribute(
+        "learned",
+        "Whether hyperparameters, tables and ids are final: nothing was unknown, the warm-up is over, or "
+        "``learn_unknown`` was called.",
     )
-    n_features_in_ = _attribute("n_columns", "Number of columns.")
+    engine_ = _attribute("engine", "The engine that does the inference; see ``dyncrp.engine.Engine``.")
+    clock_ = _attribute("clock.value", 'The kind of times: "index" (of arrival), "numbers" or "dates".')
+    family_ = _attribute("family", "The family, given or learned.")
+    dynamics_ = _attribute("dynamics", "The dynamics, given or learned.")
+    alpha_ = _attribute("alpha", "The present alpha, given or learned.")
+    memory_ = _attribute("memory", "The number of members that a table remembers, given or learned.")
+    n_observations_ = _attribute("engine.n_observations", "The number of rows learned.")
+    log_evidence_ = _attribute(
+        "engine.log_evidence",
+        "Σ log p(x_n | x_<n) so far, which compares models on the same stream. With ``assignment='variational'`` it is "
+        "computed from scores that have seen x_n, and cannot be compared.",
+    )
+    n_tables_ = _attribute("engine.n_tables", "The number of open tables, K.")
+    n_opened_ = _attribute("engine.n_opened", "The number of tables ever opened, including closed ones.")
+    table_ids_ = _attribute("engine.ids", "The ids of the open tables, ascending, (K,).")
+    occupancies_ = _attribute(
+        "occupancies", "The occupancies of the open tables just after the latest observation, (K,)."
+    )
+    n_features_in_ = _attribute("n_columns", "The number of columns.")
     encoding_ = _attribute(
         "input.encoding",
-        "How columns of numbers, categories and booleans become rows of numbers; None if all are numbers.",
+        "How the columns of a DataFrame become numbers, an ``Encoding``; None if all columns hold numbers. The first "
+        "call decides it. Arrays hold rows that are encoded already.",
     )
-    vocabulary_ = _attribute("input.vocabulary", "The columns of words, if rows are documents; None otherwise.")
+    vocabulary_ = _attribute(
+        "input.vocabulary",
+        "The columns of words, a ``Vocabulary``, if rows of ``Multinomial`` came as documents; None otherwise.",
+    )
 
     @property
     def on_event(self) -> Callable[[Event], object] | None:
-        """A function that is called with each event as it happens."""
+        """A function that is called with each event, once ids are final; None for no function."""
         return self._on_event
 
     @on_event.setter
@@ -70,38 +82,38 @@ class FittedAttributes:
 
     @property
     def events_(self) -> list[Event]:
-        """What happened in the last batch, in order, and the edits since."""
+        """The events of the last batch, in order, and of the edits since then."""
         return self.stream_.events()
 
     @property
     def labels_(self) -> NDArray[np.int64]:
-        """Table id of each row of the last batch, (n,)."""
+        """The table of each row of the last batch, (n,)."""
         return self._last_batch("labels_").labels
 
     @property
     def responsibilities_(self) -> csr_array:
-        """Responsibilities of the tables for the rows of the last batch, a column for each id, scipy.sparse CSR."""
+        """Responsibilities for the rows of the last batch: scipy.sparse CSR with a column for each id ever given."""
         return self._last_batch("responsibilities_").responsibilities
 
     @property
     def novelty_(self) -> Float:
-        """How unexpected each row of the last batch was when it came, −log p(x_n | x_<n), (n,)."""
+        """−log p(x_n | x_<n) of each row of the last batch, (n,): how unexpected it was."""
         return -self._last_batch("novelty_").log_evidence
 
     @property
     def novelty_p_(self) -> Float:
-        """How likely a row of the stream so far would have been as unexpected as each row of the last batch, (n,).
+        """The probability that an earlier row was as unexpected as each row of the last batch, (n,).
 
-        If nothing happens in a stream, one row in a thousand has a p of at most 0.001. The stream so far is not all of
-        it: old rows are forgotten, see ``dyncrp.stream.novelty``. Without an ``alarm_rate`` it is not saved, and begins
-        anew when a model is loaded.
+        If nothing changes in a stream, one row in a thousand has a p of at most 0.001. Old rows are gradually
+        forgotten, see ``dyncrp.stream.novelty``. Without an ``alarm_rate`` the earlier rows are not saved, and counting
+        starts again when a model is loaded.
         """
         self._last_batch("novelty_p_")
         return self.stream_.novelty_p()
 
     @property
     def closed_ids_(self) -> NDArray[np.int64]:
-        """Ids of the tables that closed in the last batch."""
+        """The ids of the tables that closed in the last batch, in order."""
         return self._last_batch("closed_ids_").closed
 
     def _last_batch(self, name: str) -> Trace:
@@ -115,7 +127,7 @@ class FittedAttributes:
 
     @property
     def evidence_(self) -> list[Candidate]:
-        """Every candidate that was tried to learn the unknown."""
+        """The candidates that were tried to learn unknown hyperparameters, a list of named tuples."""
         candidates = self.stream_.candidates
         if candidates is None:
             raise AttributeError(
@@ -125,12 +137,12 @@ class FittedAttributes:
 
     @property
     def centers_(self) -> Float:
-        """Centres of the open tables, (K, D)."""
+        """The centres of the open tables, (K, D)."""
         return self.engine_.model.family.centers(self.engine_.state.stats)
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the columns, if they have names."""
+        """The names of the columns, if the first call had names."""
         names = self.stream_.input.names
         if names is None:
             raise AttributeError("the columns that this DynamicalMixture has learned have no names")

@@ -1,4 +1,4 @@
-"""The open tables of a model as columns to read: ``DynamicalMixture.describe`` and ``dyncrp summary``."""
+"""Descriptions of the open tables of a model: ``DynamicalMixture.describe`` and ``dyncrp summary``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import Clock
+from dyncrp.arrays.checks import LATEST_DATE, Clock
 from dyncrp.engine.types import Engine, Float
 from dyncrp.families import Columns, Family
 from dyncrp.families.protocols import HasCodes
@@ -20,16 +20,15 @@ from dyncrp.views.groups import Groups, groups_of
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("called", "rows", "share", "first_seen", "last_seen", "group")  # that come before the features
-MOST_CODES = 3  # that a cell lists
-LEAST_PROBABILITY = 0.05  # of those that are listed after the likeliest
-MOST_WORDS = 6  # that a cell lists
-LEAST_SHARE = 0.1  # how often a word of a table must be there, as a share of its documents, to be listed
-LAST_MICROSECOND = 9e12  # seconds from 1970: what int64 holds as microseconds
+COLUMNS = ("called", "rows", "share", "first_seen", "last_seen", "group")  # the columns before the features
+MOST_CODES = 3  # listed in a cell
+LEAST_PROBABILITY = 0.05  # of codes that are listed after the likeliest one
+MOST_WORDS = 6  # listed in a cell
+LEAST_SHARE = 0.1  # a listed word must be in this share of the documents of a table
 
 
 def describe(stream: Stream, groups: Groups | int | None = None) -> pd.DataFrame:
-    """Return what is known of each open table as a pandas DataFrame; see ``DynamicalMixture.describe``."""
+    """Return a pandas DataFrame that describes the open tables; see ``DynamicalMixture.describe``."""
     if groups is not None and not isinstance(groups, Groups):
         if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)):
             raise ValueError(f"groups must be what groups() returns, or a number of groups, got {groups!r}")
@@ -54,10 +53,9 @@ def describe_tables(
 ) -> dict[str, Any]:
     """Return columns by name, each with an entry for each open table, in the order of their ids.
 
-    called: its name, if any table has one. rows: how many were given its label. share: of the rows of all open tables.
-    first_seen, last_seen: when the first and the last of them came, datetime64 in UTC if the clock is "dates", floats
-    otherwise. group: if groups are given. Then one for each feature, see ``describe_features``; with an encoding, in
-    its terms. Of counts of words there is one column instead, words, see ``describe_words``.
+    The columns are those of ``DynamicalMixture.describe``: first_seen and last_seen are datetime64 in UTC if the clock
+    is "dates", floats otherwise; the features are described by ``describe_features``, or as one column ``words`` by
+    ``describe_words``.
 
     >>> from dyncrp import DynamicalMixture, Gaussian
     >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.0], [0.0]])
@@ -65,20 +63,19 @@ def describe_tables(
     >>> columns["rows"].tolist(), columns["share"].tolist(), columns["last_seen"].tolist(), list(columns)[-1]
     ([3, 1], [0.75, 0.25], [3.0, 1.0], 'x0')
     """
-    words = engine.model.family.sparse
     state = engine.seating
     called = [(table_names or {}).get(table, "") for table in state.ids.tolist()]
     columns = {
         **({"called": called} if any(called) else {}),
         "rows": state.sizes,
-        # The one table that is open may have no rows: it opened with a row of one that was closed for it.
+        # There may be no rows: the only open table may have opened with a row of a table that then closed.
         "share": state.sizes / max(1, int(np.sum(state.sizes))),
         "first_seen": _as_dates(state.first_times) if clock == Clock.DATES else state.first_times,
         "last_seen": _as_dates(state.last_times) if clock == Clock.DATES else state.last_times,
     }
     if groups is not None:
         columns["group"] = groups.labels(state.ids)
-    if words:
+    if engine.model.family.sparse:
         return columns | {"words": describe_words(engine, feature_names)}
     names = [f"x{d}" for d in range(engine.n_features)] if feature_names is None else list(map(str, feature_names))
     if encoding is not None:
@@ -89,10 +86,10 @@ def describe_tables(
 def describe_features(
     family: Family, stats: Float, names: Sequence[str], encoding: Encoding | None = None
 ) -> dict[str, list[Any]]:
-    """Return for each feature, by name, what it is like in each of K tables with stats (K, S).
+    """Return a description of each feature, by name, in each of K tables with stats (K, S).
 
-    It is the centre, a number; for a feature of codes it is a text with the likeliest code, its probability and its
-    lift, and then others of at least 5 %. The lift is the probability in the table over that in all tables, which count
+    For numbers it is the centre. For codes it is a text with the likeliest code, its probability and its lift, then
+    other codes of at least 5 %. The lift is the ratio of the probability in the table to that in all tables, weighted
     by their numbers of observations. With an encoding, codes are its categories, and logarithms are undone.
 
     >>> from dyncrp import Bernoulli, Categorical
@@ -120,12 +117,12 @@ def describe_features(
 
 
 def describe_words(engine: Engine, names: Sequence[str | None] | None = None) -> list[str]:
-    """Return the words that set each open table apart from the others, as a text: those of a high lift.
+    """Return the characteristic words of each open table as a text: those with a high lift.
 
-    The lift of a word is its share of the table's words over its share of the words of all tables. A word counts if it
-    is there twice, and once in ten documents of the table. Words are in order of their lift less about a standard error
-    of it, lift · (1 − 1/√(n + 1)) of a word that is there n times; otherwise rare words would lead. names: of the
-    columns.
+    The lift of a word is the ratio of its share of the table's words to its share of the words of all tables. A word
+    must occur twice in the table, and once in ten of its documents. Words are sorted by lift · (1 − 1/√(n + 1)), where
+    n is the count of the word: its lift less about one standard error, so that rare words do not lead. names: the
+    words by column.
 
     >>> from dyncrp import DynamicalMixture, Multinomial, Stationary
     >>> texts = ["storm hits the coast", "polls open in the city", "storm off the coast", "polls close in the city"]
@@ -154,9 +151,9 @@ def _name(names: Sequence[str | None] | None, column: int) -> str:
 
 
 def what_tells_apart(engine: Engine, names: Sequence[str]) -> dict[str, float]:
-    """Return the features in order of how much they tell tables apart, and the part of each in that.
+    """Return how much each feature distinguishes the tables, as a share of the total, in descending order.
 
-    It is known of independent features, see ``Columns.told``; nothing for others.
+    The result is empty unless features are independent, see ``Columns.told``.
 
     >>> from dyncrp import DynamicalMixture, Gaussian
     >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.0], [0.0, 30.0]])
@@ -175,7 +172,7 @@ def what_tells_apart(engine: Engine, names: Sequence[str]) -> dict[str, float]:
 
 
 def as_frame(columns: dict[str, Any], ids: NDArray[np.int64]) -> pd.DataFrame:
-    """Return columns as a DataFrame with the ids as its index, and dates with their time zone."""
+    """Return columns as a DataFrame with the ids as its index, and dates in UTC."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -191,7 +188,7 @@ def as_frame(columns: dict[str, Any], ids: NDArray[np.int64]) -> pd.DataFrame:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of features that differ from each other and from the other columns.
+    """Return names of features, made distinct from each other and from the other columns.
 
     >>> _distinct(["rows", "a", "a"])
     ['rows (x0)', 'a', 'a (x2)']
@@ -203,14 +200,14 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _as_dates(times: Float) -> NDArray[np.datetime64]:
-    """Return seconds since 1970 as dates: to the microsecond, or to the second if they are too far away for that."""
-    if np.max(np.abs(times)) < LAST_MICROSECOND:
+    """Return seconds since 1970 as dates with microseconds, or with seconds if that would overflow."""
+    if np.max(np.abs(times)) < LATEST_DATE:
         return np.rint(times * 1e6).astype(np.int64).view("M8[us]")
     return np.rint(times).astype(np.int64).view("M8[s]")
 
 
 def _list_codes(probabilities: Float, weights: Float, words: Sequence[str] | None) -> list[str]:
-    """Return the likeliest codes of tables (K, C + 1), or their words, all codes from C on taken as one, as texts."""
+    """Return the likeliest codes of tables, or their words, as texts. probabilities: (K, C + 1), codes ≥ C last."""
     overall = weights @ probabilities
     n_codes = probabilities.shape[1] - 1
     if words is None:
@@ -221,7 +218,7 @@ def _list_codes(probabilities: Float, weights: Float, words: Sequence[str] | Non
     for row in probabilities:
         first, *others = np.argsort(-row, kind="stable")[:MOST_CODES].tolist()
         parts = [f"{100.0 * row[code]:.0f} %" for code in (first, *others)]
-        if overall[first] > 0.0:  # somebody has seen the feature
+        if overall[first] > 0.0:  # it is not missing in all rows
             parts[0] += f" (lift {row[first] / overall[first]:.1f})"
         named = [f"{words[code]} " for code in (first, *others)]
         shown = 1 + sum(row[code] >= LEAST_PROBABILITY for code in others)

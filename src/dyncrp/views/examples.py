@@ -1,4 +1,4 @@
-"""Rows of a table that are typical of it, and its latest rows."""
+"""Typical rows of a table, and its latest rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dyncrp.views.explain import within_words
 
 
 def examples_of(stream: Stream, table: int | str) -> Examples:
-    """Return examples of an open table, an id or a name; see ``DynamicalMixture.examples``."""
+    """Return examples of an open table, given by id or name; see ``DynamicalMixture.examples``."""
     found, learner = stream.find(table), stream.learner
     if learner.examples is None:
         raise ValueError("no rows are kept as examples: give n_examples, such as DynamicalMixture(n_examples=5)")
     engine, kept = learner.engine, learner.examples.of(found)
     place = engine.ids.tolist().index(found)
-    if not learner.family.sparse:
+    if not isinstance(kept.sample.X, Counts):
         return choose(engine.model.family, engine.state.stats[place], kept)
     columns = np.unique(kept.sample.X.indices)
     family, stats = within_words(engine, columns)

@@ -1,4 +1,4 @@
-"""Why a row is where it is: the log odds of its table, feature by feature; ``DynamicalMixture.explain``."""
+"""Why a row joins its table: its log odds, feature by feature; ``DynamicalMixture.explain``."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from dyncrp.engine.types import Engine, Float, Int, Rows
 from dyncrp.families import Family, protocols
 from dyncrp.input.encoding import Encoding, is_frame
 from dyncrp.input.entries import join_columns
-from dyncrp.input.input import NamedRows, as_one_row
+from dyncrp.input.input import NamedRows
 from dyncrp.input.words import WordEngine
 from dyncrp.stream.stream import Stream
 
-MISSING = "missing"  # what the value of a missing cell is
+MISSING = "missing"  # the value of a missing cell
 MOST_LISTED = 15  # features
-LONGEST_LABEL = 48  # characters of a feature and its value
+LONGEST_LABEL = 48  # characters for a feature and its value
 
 
 class Odds(NamedTuple):
     """The log odds of one table against another for a row, in nats: ``prior`` and ``features`` add up to ``total``.
 
     rival: the id of the other table, −1 for a new one.
-    prior: the log of the ratio of the prior weights: how much more is expected of the table before the row is seen.
-    features: (D,) what each feature adds, log p(x_d) at the table less log p(x_d) at the other, where features are
-        independent. A missing cell adds 0.
+    prior: the log of the ratio of the prior weights.
+    features: (D,) the term of each feature, log p(x_d) at the table minus log p(x_d) at the other; 0 if missing.
     """
 
     rival: int
@@ -37,23 +36,22 @@ class Odds(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The log odds: 0 is a draw, log 9 is nine to one."""
+        """The log odds: 0 is a tie, log 9 is nine to one."""
         return self.prior + float(np.sum(self.features))
 
 
 class Explanation(NamedTuple):
-    """Why a row is at a table: the log odds of that table against the best of the others, and against a new one.
+    """Why a row joins a table: the log odds of that table against the best other one, and against a new one.
 
-    table: where the row would be seated, −1 if that is a new table.
-    against_runner_up: the odds against the open table that comes next, or that comes first if the row opens a new one.
-        None if there is none that has any weight.
+    table: the table that the row would join, −1 for a new one.
+    against_runner_up: the odds against the best open table, other than ``table``; None if none has any weight.
     against_new: the odds against a new table; None if the row opens one.
-    names: (D,) of the features, as the odds have them.
-    values: (D,) what the row has there, in words of the data; "missing" for a missing cell.
-    table_names: of tables that have a name, by id.
-    words: whether features are the words of a document, and values how often they are in it.
+    names: (D,) the names of the features.
+    values: (D,) the values of the row as texts; "missing" for a missing cell.
+    table_names: the names of tables by id.
+    words: whether features are the words of a document, and values their counts.
 
-    Its text is a list of the features, those that matter most first.
+    ``str`` returns a list of the features, those with the largest terms first.
     """
 
     table: int
@@ -66,23 +64,23 @@ class Explanation(NamedTuple):
 
     @property
     def runner_up(self) -> int | None:
-        """The open table that comes next, None if there is none."""
+        """The best open table other than ``table``, None if there is none."""
         return None if self.against_runner_up is None else self.against_runner_up.rival
 
     @property
     def odds(self) -> tuple[Odds, ...]:
-        """Those against the runner-up and against a new table, as far as there are any."""
+        """The odds against the runner-up and against a new table, without those that are None."""
         return tuple(odds for odds in (self.against_runner_up, self.against_new) if odds is not None)
 
     def call(self, table: int) -> str:
-        """Return what a text calls a table: by its id and its name; −1 is a new one."""
+        """Return a table in words, with its id and its name; −1 is a new one."""
         name = self.table_names.get(table)
         return "a new table" if table < 0 else f"table {table}" + (f" ({name})" if name else "")
 
     def ranked(self, most: int = MOST_LISTED) -> tuple[list[int], list[int]]:
-        """Return the features with the largest terms in any of the odds, largest first, and the others in order.
+        """Return the features with the largest terms in any of the odds, at most ``most``, and the others in order.
 
-        There are at most so many of the first, and never a single other: one is as long as the line that stands for it.
+        There is never a single other one, which would take as much space as the line that stands for it.
         """
         D = len(self.names)
         size = np.max(np.abs([odds.features for odds in self.odds] or np.zeros((1, D))), axis=0)
@@ -91,7 +89,7 @@ class Explanation(NamedTuple):
         return order[:n], sorted(order[n:])
 
     def label(self, d: int) -> str:
-        """Return a feature and its value, such as "bytes = 120", "bytes missing" or "storm × 2", cut if it is long."""
+        """Return a feature and its value, such as "bytes = 120", "bytes missing" or "storm × 2", shortened if long."""
         name, value = self.names[d], self.values[d]
         if self.words:
             text = name if value == "1" else f"{name} × {value}"
@@ -100,11 +98,11 @@ class Explanation(NamedTuple):
         return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
     def label_rest(self, n: int) -> str:
-        """Return what stands for so many more features."""
+        """Return the label of the line for n other features."""
         return f"{n} other {'words' if self.words else 'features'}"
 
     def __str__(self) -> str:
-        """Return the terms as lines, the largest first."""
+        """Return the terms as lines, the largest ones first."""
         if not self.odds:
             return f"{self.call(self.table)}: no other table has any weight"
         first, others = self.ranked()
@@ -135,7 +133,7 @@ def signed(nats: float) -> str:
 
 
 def explain(stream: Stream, x: Any, t: Any = None) -> Explanation:
-    """Return why one row x would be at its table at time t; see ``DynamicalMixture.explain``."""
+    """Return why one row x would join its table at time t; see ``DynamicalMixture.explain``."""
     vocabulary, encoding = stream.input.vocabulary, stream.input.encoding
     names: Any = stream.input.names
     if vocabulary is not None and stream.input.holds_words([x], stream.family):
@@ -145,7 +143,7 @@ def explain(stream: Stream, x: Any, t: Any = None) -> Explanation:
     else:
         X, encoding = as_row(x, names, encoding)
     engine, rows, times = stream.read(X, None if t is None else [t])
-    row = as_one_row(rows) if isinstance(rows, Counts) else rows[0]
+    row = Counts.one(rows) if isinstance(rows, Counts) else rows[0]
     return explain_row(engine, row, float(times[0]), names, encoding, stream.names)
 
 
@@ -157,12 +155,12 @@ def explain_row(
     encoding: Encoding | None = None,
     table_names: Mapping[int, str] | None = None,
 ) -> Explanation:
-    """Return why the row x (D,), as ``family.check`` returned it, would be at its table at time t; changes nothing.
+    """Return why a row x (D,), checked by the family, would join its table at time t.
 
-    x may be Counts of one row. Then features are the words that it has. names: of the columns.
+    x may be Counts of one row; then its features are the words that it has. names: of the columns.
 
-    The score of a table is log weight + log p(x | its data), whatever the assignment; with "variational" it is close to
-    what decides, and not the same.
+    The score of a table is log weight + log p(x | its data). With ``assignment="variational"`` this is close to the
+    score that decides, but not equal.
 
     >>> from dyncrp import DynamicalMixture, Gaussian
     >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.0], [9.0, 0.0], [0.0, 0.0]])
@@ -185,7 +183,7 @@ def explain_row(
     place = int(np.flatnonzero(ids == table)[0])
     others = np.where(ids == table, -np.inf, scores)[:-1]
     rivals = [int(np.argmax(others)) if len(others) else place, len(ids) - 1]
-    # What has no weight is no rival: the log odds against it are infinite, whatever the features.
+    # A table without weight is not a rival, since the log odds against it are infinite.
     rivals = [rival if rival != place and log_weights[rival] > -np.inf else -1 for rival in rivals]
     terms = protocols.log_predictive_terms(family, X, tables[[place, *rivals]])[0]
     if isinstance(x, Counts):
@@ -207,9 +205,9 @@ def explain_row(
 
 
 def within_words(engine: Engine, columns: Int) -> tuple[Family, Float]:
-    """Return the family now and the stats of open tables (K, 2 + m), over columns (m,) and one for all other words.
+    """Return the present family and the stats of open tables, (K, 2 + m), over m words and one more for all others.
 
-    columns: in order; there may be some that nobody has seen.
+    columns: (m,) the words, ascending; some may be new.
     """
     counted = cast(WordEngine, engine)
     known, totals = counted.word_totals()
@@ -219,10 +217,9 @@ def within_words(engine: Engine, columns: Int) -> tuple[Family, Float]:
 
 
 def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tuple[Any, Encoding | None]:
-    """Return one row as the only one of an array or a DataFrame, and the encoding.
+    """Return an array or a DataFrame with one row, and the encoding with the new words of this row.
 
-    x: numbers (D,) or (1, D); a DataFrame of one row; or a mapping, or a Series, from the names of the features. The
-    encoding has the words that are new in the row.
+    x: numbers (D,) or (1, D); a DataFrame of one row; or a mapping or Series from the names of the features.
 
     >>> as_row({"b": 2.0, "a": 1.0}, ["a", "b"], None)[0]
     array([[1., 2.]])
@@ -232,13 +229,11 @@ def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tu
     named = isinstance(x, Mapping)
     if named:
         if names is None:
-            raise ValueError(
-                "x has names, and this model knows none: it learned from arrays. Give the numbers in order"
-            )
+            raise ValueError("x has names, but this model learned from arrays without names: give the numbers in order")
         wanted = list(names if encoding is None else encoding.features)
         absent = [str(name) for name in wanted if name not in x]
         if absent:
-            raise ValueError(f"x must have every feature, and has no {join_columns(absent)}; NaN is a missing cell")
+            raise ValueError(f"x must have every feature, but has no {join_columns(absent)}; NaN is a missing cell")
         x = {name: [x[name]] for name in wanted}
     if encoding is not None and (named or is_frame(x)):
         x, encoding = encoding.encode(x)
@@ -252,7 +247,7 @@ def as_row(x: Any, names: Sequence[str] | None, encoding: Encoding | None) -> tu
 
 
 def _values(x: Float, encoding: Encoding | None) -> tuple[str, ...]:
-    """Return what a row (D,) holds as texts."""
+    """Return the values of a row (D,) as texts."""
     if encoding is None:
         return tuple(MISSING if np.isnan(value) else f"{value:.6g}" for value in x.tolist())
     cells = zip(encoding.features, x.tolist(), strict=True)

@@ -12,7 +12,9 @@
 
 namespace dyncrp {
 
-class Bernoulli {
+class Bernoulli : public Bookkeeping<Bernoulli> {
+    friend Bookkeeping<Bernoulli>;
+
   public:
     static constexpr Index MOST_ROWS = 48;
 
@@ -24,8 +26,8 @@ class Bernoulli {
     };
 
     Bernoulli(const Settings& settings, bool variational)
-        : D_(static_cast<Index>(settings.a.size())), a_(settings.a), b_(settings.b), variational_(variational),
-          stats_(1 + D_), misses_(D_), one_(D_), zero_(D_), odds_(D_) {
+        : Bookkeeping(static_cast<Index>(settings.a.size()), 1 + static_cast<Index>(settings.a.size()), variational),
+          a_(settings.a), b_(settings.b), misses_(D_), one_(D_), zero_(D_), odds_(D_) {
         for (std::size_t d = 0; d < a_.size(); ++d) {
             const double both = a_[d] + b_[d];
             alike_ = alike_ && both == a_[0] + b_[0];
@@ -36,13 +38,13 @@ class Bernoulli {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(misses_), each(one_), each(zero_), each(odds_), each(constant_), each(screen_constant_);
+        each(stats_.array()), each(misses_), each(one_), each(zero_), each(odds_), each(constant_),
+            each(screen_constant_);
     }
 
     void open(Index c) {
-        std::fill_n(stats_.row(c), stats_.width(), 0.0);
         std::fill_n(misses_.row(c), D_, 0.0);
-        refresh(c);
+        Bookkeeping::open(c);
     }
 
     void absorb(Index c, const Row& row, double r, double keep) {
@@ -98,49 +100,27 @@ class Bernoulli {
             float* row = block.coordinates.data() + m * D_;
             for (Index d = 0; d < D_; ++d) row[d] = static_cast<float>(x[d]);
         }
-        if (block.n_tables > 0 && block.size > 1) {
-            multiply(block.coordinates.data(), block.size, odds_.row(0), block.n_tables, D_, D_, block.products.data(),
-                     block.stride());
-        }
+        multiply_all(block, odds_);
     }
 
     double screen(Block& block, Index m, Index K) const {
-        float* screened = block.screened.data();
-        const float* row = block.coordinates.data() + m * D_;
-        const auto alone = [&](Index c) { screened[c] = screen_constant_[c] + dot(row, odds_.row(c), D_); };
-        if (block.size == 1) {
-            for (Index c = 0; c < K; ++c) alone(c);
-        } else {
-            const float* products = block.row_products(m);
-            for (Index c = 0; c < block.n_tables; ++c) screened[c] = screen_constant_[c] + products[c];
-            for (const Index c : block.touched) alone(c);
-        }
-        block.find_best(K);
+        screen_products_of(block, m, K, odds_, [constant = screen_constant_.row(0)](Index c, float product) {
+            return constant[c] + product;
+        });
         return 1e-4;
     }
 
-    void follow_opening(Block&, Index, Index) const {}
-    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
-    bool recentre(Index, const Row*) { return false; }
-
-    void set_variational(bool variational, Index K) {
-        variational_ = variational;
-        for (Index c = 0; c < K; ++c) refresh(c);
-    }
-
-    Index stats_width() const { return stats_.width(); }
     static const char* extra() { return "misses"; }
     Index extra_width() const { return D_; }
     void write(Index c, double* stats, double* misses) const {
-        std::copy_n(stats_.row(c), stats_.width(), stats);
+        Bookkeeping::write(c, stats, nullptr);
         std::copy_n(misses_.row(c), D_, misses);
     }
     void read(Index c, const double* stats, const double* misses) {
-        std::copy_n(stats, stats_.width(), stats_.row(c));
         for (Index d = 0; d < D_; ++d) {
             misses_.row(c)[d] = misses != nullptr ? misses[d] : std::max(stats[0] - stats[1 + d], 0.0);
         }
-        refresh(c);
+        Bookkeeping::read(c, stats, nullptr);
     }
 
   private:
@@ -172,12 +152,9 @@ class Bernoulli {
             static_cast<float>(constant + UNIT * (static_cast<double>(D_ + 8) * size + 4.0 * std::abs(constant)));
     }
 
-    Index D_;
     std::vector<double> a_, b_;
-    bool variational_;
     bool alike_ = true;  // whether a + b is the same in every dimension
     std::vector<double> one_empty_, zero_empty_;
-    PerTable<double> stats_;       // n, s
     PerTable<double> misses_;      // n − s
     PerTable<double> one_, zero_;  // log (a + s), log (b + n − s)
     PerTable<float> odds_;         // one − zero

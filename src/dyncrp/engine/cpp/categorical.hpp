@@ -18,7 +18,9 @@ inline double log_share_of_code(double x, Index C) {
     return std::log(static_cast<double>(C) + 1.0) - std::log1p(x) - std::log(x + 2.0);
 }
 
-class Categorical {
+class Categorical : public Bookkeeping<Categorical> {
+    friend Bookkeeping<Categorical>;
+
   public:
     static constexpr Index MOST_ROWS = 48;
 
@@ -31,9 +33,10 @@ class Categorical {
     };
 
     Categorical(const Settings& settings, bool variational)
-        : D_(static_cast<Index>(settings.concentration.size())), C_(static_cast<Index>(settings.prior.size()) / D_ - 1),
-          concentration_(settings.concentration), prior_(settings.prior), variational_(variational),
-          stats_(1 + (C_ + 1) * D_), logs_((C_ + 1) * D_) {
+        : Bookkeeping(static_cast<Index>(settings.concentration.size()), 1 + static_cast<Index>(settings.prior.size()),
+                      variational),
+          C_(static_cast<Index>(settings.prior.size()) / D_ - 1), concentration_(settings.concentration),
+          prior_(settings.prior), logs_((C_ + 1) * D_) {
         for (const double prior : prior_) logs_empty_.push_back(std::log(prior));
         for (const double kappa : concentration_) {
             alike_ = alike_ && kappa == concentration_[0];
@@ -43,12 +46,7 @@ class Categorical {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(logs_), each(constant_);
-    }
-
-    void open(Index c) {
-        std::fill_n(stats_.row(c), stats_.width(), 0.0);
-        refresh(c);
+        each(stats_.array()), each(logs_), each(constant_);
     }
 
     void absorb(Index c, const Row& row, double r, double keep) {
@@ -95,23 +93,7 @@ class Categorical {
         return 1e-6;
     }
 
-    void follow_opening(Block&, Index, Index) const {}
     void follow(Block&, Index, Index, double, double) const {}
-    bool recentre(Index, const Row*) { return false; }
-
-    void set_variational(bool variational, Index K) {
-        variational_ = variational;
-        for (Index c = 0; c < K; ++c) refresh(c);
-    }
-
-    Index stats_width() const { return stats_.width(); }
-    static const char* extra() { return nullptr; }
-    Index extra_width() const { return 0; }
-    void write(Index c, double* stats, double*) const { std::copy_n(stats_.row(c), stats_.width(), stats); }
-    void read(Index c, const double* stats, const double*) {
-        std::copy_n(stats, stats_.width(), stats_.row(c));
-        refresh(c);
-    }
 
   private:
     double log_or_digamma(double value) const { return dyncrp::log_or_digamma(value, variational_); }
@@ -142,13 +124,11 @@ class Categorical {
         for (const double kappa : concentration_) constant_[c] -= log_or_digamma(kappa + n);
     }
 
-    Index D_, C_;
+    Index C_;
     std::vector<double> concentration_, prior_;
-    bool variational_;
     bool alike_ = true;  // whether the concentration is the same in every dimension
     std::vector<double> logs_empty_;
     double constant_empty_ = 0.0;
-    PerTable<double> stats_;     // n, s
     PerTable<double> logs_;      // log (prior + s)
     PerTable<double> constant_;  // −Σ_d log (κ + n)
 };

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "dense.hpp"
 #include "settings.hpp"
-#include "stream.hpp"
 
 namespace dyncrp {
 

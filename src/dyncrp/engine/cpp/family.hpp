@@ -167,4 +167,90 @@ concept Searches = requires(F family, const F predict, Index n, const float* bou
     family.rename_in_index(n, n);
 };
 
+/// For each table n and s, as the reference has them.
+class PlainSums {
+  public:
+    explicit PlainSums(Index width) : sums_(width) {}
+
+    PerTable<double>& array() { return sums_; }
+    double* row(Index c) { return sums_.row(c); }
+    const double* row(Index c) const { return sums_.row(c); }
+    void scale(Index c, double keep) { sums_.scale(c, keep); }
+    void open(Index c) { std::fill_n(row(c), sums_.width(), 0.0); }
+
+    Index stats_width() const { return sums_.width(); }
+    static const char* extra() { return nullptr; }
+    Index extra_width() const { return 0; }
+    void write(Index c, double* stats, double*) const { std::copy_n(row(c), sums_.width(), stats); }
+    void read(Index c, const double* stats, const double*) { std::copy_n(stats, sums_.width(), row(c)); }
+
+  private:
+    PerTable<double> sums_;
+};
+
+/// The bookkeeping that families have in common, unless they have their own: statistics of tables, from which `refresh`
+/// of the family derives all else; and a table that a block has touched is screened by itself for the rest of it.
+template <class Own, class Statistics = PlainSums>
+class Bookkeeping {
+  public:
+    void open(Index c) {
+        stats_.open(c);
+        own().refresh(c);
+    }
+
+    void follow_opening(Block&, Index, Index) const {}
+    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
+    bool recentre(Index, const Row*) { return false; }
+
+    void set_variational(bool variational, Index K) {
+        variational_ = variational;
+        for (Index c = 0; c < K; ++c) own().refresh(c);
+    }
+
+    Index stats_width() const { return stats_.stats_width(); }
+    static const char* extra() { return Statistics::extra(); }
+    Index extra_width() const { return stats_.extra_width(); }
+    void write(Index c, double* stats, double* extra) const { stats_.write(c, stats, extra); }
+    void read(Index c, const double* stats, const double* extra) {
+        stats_.read(c, stats, extra);
+        own().refresh(c);
+    }
+
+  protected:
+    Bookkeeping(Index D, Index width, bool variational) : D_(D), variational_(variational), stats_(width) {}
+
+    static std::size_t at(Index d) { return static_cast<std::size_t>(d); }
+
+    /// Multiply the rows of a block with the weights of its tables.
+    static void multiply_all(Block& block, const PerTable<float>& weights) {
+        if (block.n_tables == 0 || block.size == 1) return;
+        multiply(block.coordinates.data(), block.size, weights.row(0), block.n_tables, weights.width(), weights.width(),
+                 block.products.data(), block.stride());
+    }
+
+    /// Screen row m of a block by bound(c, its product with the weights of table c).
+    template <class Bound>
+    static void screen_products_of(Block& block, Index m, Index K, const PerTable<float>& weights, Bound bound) {
+        float* screened = block.screened.data();
+        const Index width = weights.width();
+        const float *row = block.coordinates.data() + m * width, *first = weights.row(0);
+        const auto alone = [=](Index c) { screened[c] = bound(c, dot(row, first + c * width, width)); };
+        if (block.size == 1) {
+            for (Index c = 0; c < K; ++c) alone(c);
+        } else {
+            const float* products = block.row_products(m);
+            for (Index c = 0; c < block.n_tables; ++c) screened[c] = bound(c, products[c]);
+            for (const Index c : block.touched) alone(c);
+        }
+        block.find_best(K);
+    }
+
+    Index D_;
+    bool variational_;  // whether scores are E[log p(x | φ)]
+    Statistics stats_;
+
+  private:
+    Own& own() { return static_cast<Own&>(*this); }
+};
+
 }  // namespace dyncrp

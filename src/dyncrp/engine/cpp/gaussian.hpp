@@ -24,7 +24,9 @@ namespace dyncrp {
 
 inline constexpr double HUGE_SQUARE = 1e30;  // squares beyond this do not fit into single precision
 
-class Gaussian {
+class Gaussian : public Bookkeeping<Gaussian, Moments> {
+    friend Bookkeeping<Gaussian, Moments>;
+
   public:
     static constexpr Index MOST_ROWS = LARGEST_BLOCK;
     static constexpr bool CHECKS_ROWS = true;  // `prepare` does
@@ -45,8 +47,8 @@ class Gaussian {
     };
 
     Gaussian(const Settings& settings, bool variational)
-        : D_(settings.width), p_(settings.precision), log_normalizer_(settings.log_normalizer),
-          variational_(variational), moments_(D_), reference_(static_cast<std::size_t>(D_), 0.0) {
+        : Bookkeeping(settings.width, settings.width, variational), p_(settings.precision),
+          log_normalizer_(settings.log_normalizer), reference_(static_cast<std::size_t>(D_), 0.0) {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_ - 0.5 * static_cast<double>(D_) * std::log1p(1.0 / p_);
         half_empty_ = 0.5 * p_ / (p_ + 1.0);
@@ -57,22 +59,22 @@ class Gaussian {
 
     template <class Each>
     void for_each(Each each) {
-        each(moments_.array()), each(derived_), each(center_), each(center_square_), each(moved_);
+        each(stats_.array()), each(derived_), each(center_), each(center_square_), each(moved_);
         each(screen_constant_), each(screen_half_);
         for (auto& coordinate : along_) each(coordinate);
     }
 
     void open(Index c) {
-        moments_.open(c);
+        stats_.open(c);
         derive(c);
     }
 
     void absorb(Index c, const Row& row, double r, double keep) {
         const double before = derived_[c].scale;
-        moments_.count(c, r, keep);
+        stats_.count(c, r, keep);
         derive(c);
-        const double square = add_row(moments_.sums(c), row.z, units(), r, keep, before, derived_[c].scale, D_);
-        moments_.absorb_squares(c, row, r, keep);
+        const double square = add_row(stats_.sums(c), row.z, units(), r, keep, before, derived_[c].scale, D_);
+        stats_.absorb_squares(c, row, r, keep);
         moved_[c] += static_cast<float>(1.0001 * std::sqrt(square));
     }
 
@@ -85,7 +87,7 @@ class Gaussian {
     double score_empty(const Row& row) const { return log_empty_ - half_empty_ * row.square; }
 
     double rescore(Index c, const Row& row, double r, double keep, const Scored& scored) const {
-        const double n = moments_.row(c)[0], q = p_ + keep * n + r;
+        const double n = stats_.row(c)[0], q = p_ + keep * n + r;
         const double shrink = keep * (p_ + n) / q, pull = (1.0 - keep) * p_ / q;
         double square = shrink * shrink * scored.aux;
         if (pull > 0.0) {
@@ -250,22 +252,8 @@ class Gaussian {
     void rename_in_index(Index from, Index to) { index_->rename(from, to); }
 
     void set_variational(bool variational, Index K) {
-        variational_ = variational;
         index_.reset();
-        for (Index c = 0; c < K; ++c) {
-            derive(c);
-            settle(c);
-        }
-    }
-
-    Index stats_width() const { return moments_.stats_width(); }
-    static const char* extra() { return "squares"; }
-    Index extra_width() const { return moments_.squares_width(); }
-    void write(Index c, double* stats, double* squares) const { moments_.write(c, stats, squares); }
-    void read(Index c, const double* stats, const double* squares) {
-        moments_.read(c, stats, squares);
-        derive(c);
-        settle(c);
+        Bookkeeping::set_variational(variational, K);
     }
 
   private:
@@ -278,6 +266,11 @@ class Gaussian {
     struct Derived {
         double constant, half, scale;
     };
+
+    void refresh(Index c) {
+        derive(c);
+        settle(c);
+    }
 
     void check_finite(const Row& row) const {
         if (sum_of<double>(D_, [&](Index d) { return 0.0 * row.y[d]; }) == 0.0) return;
@@ -302,10 +295,10 @@ class Gaussian {
     }
 
     const double* units() const { return inverse_scale_.empty() ? nullptr : inverse_scale_.data(); }
-    Sums table(Index c) const { return {moments_.row(c) + 1, units(), derived_[c].scale}; }
+    Sums table(Index c) const { return {stats_.row(c) + 1, units(), derived_[c].scale}; }
 
     void derive(Index c) {
-        const double scale = 1.0 / (p_ + moments_.row(c)[0]), D = static_cast<double>(D_);
+        const double scale = 1.0 / (p_ + stats_.row(c)[0]), D = static_cast<double>(D_);
         derived_[c] = {log_normalizer_ - 0.5 * D * (variational_ ? scale : log_of_more_than_one(scale)),
                        variational_ ? 0.5 : 0.5 / (1.0 + scale), scale};
     }
@@ -370,12 +363,9 @@ class Gaussian {
         screen_half_[c] = fits ? static_cast<float>(at.half) : 0.0F;
     }
 
-    Index D_;
     double p_, log_normalizer_;
     double log_empty_, half_empty_;  // an empty table's score is log_empty − half_empty |y|²
-    bool variational_;
     std::vector<double> inverse_scale_;
-    Moments moments_;
     PerTable<Derived> derived_;
 
     // Of screening.

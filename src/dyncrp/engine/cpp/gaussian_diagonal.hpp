@@ -14,7 +14,9 @@
 
 namespace dyncrp {
 
-class GaussianDiagonal {
+class GaussianDiagonal : public Bookkeeping<GaussianDiagonal, Moments> {
+    friend Bookkeeping<GaussianDiagonal, Moments>;
+
   public:
     static constexpr Index MOST_ROWS = 48;
 
@@ -32,9 +34,10 @@ class GaussianDiagonal {
     };
 
     GaussianDiagonal(const Settings& settings, bool variational)
-        : D_(static_cast<Index>(settings.precision.size())), p_(settings.precision),
-          log_normalizer_(settings.log_normalizer), variational_(variational), moments_(D_), mean_(D_), gain_(D_),
-          weights_(2 * D_), reference_(static_cast<std::size_t>(D_), 0.0) {
+        : Bookkeeping(static_cast<Index>(settings.precision.size()), static_cast<Index>(settings.precision.size()),
+                      variational),
+          p_(settings.precision), log_normalizer_(settings.log_normalizer), mean_(D_), gain_(D_), weights_(2 * D_),
+          reference_(static_cast<std::size_t>(D_), 0.0) {
         for (const double scale : settings.scale) inverse_scale_.push_back(1.0 / scale);
         log_empty_ = log_normalizer_;
         for (const double p : p_) {
@@ -46,14 +49,14 @@ class GaussianDiagonal {
 
     template <class Each>
     void for_each(Each each) {
-        each(moments_.array()), each(mean_), each(gain_);
+        each(stats_.array()), each(mean_), each(gain_);
         each(constant_), each(weights_), each(screen_constant_);
     }
 
-    void open(Index c) { moments_.open(c); }
+    void open(Index c) { stats_.open(c); }
 
     void absorb(Index c, const Row& row, double r, double keep) {
-        moments_.absorb(c, row, r, keep);
+        stats_.absorb(c, row, r, keep);
         refresh(c);
     }
 
@@ -68,7 +71,7 @@ class GaussianDiagonal {
     }
 
     double rescore(Index c, const Row& row, double r, double keep, const Scored&) const {
-        const double *mean = mean_.row(c), n = moments_.row(c)[0];
+        const double *mean = mean_.row(c), n = stats_.row(c)[0];
         return log_normalizer_ - 0.5 * sum_of<double>(D_, [&](Index d) {
                                      const double p = p_[static_cast<std::size_t>(d)], q = p + keep * n + r;
                                      const double shrink = keep * (p + n) / q, pull = (1.0 - keep) * p / q;
@@ -98,50 +101,22 @@ class GaussianDiagonal {
             row.square = sum_of<double>(D_, [=](Index d) { return y[d] * y[d]; });
             if (norm > HUGE_SQUARE) std::fill_n(linear, 2 * D_, 0.0F);
         }
-        if (block.n_tables > 0 && block.size > 1) {
-            multiply(block.coordinates.data(), block.size, weights_.row(0), block.n_tables, 2 * D_, 2 * D_,
-                     block.products.data(), block.stride());
-        }
+        multiply_all(block, weights_);
     }
 
     double screen(Block& block, Index m, Index K) const {
-        float* screened = block.screened.data();
-        const float* row = block.coordinates.data() + 2 * m * D_;
-        const auto alone = [&](Index c) { screened[c] = screen_constant_[c] + dot(row, weights_.row(c), 2 * D_); };
-        if (block.size == 1) {
-            for (Index c = 0; c < K; ++c) alone(c);
-        } else {
-            const float* products = block.row_products(m);
-            for (Index c = 0; c < block.n_tables; ++c) screened[c] = screen_constant_[c] + products[c];
-            for (const Index c : block.touched) alone(c);
-        }
-        block.find_best(K);
+        screen_products_of(block, m, K, weights_, [constant = screen_constant_.row(0)](Index c, float product) {
+            return constant[c] + product;
+        });
         const double norm = block.norm[static_cast<std::size_t>(m)];
         if (norm > HUGE_SQUARE) return INF;
         return rounding() * norm + 1e-6 * (1.0 + std::abs(log_normalizer_) + std::abs(log_empty_));
     }
 
-    void follow_opening(Block&, Index, Index) const {}
-    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
-
     bool recentre(Index K, const Row* row) {
         std::copy_n(row != nullptr ? row->y : mean_.row(0), D_, reference_.begin());
         for (Index c = 0; c < K; ++c) refresh(c);
         return true;
-    }
-
-    void set_variational(bool variational, Index K) {
-        variational_ = variational;
-        for (Index c = 0; c < K; ++c) refresh(c);
-    }
-
-    Index stats_width() const { return moments_.stats_width(); }
-    static const char* extra() { return "squares"; }
-    Index extra_width() const { return moments_.squares_width(); }
-    void write(Index c, double* stats, double* squares) const { moments_.write(c, stats, squares); }
-    void read(Index c, const double* stats, const double* squares) {
-        moments_.read(c, stats, squares);
-        refresh(c);
     }
 
   private:
@@ -167,7 +142,7 @@ class GaussianDiagonal {
     bool moderate(double n) const { return n > 1e-100 && n + largest_precision_ < 1e100; }
 
     void refresh(Index c) {
-        const double *stats = moments_.row(c), *p = p_.data(), n = stats[0];
+        const double *stats = stats_.row(c), *p = p_.data(), n = stats[0];
         double* gain = gain_.row(c);
         float* linear = weights_.row(c);
         const double* unit = inverse_scale_.empty() ? nullptr : inverse_scale_.data();
@@ -185,15 +160,12 @@ class GaussianDiagonal {
         }
     }
 
-    Index D_;
     std::vector<double> p_;
     double largest_precision_ = 0.0;
     double log_normalizer_;
     double log_empty_;  // an empty table's score is log_empty − ½ Σ gain_empty y²
     std::vector<double> gain_empty_;
-    bool variational_;
     std::vector<double> inverse_scale_;
-    Moments moments_;
     PerTable<double> mean_;      // μ
     PerTable<double> gain_;      // a; variational: 1
     PerTable<double> constant_;  // the score is constant − ½ Σ a (y − μ)²

@@ -16,6 +16,27 @@
 
 namespace dyncrp {
 
+/// Sparse rows: row i has the counts data[j] > 0 in ascending columns[j], for j from indptr[i] to indptr[i + 1].
+struct Sparse {
+    const std::int64_t* indptr = nullptr;
+    const std::int64_t* columns = nullptr;
+    const double* data = nullptr;
+};
+
+/// Rows x (n, D), or sparse ones, and their times (n,).
+struct Rows {
+    const double* x;
+    const double* times;
+    Index n;
+    const std::int64_t* tables = nullptr;  // (n,) ids, UNKNOWN or NEW; null if none is known
+    const std::int64_t* marks = nullptr;   // (n,) of rows that cannot share a table; null if there are none
+    Sparse sparse = {};
+
+    bool tells() const { return tables != nullptr || marks != nullptr; }
+    std::int64_t table(Index i) const { return tables == nullptr ? UNKNOWN : tables[i]; }
+    std::int64_t mark(Index i) const { return marks == nullptr ? UNKNOWN : marks[i]; }
+};
+
 /// A table that may hold some of the observation.
 struct Candidate {
     double weight;
@@ -35,17 +56,44 @@ struct Outcome {
     bool ends_block = false;  // the rows after it must be screened again
 };
 
-/// Scratch space of a pass; nothing in it outlives the call.
-struct Workspace {
-    Block block;
+/// Scratch space for one row after the other; nothing in it outlives the call.
+struct Scratch {
     Frame frame;
-    Coordinates::Scratch rows;
     std::vector<double> occupancy;  // (capacity,)
+    Index told = -1;                // the known place of the row's table, which may be a new one; −1 if it is unknown
     std::vector<Index> barred;      // places of the tables that the row cannot join, counting up
-    List<Index> places;             // (n_kept,) of the candidates, counting up,
-    List<Candidate> candidates;     // (n_kept,) and what is known of them
-    List<double> responsibilities;  // (n_kept,) the responsibilities as kept
+    List<Index> places;             // (n_kept,) of the tables with a responsibility, counting up,
+    List<double> responsibilities;  // (n_kept,) and the responsibilities as kept
     std::vector<Index> closing;     // places of the tables to close
+
+    /// Take what is known of row i; return false if its known table is not open.
+    bool take_told(const Rows& rows, Index i, const Seats& seats) {
+        const std::int64_t table = rows.table(i);
+        told = table == UNKNOWN ? -1 : table == NEW ? seats.n_tables : seats.place_of(table);
+        seats.find_barred(rows.mark(i), barred);
+        return table == UNKNOWN || told >= 0;
+    }
+
+    void forget_told() {
+        told = -1;
+        barred.clear();
+    }
+
+    /// Let the outcome be what is known, if anything is. K: the number of tables.
+    void obey(Outcome& outcome, Index K) {
+        if (told < 0) return;
+        outcome.place = told;
+        outcome.opened = told == K;
+        places.be_only(told);
+        responsibilities.be_only(1.0);
+    }
+};
+
+/// Scratch space of a pass.
+struct Workspace : Scratch {
+    Block block;
+    Coordinates::Scratch rows;
+    List<Candidate> candidates;  // (n_kept,) what is known of the tables at `places`
 };
 
 /// One pass over rows. With Learns, every row changes the state; otherwise each is predicted by itself.
@@ -56,18 +104,17 @@ class Pass {
     using Changed = std::conditional_t<Learns, T, const T>;
 
     Pass(Changed<F>& family, Changed<Seats>& seats, const Rules& rules, Workspace& work)
-        : family_(family), seats_(seats), rules_(rules), work_(work), log_alpha_(std::log(rules.alpha)) {}
+        : family_(family), seats_(seats), rules_(rules), work_(work) {
+        read_rules();
+    }
+
+    /// The rules may have changed.
+    void read_rules() { log_alpha_ = std::log(rules_.alpha); }
 
     /// How many consecutive rows were screened with too much slack.
     Index blunt = 0;
     /// How many tables were scored in vain in this block.
     Index in_vain = 0;
-    /// Before this time no table can fall below prune_below, unless one opens.
-    double quiet_until = -INF;
-    /// The known place of the next row's table, which may be a new one; −1 if it is unknown.
-    Index told = -1;
-    /// Whether the next row cannot join the tables at work.barred.
-    bool bars = false;
 
     /// Screen the rows in work.block against all tables.
     void prepare() {
@@ -81,40 +128,30 @@ class Pass {
     Outcome observe(Index m, double t) {
         const Row& row = work_.block.rows[static_cast<std::size_t>(m)];
         Outcome outcome;
-        advance(t);
+        if constexpr (Learns) {  // 1. Let time pass.
+            bars_ = !work_.barred.empty();
+            seats_.advance(t, work_.frame);
+        } else {
+            seats_.look(t, work_.frame);
+        }
         weigh(row);
         screen_and_score(row, m);
         assign(row, outcome);
         if constexpr (Learns) {
-            if (told >= 0) {
-                outcome.place = told;
-                outcome.opened = told == seats_.n_tables;
-                work_.places.be_only(told);
-                work_.responsibilities.be_only(1.0);
-            }
+            work_.obey(outcome, seats_.n_tables);
             update(row, m, outcome);
-            close(outcome);
+            // The caller closes them after it has recorded their ids.
+            seats_.find_closing(outcome.place, outcome.opened, rules_, work_.frame, work_.occupancy.data(),
+                                work_.closing);
         }
         return outcome;
     }
 
   private:
-    /// 1. Let time pass.
-    void advance(double t) {
-        if constexpr (Learns) {
-            if (seats_.n_tables == 0) {
-                seats_.begin(t);
-            } else if (seats_.out_of_reach(t)) {
-                seats_.rebase(t);
-            }
-        }
-        seats_.look(t, work_.frame);
-    }
-
     /// 2. Prior weights: their total. Those of single tables are computed when needed, unless they may be clipped.
     void weigh(const Row& row) {
         double total = 0.0;
-        if (rules_.clip || bars) {
+        if (rules_.clip || (Learns && bars_)) {
             for (Index c = 0; c < seats_.n_tables; ++c) {
                 const double occupancy = barred(c) ? 0.0 : seats_.occupancy(c, work_.frame);
                 work_.occupancy[static_cast<std::size_t>(c)] = occupancy;
@@ -134,7 +171,9 @@ class Pass {
         }
     }
 
-    bool barred(Index c) const { return bars && std::binary_search(work_.barred.begin(), work_.barred.end(), c); }
+    bool barred(Index c) const {
+        return Learns && bars_ && std::binary_search(work_.barred.begin(), work_.barred.end(), c);
+    }
 
     static double about(double weight) { return static_cast<double>(log_from_above(weight)); }
 
@@ -362,37 +401,17 @@ class Pass {
         }
         seats_.seat_in_all(seated, work_.frame);
         if (rules_.posterior) seats_.update_posterior(work_.places, work_.responsibilities.begin());
-        seats_.time = work_.frame.time;
-        seats_.log_evidence += outcome.log_evidence;
-        outcome.absence = seats_.see(outcome.place, work_.frame.time);
-        ++seats_.n_observations;
+        outcome.absence = seats_.see(outcome.place, work_.frame.time, outcome.log_evidence);
         // A row or table that cannot be screened cannot correct the screening of the rows after it.
         outcome.ends_block = blind || indexed != is_indexed();
-    }
-
-    /// Close tables: those below prune_below, and the least occupied if there are too many.
-    void close(Outcome& outcome)
-        requires Learns
-    {
-        work_.closing.clear();
-        const bool prunes = rules_.prune_below > 0.0 && (outcome.opened || work_.frame.time >= quiet_until);
-        const bool too_many = rules_.max_tables > 0 && seats_.n_open() > rules_.max_tables;
-        if (!prunes && !too_many) return;
-        const Index stays = outcome.opened ? seats_.n_tables - 1 : outcome.place;
-        const double quiet = seats_.find_closing(stays, rules_, work_.frame, work_.occupancy.data(), work_.closing);
-        if (work_.closing.empty()) {
-            quiet_until = quiet;
-        } else {
-            quiet_until = -INF;  // the table that has just opened may be the next to close
-            // The caller closes them after it has recorded their ids.
-        }
     }
 
     Changed<F>& family_;
     Changed<Seats>& seats_;
     const Rules& rules_;
     Workspace& work_;
-    double log_alpha_;
+    double log_alpha_ = 0.0;
+    bool bars_ = false;       // whether the row cannot join the tables at work.barred
     double total_ = 0.0;      // weight, alpha included
     double log_total_ = 0.0;  // its log, or up to LOG_EXCESS more
     double fresh_ = 0.0;      // score of a new table,

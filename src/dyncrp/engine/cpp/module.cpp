@@ -1,4 +1,4 @@
-// The Python face of the loop: arrays in and out, the interpreter's lock, interruptions and threads.
+// The Python face of the loop: arrays in and out.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -9,18 +9,16 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <stdexcept>
-#include <thread>
+#include <variant>
 
 #include "columns.hpp"
 #include "families.hpp"
 #include "trials.hpp"
+#include "turns.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -37,15 +35,12 @@ using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::
 using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using MaybeIntegers = std::optional<Integers>;
 
-/// Sparse rows: indptr (n + 1,), columns and data.
-using CountsArgument = std::tuple<Integers, Integers, Vector>;
-
 /// Return a NumPy array that owns what was in the vector.
 template <class T>
-nb::object as_array(std::vector<T>&& values, std::initializer_list<std::size_t> shape) {
+nb::object as_array(std::vector<T>&& values, const std::vector<std::size_t>& shape) {
     auto* kept = new std::vector<T>(std::move(values));
     nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
-    nb::object array = nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
+    nb::object array = nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner));
     // NumPy has two integers of 64 bits, and prints the one that is not its own with its type.
     return std::is_integral_v<T> ? array.attr("view")("i8") : array;
 }
@@ -108,138 +103,89 @@ nb::tuple names_of_kinds(const std::variant<Kinds...>&) {
     return nb::make_tuple(Kinds::NAME...);
 }
 
-/// While Python ends, a thread that asks for the interpreter's lock is ended in the middle of C++: let it wait for the
-/// end of the process instead.
-void wait_for_the_end_if_near() {
-#if PY_VERSION_HEX >= 0x030D0000
-    while (Py_IsFinalizing() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
-#else
-    while (_Py_IsFinalizing() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
-#endif
+/// Whether these are n rows of counts: as many entries as they say, each row's columns counting up from 0.
+bool is_csr(std::span<const std::int64_t> indptr, std::span<const std::int64_t> columns, std::size_t n_data,
+            std::size_t n) {
+    if (indptr.size() != n + 1 || indptr.front() != 0 || columns.size() != n_data) return false;
+    if (indptr.back() != static_cast<std::int64_t>(n_data)) return false;
+    for (std::size_t i = 0; i + 1 < indptr.size(); ++i) {
+        if (indptr[i] > indptr[i + 1] || indptr[i + 1] > indptr.back()) return false;
+        for (std::int64_t j = indptr[i]; j < indptr[i + 1]; ++j) {
+            const std::int64_t before = j == indptr[i] ? -1 : columns[static_cast<std::size_t>(j - 1)];
+            if (columns[static_cast<std::size_t>(j)] <= before) return false;
+        }
+    }
+    return true;
 }
 
-/// Does without the interpreter's lock.
-class Unlocked {
+/// Rows as Python has them, for a stream: an array (n, D), or (D,) of a single row; or Counts, whose arrays are `csr`.
+/// It keeps what `rows` points to.
+class Given {
   public:
-    Unlocked() : state_(PyEval_SaveThread()) {}
-    ~Unlocked() {
-        wait_for_the_end_if_near();
-        PyEval_RestoreThread(state_);
-    }
-    Unlocked(const Unlocked&) = delete;
-    Unlocked& operator=(const Unlocked&) = delete;
+    Given(const Stream& stream, nb::handle X, const Vector& times) : Given(stream, X, times.data(), times.size(), 2) {}
+    Given(const Stream& stream, nb::handle x, const double* t) : Given(stream, x, t, 1, 1) {}
+    Given(const Given&) = delete;
+    Given& operator=(const Given&) = delete;
+
+    Rows rows;
 
   private:
-    PyThreadState* state_;
-};
-
-/// Run what Python has waiting, such as Ctrl-C; throws if that raised. The caller holds no lock of the interpreter.
-void check_signals() {
-    wait_for_the_end_if_near();
-    const nb::gil_scoped_acquire held;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
-/// One learns, or several predict. Those who come meanwhile wait, without the interpreter's lock, and can be
-/// interrupted while they do; two who learn at once would mix up the stream, and the second is refused. Whoever comes
-/// to predict lets a learner that waits go first: others who predict without a break would keep it waiting for ever.
-class Turns {
-  public:
-    /// Hold the stream for learning, or to change it in another way.
-    class ToLearn {
-      public:
-        explicit ToLearn(Turns& turns) : turns_(turns) {
-            if (turns_.predicting_here()) {
-                throw std::runtime_error("this model is being asked in this thread, and cannot learn before that ends");
+    Given(const Stream& stream, nb::handle X, const double* times, std::size_t n, std::size_t n_dimensions)
+        : rows{nullptr, times, static_cast<Index>(n)} {
+        if (stream.is_sparse()) {
+            words_ = std::make_unique<Words>();
+            if (const nb::object csr = nb::getattr(X, "csr", nb::none()); !csr.is_none()) {
+                take_counts(csr, n);
+                return;
             }
-            if (turns_.learning_.exchange(true)) throw std::runtime_error("this model is learning in another thread");
-            turns_.learner_waits_ = true;
-            try {
-                wait([&] { return turns_.mutex_.try_lock_for(PATIENCE); }, turns_.mutex_.try_lock());
-            } catch (...) {
-                turns_.learner_waits_ = turns_.learning_ = false;
-                throw;
-            }
-            turns_.learner_waits_ = false;
-            turns_.learner_ = std::this_thread::get_id();
         }
-        ~ToLearn() {
-            turns_.learner_ = std::thread::id();
-            turns_.mutex_.unlock();
-            turns_.learning_ = false;
+        if (!nb::try_cast(X, array_) || array_.ndim() != n_dimensions) {
+            throw nb::type_error("rows must be an array (n, D) of numbers, a single row (D,), or counts for words");
         }
-        ToLearn(const ToLearn&) = delete;
-        ToLearn& operator=(const ToLearn&) = delete;
+        if (n_dimensions == 2 && array_.shape(0) != n) {
+            throw std::invalid_argument("there must be a time for every row");
+        }
+        rows.x = array_.data();
+        const auto D = static_cast<Index>(array_.shape(n_dimensions - 1));
+        if (words_ != nullptr) {
+            take_nonzero(rows.x, rows.n, D);
+        } else if (D != stream.n_features()) {
+            throw std::invalid_argument("a row has another number of features than the stream");
+        }
+    }
 
-      private:
-        Turns& turns_;
+    void take_counts(const nb::object& csr, std::size_t n) {
+        words_->csr = nb::cast<std::tuple<Integers, Integers, Vector>>(csr);
+        const auto& [indptr, columns, data] = words_->csr;
+        if (!is_csr({indptr.data(), indptr.size()}, {columns.data(), columns.size()}, data.size(), n)) {
+            throw std::invalid_argument("these are not rows of counts, with a time for each");
+        }
+        rows.sparse = {indptr.data(), columns.data(), data.data()};
+    }
+
+    void take_nonzero(const double* x, Index n, Index D) {
+        auto& [csr, indptr, columns, data] = *words_;
+        indptr.push_back(0);
+        for (Index i = 0; i < n; ++i, x += D) {
+            for (Index d = 0; d < D; ++d) {
+                if (x[d] == 0.0) continue;
+                columns.push_back(d);
+                data.push_back(x[d]);
+            }
+            indptr.push_back(static_cast<std::int64_t>(data.size()));
+        }
+        rows.sparse = {indptr.data(), columns.data(), data.data()};
+    }
+
+    /// Sparse rows, as they were given or found in an array.
+    struct Words {
+        std::tuple<Integers, Integers, Vector> csr;
+        std::vector<std::int64_t> indptr, columns;
+        std::vector<double> data;
     };
 
-    /// Hold the stream so that it does not change.
-    class ToPredict {
-      public:
-        explicit ToPredict(Turns& turns) : turns_(turns) {
-            // Only code that an interruption runs in the midst of learning can come here in the same thread.
-            if (turns_.learner_ == std::this_thread::get_id()) {
-                throw std::runtime_error("this model is learning, and cannot be asked before that ends");
-            }
-            // Whoever holds the stream already, such as code that an interruption runs in the midst of predicting, must
-            // not wait for a learner that waits for it.
-            if (!turns_.predicting_here()) {
-                wait([&] { return turns_.try_to_judge(); }, !turns_.learner_waits_ && turns_.mutex_.try_lock_shared());
-                locked_ = true;
-            }
-            predicting_in_this_thread().push_back(&turns_);
-        }
-        ~ToPredict() {
-            predicting_in_this_thread().pop_back();
-            if (locked_) turns_.mutex_.unlock_shared();
-        }
-        ToPredict(const ToPredict&) = delete;
-        ToPredict& operator=(const ToPredict&) = delete;
-
-      private:
-        Turns& turns_;
-        bool locked_ = false;
-    };
-
-  private:
-    static constexpr std::chrono::milliseconds PATIENCE{50};
-
-    template <class Try>
-    static void wait(Try try_again, bool had) {
-        while (!had) {
-            {
-                const Unlocked unlocked;
-                had = try_again();
-            }
-            if (!had && PyErr_CheckSignals() != 0) throw nb::python_error();
-        }
-    }
-
-    static std::vector<const Turns*>& predicting_in_this_thread() {
-        thread_local std::vector<const Turns*> predicted;
-        return predicted;
-    }
-
-    bool predicting_here() const {
-        const auto& predicted = predicting_in_this_thread();
-        return std::find(predicted.begin(), predicted.end(), this) != predicted.end();
-    }
-
-    bool try_to_judge() {
-        const auto end = std::chrono::steady_clock::now() + PATIENCE;
-        while (learner_waits_) {
-            if (std::chrono::steady_clock::now() > end) return false;
-            std::this_thread::sleep_for(std::chrono::microseconds(20));
-        }
-        return mutex_.try_lock_shared_for(PATIENCE);
-    }
-
-    std::shared_timed_mutex mutex_;
-    std::atomic<bool> learning_ = false;  // or waiting to learn,
-    std::atomic<bool> learner_waits_ = false;
-    std::atomic<std::thread::id> learner_;
+    Numbers array_;
+    std::unique_ptr<Words> words_;
 };
 
 /// What a call of learn did, row by row. It becomes arrays only when someone reads them, which takes longer than to
@@ -302,10 +248,10 @@ class Engine {
     }
 
     /// Learn rows; tables and marks are (n,), if anybody tells any.
-    template <class Given>
-    std::shared_ptr<Learned> learn(const Given& X, const Vector& times, const MaybeIntegers& tables,
+    std::shared_ptr<Learned> learn(nb::handle X, const Vector& times, const MaybeIntegers& tables,
                                    const MaybeIntegers& marks) {
-        Rows rows = as_rows(X, times);
+        Given given(*stream_, X, times);
+        Rows& rows = given.rows;
         for (const auto& [told, known] : {std::pair(&tables, &rows.tables), std::pair(&marks, &rows.marks)}) {
             if (!told->has_value()) continue;
             if ((*told)->size() != times.size()) throw std::invalid_argument("what is told must be of every row");
@@ -341,52 +287,31 @@ class Engine {
     }
 
     // So short that the interpreter's lock is kept, which makes the stream's own scratch space safe to use.
-    std::pair<std::int64_t, double> run_one(const Vector& x, double t) {
-        check_width(x.shape(0));
-        const Change change(*this);
-        return stream_->learn_one({x.data(), &t, 1});
+    std::pair<std::int64_t, double> run_one(const Vector& x, double t) { return learn_one(as_row(x, &t)); }
+    std::pair<std::int64_t, double> predict_one(const Vector& x, double t) { return judge_one(as_row(x, &t)); }
+    std::pair<std::int64_t, double> run_one_of_words(nb::handle x, double t) {
+        return learn_one(Given(*stream_, x, &t).rows);
+    }
+    std::pair<std::int64_t, double> predict_one_of_words(nb::handle x, double t) {
+        return judge_one(Given(*stream_, x, &t).rows);
     }
 
-    std::pair<std::int64_t, double> predict_one(const Vector& x, double t) {
-        check_width(x.shape(0));
-        const Turns::ToPredict turn(turns_);
-        return stream_->predict_one({x.data(), &t, 1});
-    }
-
-    std::pair<std::int64_t, double> run_one_sparse(const CountsArgument& counts, double t) {
-        const Rows rows = as_rows(counts, &t, 1);
-        const Change change(*this);
-        return stream_->learn_one(rows);
-    }
-
-    std::pair<std::int64_t, double> predict_one_sparse(const CountsArgument& counts, double t) {
-        const Rows rows = as_rows(counts, &t, 1);
-        const Turns::ToPredict turn(turns_);
-        return stream_->predict_one(rows);
-    }
-
-    template <class Given>
-    nb::object predict(const Given& X, const Vector& times) {
-        const Rows rows = as_rows(X, times);
+    nb::object predict(nb::handle X, const Vector& times) {
         std::vector<std::int64_t> labels(times.size());
-        ask(rows, false, [&](Index) { return Prediction{labels.data(), nullptr, nullptr}; });
+        ask(X, times, false, [&](Index) { return Prediction{labels.data(), nullptr, nullptr}; });
         return as_array(std::move(labels));
     }
 
-    template <class Given>
-    nb::object log_density(const Given& X, const Vector& times) {
-        const Rows rows = as_rows(X, times);
+    nb::object log_density(nb::handle X, const Vector& times) {
         std::vector<double> density(times.size());
-        ask(rows, true, [&](Index) { return Prediction{nullptr, density.data(), nullptr}; });
+        ask(X, times, true, [&](Index) { return Prediction{nullptr, density.data(), nullptr}; });
         return as_array(std::move(density));
     }
 
-    template <class Given>
-    nb::object responsibilities(const Given& X, const Vector& times) {
-        const Rows rows = as_rows(X, times);
+    nb::object responsibilities(nb::handle X, const Vector& times) {
         std::vector<double> responsibilities;
         std::size_t columns = 0;
-        ask(rows, false, [&](Index n_tables) {
+        ask(X, times, false, [&](Index n_tables) {
             columns = static_cast<std::size_t>(n_tables + 1);
             responsibilities.resize(times.size() * columns);
             return Prediction{nullptr, nullptr, responsibilities.data()};
@@ -399,86 +324,42 @@ class Engine {
             const Turns::ToPredict turn(turns_);
             return stream_->snapshot();
         }();
-        const auto K = static_cast<std::size_t>(taken.n_tables);
-        const auto S = static_cast<std::size_t>(stream_->stats_width());
-        const auto M = static_cast<std::size_t>(stream_->seats().n_modes());
         nb::dict arrays;
-        if (stream_->is_sparse()) {
-            arrays["words_indptr"] = as_array(std::move(taken.words_indptr));
-            arrays["words_indices"] = as_array(std::move(taken.words_indices));
-            arrays["words_counts"] = as_array(std::move(taken.words_counts));
-            const std::size_t n_sums = taken.mode_sums.size() / (2 * M);
-            arrays["mode_sums"] = as_array(std::move(taken.mode_sums), {n_sums, 2 * M});
-        } else {
-            arrays["stats"] = as_array(std::move(taken.stats), {K, S});
-        }
-        if (const char* extra = stream_->extra(); extra != nullptr) {
-            arrays[extra] = as_array(std::move(taken.extra), {K, static_cast<std::size_t>(stream_->extra_width())});
-        }
-        arrays["mode_states"] = as_array(std::move(taken.mode_states), {K, 2 * M});
-        arrays["mode_total"] = as_array(std::move(taken.mode_total));
-        arrays["n_tables_posterior"] = as_array(std::move(taken.n_tables_posterior));
-        arrays["table_ids"] = as_array(std::move(taken.table_ids));
-        arrays["sizes"] = as_array(std::move(taken.sizes));
-        arrays["first_times"] = as_array(std::move(taken.first_times));
-        arrays["last_times"] = as_array(std::move(taken.last_times));
+        for_each_array(taken, [&](const char* name, auto& values, const Shape& shape) {
+            arrays[name] = as_array(std::move(values), shape);
+        });
         if (!taken.taken.empty()) {
             arrays["mark"] = taken.mark;
             arrays["taken"] = as_array(std::move(taken.taken));
         }
-        arrays["mode_time"] = taken.mode_time;
-        arrays["time"] = taken.time;
-        arrays["log_evidence"] = taken.log_evidence;
-        arrays["n_opened"] = taken.n_opened;
-        arrays["n_observations"] = taken.n_observations;
+        for_each_number(taken, [&](const char* name, auto value) { arrays[name] = value; });
         return arrays;
     }
 
-    /// The caller has seen to it that the arrays are of their shapes.
+    /// The caller has seen to it that the arrays are of their shapes; those that may be missing are empty then.
     void restore(const nb::dict& arrays) {
         Snapshot given;
-        const auto numbers = [&](const char* name) {
-            if (!arrays.contains(name)) return std::vector<double>();
-            return as_vector(nb::cast<nb::ndarray<const double, nb::c_contig, nb::device::cpu>>(arrays[name]));
+        const auto read = [&]<class T>(const char* name, std::vector<T>& values) {
+            if (!arrays.contains(name)) return;
+            values = as_vector(nb::cast<nb::ndarray<const T, nb::c_contig, nb::device::cpu>>(arrays[name]));
         };
-        given.table_ids = as_vector(nb::cast<Integers>(arrays["table_ids"]));
+        read("table_ids", given.table_ids);
         given.n_tables = static_cast<Index>(given.table_ids.size());
-        given.sizes = as_vector(nb::cast<Integers>(arrays["sizes"]));
-        given.first_times = numbers("first_times");
-        given.last_times = numbers("last_times");
+        for_each_array(given, [&](const char* name, auto& values, const Shape&) { read(name, values); });
+        for_each_array(given, [&](const char* name, auto& values, const Shape& shape) {
+            const std::size_t size = shape.size() == 1 ? shape[0] : shape[0] * shape[1];
+            const bool may_lack = &values == static_cast<void*>(&given.extra) || name == std::string_view("mode_total");
+            if (values.size() == size || (may_lack && values.empty())) return;
+            throw std::invalid_argument("its arrays are not those of a stream of this model");
+        });
+        for_each_number(given, [&]<class T>(const char* name, T& value) { value = nb::cast<T>(arrays[name]); });
         if (arrays.contains("taken")) {
             given.mark = nb::cast<std::int64_t>(arrays["mark"]);
-            given.taken = as_vector(nb::cast<Integers>(arrays["taken"]));
+            read("taken", given.taken);
         }
-        given.stats = numbers("stats");
-        if (stream_->extra() != nullptr) given.extra = numbers(stream_->extra());
-        given.mode_states = numbers("mode_states");
-        given.mode_total = numbers("mode_total");
-        given.n_tables_posterior = numbers("n_tables_posterior");
-        given.mode_time = nb::cast<double>(arrays["mode_time"]);
-        given.time = nb::cast<double>(arrays["time"]);
-        given.log_evidence = nb::cast<double>(arrays["log_evidence"]);
-        given.n_opened = nb::cast<Index>(arrays["n_opened"]);
-        given.n_observations = nb::cast<Index>(arrays["n_observations"]);
-        const Index K = given.n_tables, M = stream_->seats().n_modes();
-        if (stream_->is_sparse()) {
-            given.words_indptr = as_vector(nb::cast<Integers>(arrays["words_indptr"]));
-            given.words_indices = as_vector(nb::cast<Integers>(arrays["words_indices"]));
-            given.words_counts = numbers("words_counts");
-            given.mode_sums = numbers("mode_sums");
-            if (!is_csr(given.words_indptr, given.words_indices, given.words_counts.size(), given.n_tables)) {
-                throw std::invalid_argument("its words are not rows of counts, one for each table");
-            }
-        }
-        const auto has = [](const std::vector<double>& values, Index size) {
-            return static_cast<Index>(values.size()) == size;
-        };
-        if (!has(given.stats, K * stream_->stats_width()) || !has(given.mode_states, 2 * M * K) ||
-            !has(given.n_tables_posterior, K + 1) || given.sizes.size() != given.table_ids.size() ||
-            !has(given.first_times, K) || !has(given.last_times, K) ||
-            !(given.extra.empty() || has(given.extra, K * stream_->extra_width())) ||
-            !(given.mode_total.empty() || has(given.mode_total, 2 * M))) {
-            throw std::invalid_argument("its arrays are not those of a stream of this model");
+        if (stream_->is_sparse() && !is_csr(given.words_indptr, given.words_indices, given.words_counts.size(),
+                                            static_cast<std::size_t>(given.n_tables))) {
+            throw std::invalid_argument("its words are not rows of counts, one for each table");
         }
         const Change change(*this);
         stream_->restore(given);
@@ -542,47 +423,53 @@ class Engine {
         published_.log_evidence.store(seats.log_evidence, std::memory_order_relaxed);
     }
 
-    void check_width(std::size_t width) const {
-        if (static_cast<Index>(width) != stream_->n_features()) {
+    using Shape = std::vector<std::size_t>;
+
+    /// Call each(name, values, shape) for the arrays of a snapshot.
+    template <class Each>
+    void for_each_array(Snapshot& of, Each each) const {
+        const auto K = static_cast<std::size_t>(of.n_tables), M = static_cast<std::size_t>(stream_->seats().n_modes());
+        if (stream_->is_sparse()) {
+            each("words_indptr", of.words_indptr, {K + 1});
+            each("words_indices", of.words_indices, {of.words_indices.size()});
+            each("words_counts", of.words_counts, {of.words_counts.size()});
+            each("mode_sums", of.mode_sums, {of.mode_sums.size() / (2 * M), 2 * M});
+        } else {
+            each("stats", of.stats, {K, static_cast<std::size_t>(stream_->stats_width())});
+        }
+        if (const char* extra = stream_->extra(); extra != nullptr) {
+            each(extra, of.extra, {K, static_cast<std::size_t>(stream_->extra_width())});
+        }
+        each("mode_states", of.mode_states, {K, 2 * M});
+        each("mode_total", of.mode_total, {2 * M});
+        each("n_tables_posterior", of.n_tables_posterior, {K + 1});
+        each("table_ids", of.table_ids, {K});
+        each("sizes", of.sizes, {K});
+        each("first_times", of.first_times, {K});
+        each("last_times", of.last_times, {K});
+    }
+
+    template <class Each>
+    static void for_each_number(Snapshot& of, Each each) {
+        each("mode_time", of.mode_time), each("time", of.time), each("log_evidence", of.log_evidence);
+        each("n_opened", of.n_opened), each("n_observations", of.n_observations);
+    }
+
+    Rows as_row(const Vector& x, const double* t) const {
+        if (static_cast<Index>(x.shape(0)) != stream_->n_features()) {
             throw std::invalid_argument("a row has another number of features than the stream");
         }
+        return {x.data(), t, 1};
     }
 
-    Rows as_rows(const Matrix& X, const Vector& times) const {
-        check_width(X.shape(1));
-        if (X.shape(0) != times.shape(0)) throw std::invalid_argument("there must be a time for every row");
-        return {X.data(), times.data(), static_cast<Index>(X.shape(0))};
+    std::pair<std::int64_t, double> learn_one(const Rows& row) {
+        const Change change(*this);
+        return stream_->learn_one(row);
     }
 
-    /// Whether these are n rows of counts: as many entries as they say, each row's columns counting up from 0.
-    static bool is_csr(std::span<const std::int64_t> indptr, std::span<const std::int64_t> columns, std::size_t n_data,
-                       Index n) {
-        if (static_cast<Index>(indptr.size()) != n + 1 || indptr.front() != 0 || columns.size() != n_data) return false;
-        if (indptr.back() != static_cast<std::int64_t>(n_data)) return false;
-        for (std::size_t i = 0; i + 1 < indptr.size(); ++i) {
-            if (indptr[i] > indptr[i + 1] || indptr[i + 1] > indptr.back()) return false;
-            for (std::int64_t j = indptr[i]; j < indptr[i + 1]; ++j) {
-                const std::int64_t before = j == indptr[i] ? -1 : columns[static_cast<std::size_t>(j - 1)];
-                if (columns[static_cast<std::size_t>(j)] <= before) return false;
-            }
-        }
-        return true;
-    }
-
-    Rows as_rows(const CountsArgument& counts, const double* times, std::size_t n) const {
-        const auto& [indptr, columns, data] = counts;
-        if (!stream_->is_sparse() || indptr.size() != n + 1 ||
-            !is_csr({indptr.data(), indptr.size()}, {columns.data(), columns.size()}, data.size(),
-                    static_cast<Index>(n))) {
-            throw std::invalid_argument("these are not rows of counts for this model, with a time for each");
-        }
-        Rows rows{nullptr, times, static_cast<Index>(n)};
-        rows.sparse = {indptr.data(), columns.data(), data.data()};
-        return rows;
-    }
-
-    Rows as_rows(const CountsArgument& counts, const Vector& times) const {
-        return as_rows(counts, times.data(), times.size());
+    std::pair<std::int64_t, double> judge_one(const Rows& row) {
+        const Turns::ToPredict turn(turns_);
+        return stream_->predict_one(row);
     }
 
     static bool is_plain_array(nb::handle given) {
@@ -601,11 +488,12 @@ class Engine {
     }
 
     template <class Prepare>
-    void ask(const Rows& rows, bool predictive, Prepare prepare) {
+    void ask(nb::handle X, const Vector& times, bool predictive, Prepare prepare) {
+        const Given given(*stream_, X, times);
         const Turns::ToPredict turn(turns_);
         const Prediction prediction = prepare(stream_->seats().n_tables);
         const Unlocked unlocked;
-        stream_->predict(rows, prediction, predictive, check_signals);
+        stream_->predict(given.rows, prediction, predictive, check_signals);
     }
 
     struct Published {
@@ -734,19 +622,14 @@ NB_MODULE(loop, module) {
         .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256, "index_from"_a = 4096,
              "keeps_index"_a = false)
         .def_prop_ro("_is_indexed", &Engine::is_indexed)
-        .def("_learn", &Engine::learn<Matrix>, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none())
+        .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
         .def("predict_one", &Engine::predict_one, "x"_a, "t"_a)
-        .def("predict", &Engine::predict<Matrix>, "X"_a, "times"_a)
-        .def("responsibilities", &Engine::responsibilities<Matrix>, "X"_a, "times"_a)
-        .def("log_density", &Engine::log_density<Matrix>, "X"_a, "times"_a)
-        .def("_learn_sparse", &Engine::learn<CountsArgument>, "counts"_a, "times"_a, "tables"_a = nb::none(),
-             "marks"_a = nb::none())
-        .def("_run_one_sparse", &Engine::run_one_sparse, "counts"_a, "t"_a)
-        .def("_predict_one_sparse", &Engine::predict_one_sparse, "counts"_a, "t"_a)
-        .def("_predict_sparse", &Engine::predict<CountsArgument>, "counts"_a, "times"_a)
-        .def("_responsibilities_sparse", &Engine::responsibilities<CountsArgument>, "counts"_a, "times"_a)
-        .def("_log_density_sparse", &Engine::log_density<CountsArgument>, "counts"_a, "times"_a)
+        .def("_run_one_of_words", &Engine::run_one_of_words, "x"_a, "t"_a)
+        .def("_predict_one_of_words", &Engine::predict_one_of_words, "x"_a, "t"_a)
+        .def("predict", &Engine::predict, "X"_a, "times"_a)
+        .def("responsibilities", &Engine::responsibilities, "X"_a, "times"_a)
+        .def("log_density", &Engine::log_density, "X"_a, "times"_a)
         .def("_words_of", &Engine::words_of, "id"_a)
         .def("_all_words", &Engine::all_words)
         .def("_snapshot", &Engine::snapshot)

@@ -12,10 +12,11 @@ inline constexpr Index MOST_PRODUCTS = 8;
 /// For each table n = Σ r, s = Σ r z, and its squares: Σ r y_i y_j for i ≥ j, or Σ r |y|².
 class Moments {
   public:
-    explicit Moments(Index D) : D_(D), sums_(1 + D + squares_width()) {}
+    explicit Moments(Index D) : D_(D), sums_(1 + D + extra_width()) {}
 
     Index stats_width() const { return 1 + D_; }
-    Index squares_width() const { return D_ <= MOST_PRODUCTS ? D_ * (D_ + 1) / 2 : 1; }
+    static const char* extra() { return "squares"; }
+    Index extra_width() const { return D_ <= MOST_PRODUCTS ? D_ * (D_ + 1) / 2 : 1; }
     PerTable<double>& array() { return sums_; }
     const double* row(Index c) const { return sums_.row(c); }  // n, s, squares
 
@@ -46,13 +47,13 @@ class Moments {
 
     void write(Index c, double* stats, double* squares) const {
         std::copy_n(sums_.row(c), stats_width(), stats);
-        std::copy_n(sums_.row(c) + stats_width(), squares_width(), squares);
+        std::copy_n(sums_.row(c) + stats_width(), extra_width(), squares);
     }
 
     void read(Index c, const double* stats, const double* squares) {
         open(c);
         std::copy_n(stats, stats_width(), sums_.row(c));
-        if (squares != nullptr) std::copy_n(squares, squares_width(), sums_.row(c) + stats_width());
+        if (squares != nullptr) std::copy_n(squares, extra_width(), sums_.row(c) + stats_width());
     }
 
   private:

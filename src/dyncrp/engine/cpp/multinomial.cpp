@@ -20,79 +20,40 @@ constexpr double SLACK = 1e-8;                  // of bounds: much more than rou
 }  // namespace
 
 Multinomial::Multinomial(const Settings& settings, std::vector<Mode> modes, const Rules& rules)
-    : settings_(settings),
+    : Stream(modes, rules), settings_(settings),
       is_real_(std::all_of(modes.begin(), modes.end(),
                            [](const Mode& mode) { return mode.amplitude_imag == 0.0 && mode.rate_imag == 0.0; })),
-      seats_(std::move(modes)), rules_(rules), lengths_(seats_.n_modes()) {
+      lengths_(seats_.n_modes()) {
     capacity_ = FIRST_CAPACITY;
     seats_.reserve(capacity_);
 }
 
-void Multinomial::set_rules(const Rules& rules) {
-    rules_ = rules;
-    quiet_until_ = -INF;
+Index Multinomial::learn_block(const Rows& rows, Index i, Record* record) {
+    const Index size = std::min(ROWS_TO_PAUSE, rows.n - i);
+    Index m = 0;
+    while (m < size && learn_row(rows, i + m, record)) ++m;
+    return m;
 }
 
-Index Multinomial::learn(const Rows& rows, Record& record, const Pause& pause) {
-    auto last_pause = std::chrono::steady_clock::now();
-    record.reserve(rows.n);
-    Index i = 0;
-    for (; i < rows.n && learn_row(rows, i, &record); ++i) {
-        if (i % ROWS_TO_PAUSE != 0) continue;
-        const auto now = std::chrono::steady_clock::now();
-        if (now - last_pause > std::chrono::milliseconds(50)) {
-            pause();
-            last_pause = std::chrono::steady_clock::now();
-        }
-    }
-    return i;
-}
-
-std::pair<std::int64_t, double> Multinomial::learn_one(const Rows& row) {
-    learn_row(row, 0, nullptr);
-    return {label_, outcome_.log_evidence};
-}
-
-std::pair<std::int64_t, double> Multinomial::predict_one(const Rows& row) {
+std::pair<std::int64_t, double> Multinomial::judge_one(const Rows& row, const Seats& seats) {
     fit(work_);
-    work_.barred.clear();
-    std::unique_ptr<Seats> rebased;
-    if (seats_.out_of_reach(*row.times)) {
-        rebased = std::make_unique<Seats>(seats_);
-        rebased->rebase(seats_.time);
-    }
-    work_.every = rules_.clip || rules_.posterior || rebased;
-    const Seats& seats = rebased ? *rebased : seats_;
+    work_.forget_told();
+    work_.every = weighs_each(seats);
     seats.look(*row.times, work_.frame);
     const Outcome outcome = observe(row, 0, seats, work_);
-    return {label_of(outcome.place), outcome.log_evidence};
+    return {seats.label_of(outcome.place), outcome.log_evidence};
 }
 
-void Multinomial::predict(const Rows& rows, const Prediction& prediction, bool, const Pause& pause) const {
+void Multinomial::judge(const Rows& rows, const Seats& seats, const Prediction& prediction, bool,
+                        const Pause& pause) const {
     Work work;
     fit(work);
-    // The frame must reach all times; if it does not, a copy begins at the latest observation.
-    std::unique_ptr<Seats> rebased;
-    if (rows.n > 0 && seats_.out_of_reach(*std::max_element(rows.times, rows.times + rows.n))) {
-        rebased = std::make_unique<Seats>(seats_);
-        rebased->rebase(seats_.time);
-    }
-    const Seats& seats = rebased ? *rebased : seats_;
-    auto last_pause = std::chrono::steady_clock::now();
-    const Index K = seats_.n_tables;
+    work.every = weighs_each(seats) || prediction.responsibilities != nullptr;
+    Pauses pauses(pause);
     for (Index i = 0; i < rows.n; ++i) {
-        double* responsibilities =
-            prediction.responsibilities == nullptr ? nullptr : prediction.responsibilities + i * (K + 1);
-        work.every = rules_.clip || rules_.posterior || rebased || responsibilities != nullptr;
         seats.look(rows.times[i], work.frame);
-        const Outcome outcome = observe(rows, i, seats, work, responsibilities);
-        if (prediction.labels != nullptr) prediction.labels[i] = label_of(outcome.place);
-        if (prediction.log_evidence != nullptr) prediction.log_evidence[i] = outcome.log_evidence;
-        const auto now = std::chrono::steady_clock::now();
-        if (now - last_pause > std::chrono::milliseconds(50)) {
-            pause();
-            last_pause = std::chrono::steady_clock::now();
-        }
+        prediction.write(i, observe(rows, i, seats, work, prediction.shares(i, seats.n_tables)), seats);
+        if (i % ROWS_TO_PAUSE == 0) pauses.look();
     }
 }
 
@@ -457,33 +418,19 @@ void Multinomial::assign(const Seats& seats, Work& work, double tables, double f
 }
 
 bool Multinomial::learn_row(const Rows& rows, Index i, Record* record) {
-    const double t = rows.times[i];
-    const std::int64_t table = rows.table(i);
-    const Index told = table == UNKNOWN ? -1 : table == NEW ? seats_.n_tables : seats_.place_of(table);
-    if (table != UNKNOWN && told < 0) return false;
-    seats_.find_barred(rows.mark(i), work_.barred);
-    if (seats_.n_tables == 0) {
-        seats_.begin(t);
-    } else if (seats_.out_of_reach(t)) {
-        seats_.rebase(t);
+    if (!work_.take_told(rows, i, seats_)) return false;
+    if (seats_.advance(rows.times[i], work_.frame)) {
         sum_lengths();
         derive();
     }
-    seats_.look(t, work_.frame);
     fit(work_);
-    work_.every = rules_.clip || rules_.posterior || !work_.barred.empty();
+    work_.every = weighs_each(seats_) || !work_.barred.empty();
     outcome_ = observe(rows, i, seats_, work_);
-    if (told >= 0) {
-        outcome_.place = told;
-        outcome_.opened = told == seats_.n_tables;
-        work_.places.assign(1, told);
-        work_.responsibilities.assign(1, 1.0);
-    }
+    work_.obey(outcome_, seats_.n_tables);
     update(rows, i, outcome_);
-    find_closing(outcome_);
-    label_ = seats_.ids[outcome_.place];
-    seats_.note(rows.mark(i), label_);
-    if (record != nullptr) record->write(i, outcome_, work_.places, work_.responsibilities, work_.closing, seats_);
+    fit(work_);
+    seats_.find_closing(outcome_.place, outcome_.opened, rules_, work_.frame, work_.occupancy.data(), work_.closing);
+    note(rows, i, work_, record);
     if (!work_.closing.empty()) close();
     return true;
 }
@@ -526,21 +473,8 @@ void Multinomial::update(const Rows& rows, Index i, Outcome& outcome) {
         const double whole = 1.0;
         seats_.update_posterior({&place, 1}, &whole);
     }
-    seats_.time = t;
-    seats_.log_evidence += outcome.log_evidence;
-    outcome.absence = seats_.see(outcome.place, t);
-    ++seats_.n_observations;
+    outcome.absence = seats_.see(outcome.place, t, outcome.log_evidence);
     if (seats_.n_observations % SUM_UP_EVERY == 0) sum_lengths();
-}
-
-void Multinomial::find_closing(const Outcome& outcome) {
-    work_.closing.clear();
-    const bool prunes = rules_.prune_below > 0.0 && (outcome.opened || work_.frame.time >= quiet_until_);
-    const bool too_many = rules_.max_tables > 0 && seats_.n_tables > rules_.max_tables;
-    if (!prunes && !too_many) return;
-    fit(work_);
-    const double quiet = seats_.find_closing(outcome.place, rules_, work_.frame, work_.occupancy.data(), work_.closing);
-    quiet_until_ = work_.closing.empty() ? quiet : -INF;
 }
 
 void Multinomial::close() {
@@ -678,7 +612,6 @@ void Multinomial::restore(const Snapshot& given) {
         }
     }
     derive();
-    quiet_until_ = -INF;
     work_ = Work{};
 }
 

@@ -30,27 +30,14 @@ class Multinomial final : public Stream {
 
     Multinomial(const Settings& settings, std::vector<Mode> modes, const Rules& rules);
 
-    const Seats& seats() const override { return seats_; }
     Index n_features() const override { return -1; }  // any number
-    Index capacity() const override { return capacity_; }
     Index stats_width() const override { return 0; }
-    const char* extra() const override { return nullptr; }
-    Index extra_width() const override { return 0; }
     bool is_sparse() const override { return true; }
-    void set_tuning(const Tuning&) override {}
-    void set_rules(const Rules& rules) override;
-
-    Index learn(const Rows& rows, Record& record, const Pause& pause) override;
-    std::pair<std::int64_t, double> learn_one(const Rows& row) override;
-    std::pair<std::int64_t, double> predict_one(const Rows& row) override;
-    void predict(const Rows& rows, const Prediction& prediction, bool predictive, const Pause& pause) const override;
 
     Snapshot snapshot() const override;
     void restore(const Snapshot& given) override;
-    void compare(const Rows&, double*, double*, double*) const override {}
-
-    std::vector<std::pair<std::int64_t, double>> words_of(std::int64_t id) const override;
-    std::vector<std::pair<std::int64_t, double>> all_words() const override;
+    Counts words_of(std::int64_t id) const override;
+    Counts all_words() const override;
 
   private:
     /// A word of a document that some table has.
@@ -60,8 +47,7 @@ class Multinomial final : public Stream {
     };
 
     /// Scratch space for one document after the other; nothing in it outlives the call.
-    struct Work {
-        Frame frame;
+    struct Work : Scratch {
         std::vector<Known> known;
         std::vector<double> new_counts;
         std::vector<double> gain;          // by slot: Π_w (n_cw + β_w)_{x_w}/(β_w)_{x_w}, 1 where no word is shared,
@@ -72,13 +58,10 @@ class Multinomial final : public Stream {
         std::vector<double> readout;       // by mode: the real part of the frame's factor,
         std::vector<double> reach;         // by mode: the modulus of the frame's factor
         std::vector<std::pair<Slot, double>> found;  // tables that may be reported, and their weights
-        std::vector<double> occupancy;               // by place
-        std::vector<Index> barred, places, closing;
-        std::vector<double> responsibilities;
-        std::vector<Index> scanned;  // chunks that were searched
-        bool every = false;          // whether each table is weighed separately
-        bool in_logs = false;        // whether weights are too far apart for floats, so that logarithms are used
-        double shift = 0.0;          // then they are divided by exp(shift)
+        std::vector<Index> scanned;                  // chunks that were searched
+        bool every = false;                          // whether each table is weighed separately
+        bool in_logs = false;  // whether weights are too far apart for floats, so that logarithms are used
+        double shift = 0.0;    // then they are divided by exp(shift)
         bool has_powers = false;
         double best = 0.0;  // the largest weight of a table so far
         double length = 0.0;
@@ -88,8 +71,8 @@ class Multinomial final : public Stream {
 
     static constexpr double STEP = 1e150;
     static constexpr Index SUM_UP_EVERY = 4096;  // rows, so that rounding errors do not accumulate
-    static constexpr Index ROWS_TO_PAUSE = 16;
-    static constexpr double SMALL = 16.0;  // counts up to this are scored by a product
+    static constexpr Index ROWS_TO_PAUSE = 16;   // which are called a block
+    static constexpr double SMALL = 16.0;        // counts up to this are scored by a product
     static constexpr double REPORTED = 0.01;
 
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -111,9 +94,15 @@ class Multinomial final : public Stream {
     void find_others(const Seats& seats, Work& work, double tables, double fresh) const;
     void assign(const Seats& seats, Work& work, double tables, double fresh, Outcome& outcome) const;
 
+    Index learn_block(const Rows& rows, Index i, Record* record) override;
+    std::pair<std::int64_t, double> judge_one(const Rows& row, const Seats& seats) override;
+    void judge(const Rows& rows, const Seats& seats, const Prediction& prediction, bool predictive,
+               const Pause& pause) const override;
+    /// Whether each table must be weighed separately: its weight may be clipped, or is not that of `lengths_`.
+    bool weighs_each(const Seats& seats) const { return rules_.clip || rules_.posterior || &seats != &seats_; }
+
     bool learn_row(const Rows& rows, Index i, Record* record);
     void update(const Rows& rows, Index i, Outcome& outcome);
-    void find_closing(const Outcome& outcome);
     void close();
     void move_up();
     void sum_lengths();
@@ -123,12 +112,9 @@ class Multinomial final : public Stream {
     void copy_real(Slot slot);
     Index n_chunks() const { return (static_cast<Index>(n_.size()) + CHUNK - 1) / CHUNK; }
     void fit(Work& work) const;
-    std::int64_t label_of(Index place) const { return place < seats_.n_tables ? seats_.ids[place] : -1; }
 
     Settings settings_;
     bool is_real_;  // whether all modes are
-    Seats seats_;
-    Rules rules_;
     Words words_;
     Lengths lengths_;
     std::vector<double> n_;                // by slot: the length of a table,
@@ -138,10 +124,6 @@ class Multinomial final : public Stream {
     std::vector<Slot> slot_;               // by place
     std::vector<double> peak_, shortest_;  // by chunk of slots: the most |mode state| for each mode; the least n
     Work work_;
-    Outcome outcome_;
-    std::int64_t label_ = -1;
-    Index capacity_ = 0;
-    double quiet_until_ = -INF;
 };
 
 }  // namespace dyncrp

@@ -45,7 +45,9 @@ inline double scatter_of(double n, double s, double w, double p) {
     return std::max(w - s * mean, 0.0) + n * (p / (p + n)) * mean * mean;
 }
 
-class NormalGamma {
+class NormalGamma : public Bookkeeping<NormalGamma> {
+    friend Bookkeeping<NormalGamma>;
+
   public:
     static constexpr Index MOST_ROWS = 16;
 
@@ -65,9 +67,10 @@ class NormalGamma {
     };
 
     NormalGamma(const Settings& settings, bool variational)
-        : D_(static_cast<Index>(settings.precision.size())), groups_(std::clamp<Index>(D_ / GROUP, 1, MOST_GROUPS)),
-          p_(settings.precision), nu_(settings.degrees), log_normalizer_(settings.log_normalizer),
-          variational_(variational), stats_(1 + D_), scatter_(D_), mean_(D_), gain_(D_), weights_(2 * D_ + groups_),
+        : Bookkeeping(static_cast<Index>(settings.precision.size()), 1 + static_cast<Index>(settings.precision.size()),
+                      variational),
+          groups_(std::clamp<Index>(D_ / GROUP, 1, MOST_GROUPS)), p_(settings.precision), nu_(settings.degrees),
+          log_normalizer_(settings.log_normalizer), scatter_(D_), mean_(D_), gain_(D_), weights_(2 * D_ + groups_),
           reference_(static_cast<std::size_t>(D_), 0.0) {
         log_empty_ = log_normalizer_ + static_cast<double>(D_) * log_gamma_half(0.5 * nu_);
         for (const double p : p_) {
@@ -82,12 +85,12 @@ class NormalGamma {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(scatter_), each(mean_), each(gain_), each(constant_), each(power_), each(weights_);
+        each(stats_.array()), each(scatter_), each(mean_), each(gain_), each(constant_), each(power_), each(weights_);
         each(screen_constant_), each(screen_power_), each(screen_scale_), each(steepest_);
     }
 
     void open(Index c) {
-        std::fill_n(stats_.row(c), stats_.width(), 0.0);
+        stats_.open(c);
         std::fill_n(scatter_.row(c), D_, 0.0);
     }
 
@@ -223,18 +226,10 @@ class NormalGamma {
         return 1e-6 * (1.0 + std::abs(log_normalizer_) + std::abs(log_empty_));
     }
 
-    void follow_opening(Block&, Index, Index) const {}
-    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
-
     bool recentre(Index K, const Row* row) {
         std::copy_n(row != nullptr ? row->y : mean_.row(0), D_, reference_.begin());
         for (Index c = 0; c < K; ++c) refresh(c);
         return true;
-    }
-
-    void set_variational(bool variational, Index K) {
-        variational_ = variational;
-        for (Index c = 0; c < K; ++c) refresh(c);
     }
 
     Index stats_width() const { return 1 + 2 * D_; }
@@ -412,12 +407,10 @@ class NormalGamma {
         }
     }
 
-    Index D_, groups_;
+    Index groups_;
     std::vector<double> p_;
     double nu_, log_normalizer_, log_empty_;
     std::vector<double> gain_empty_, inverse_variance_, inverse_scale_;
-    bool variational_;
-    PerTable<double> stats_;             // n, s
     PerTable<double> scatter_;           // Σ r z² − s²/q
     PerTable<double> mean_;              // μ
     PerTable<double> gain_;              // q/(q+1)/B; variational: (ν+n)/B

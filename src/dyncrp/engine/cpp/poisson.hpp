@@ -21,7 +21,9 @@
 
 namespace dyncrp {
 
-class Poisson {
+class Poisson : public Bookkeeping<Poisson> {
+    friend Bookkeeping<Poisson>;
+
   public:
     static constexpr Index MOST_ROWS = 48;
 
@@ -33,8 +35,9 @@ class Poisson {
     };
 
     Poisson(const Settings& settings, bool variational)
-        : D_(static_cast<Index>(settings.shape.size())), shape_(settings.shape), rate_(settings.rate),
-          variational_(variational), stats_(1 + D_), first_(D_), second_(D_), weights_(3 * D_),
+        : Bookkeeping(static_cast<Index>(settings.shape.size()), 1 + static_cast<Index>(settings.shape.size()),
+                      variational),
+          shape_(settings.shape), rate_(settings.rate), first_(D_), second_(D_), weights_(3 * D_),
           nothing_(static_cast<std::size_t>(1 + D_), 0.0) {
         for (Index i = 0; i < SMALL; ++i) inverse_[at(i)] = 1.0 / static_cast<double>(i + 1);
         for (const double rate : rate_) alike_ = alike_ && rate == rate_[0];
@@ -43,13 +46,8 @@ class Poisson {
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(first_), each(second_), each(weights_), each(constant_), each(screen_constant_);
+        each(stats_.array()), each(first_), each(second_), each(weights_), each(constant_), each(screen_constant_);
         each(steepest_), each(bent_);
-    }
-
-    void open(Index c) {
-        std::fill_n(stats_.row(c), stats_.width(), 0.0);
-        refresh(c);
     }
 
     void absorb(Index c, const Row& row, double r, double keep) {
@@ -109,49 +107,18 @@ class Poisson {
             block.norm[2 * at(m) + 1] = pairs;
             block.prior[at(m)] = factorials;
         }
-        if (block.n_tables > 0 && block.size > 1) {
-            multiply(block.coordinates.data(), block.size, weights_.row(0), block.n_tables, 3 * D_, 3 * D_,
-                     block.products.data(), block.stride());
-        }
+        multiply_all(block, weights_);
     }
 
     double screen(Block& block, Index m, Index K) const {
-        float* screened = block.screened.data();
-        const float* row = block.coordinates.data() + m * 3 * D_;
         const double sum = block.norm[2 * at(m)], pairs = block.norm[2 * at(m) + 1], factorials = block.prior[at(m)];
         const auto base = static_cast<float>(factorials);
-        const auto alone = [&](Index c) {
-            screened[c] = screen_constant_[c] + dot(row, weights_.row(c), 3 * D_) - base;
-        };
-        if (block.size == 1) {
-            for (Index c = 0; c < K; ++c) alone(c);
-        } else {
-            const float* products = block.row_products(m);
-            for (Index c = 0; c < block.n_tables; ++c) screened[c] = screen_constant_[c] + products[c] - base;
-            for (const Index c : block.touched) alone(c);
-        }
-        block.find_best(K);
+        screen_products_of(block, m, K, weights_, [base, constant = screen_constant_.row(0)](Index c, float product) {
+            return constant[c] + product - base;
+        });
         if (pairs > FAR) return INF;
         const double size = sum * largest(&steepest_[0], K) + pairs * largest(&bent_[0], K) + factorials;
         return 1e-4 + UNIT * static_cast<double>(3 * D_ + 16) * size;
-    }
-
-    void follow_opening(Block&, Index, Index) const {}
-    void follow(Block& block, Index, Index c, double, double) const { block.touch(c); }
-    bool recentre(Index, const Row*) { return false; }
-
-    void set_variational(bool variational, Index K) {
-        variational_ = variational;
-        for (Index c = 0; c < K; ++c) refresh(c);
-    }
-
-    Index stats_width() const { return stats_.width(); }
-    static const char* extra() { return nullptr; }
-    Index extra_width() const { return 0; }
-    void write(Index c, double* stats, double*) const { std::copy_n(stats_.row(c), stats_.width(), stats); }
-    void read(Index c, const double* stats, const double*) {
-        std::copy_n(stats, stats_.width(), stats_.row(c));
-        refresh(c);
     }
 
   private:
@@ -159,8 +126,6 @@ class Poisson {
     static constexpr double STEEP = 1e30;  // constants beyond this, are not screened: too much for single precision
     static constexpr Index SMALL = 16;     // counts up to this are scored by a product
     static constexpr auto LARGEST_SMALL = static_cast<double>(SMALL);
-
-    static std::size_t at(Index d) { return static_cast<std::size_t>(d); }
 
     double log_rate(double n, Index d) const { return std::log(rate_[at(d)] + n); }
 
@@ -241,12 +206,9 @@ class Poisson {
         refresh_weights(c);
     }
 
-    Index D_;
     std::vector<double> shape_, rate_;
-    bool variational_;
     bool alike_ = true;                    // whether the rate is the same in every dimension
     std::array<double, SMALL> inverse_{};  // 1/(i + 1)
-    PerTable<double> stats_;               // n, s
     PerTable<double> first_, second_;      // log A, log(A + 1); variational: ψ(A), twice
     PerTable<float> weights_;              // first − log(B + 1), second − log(B + 1), log(1 + 1/(A + 1)); see above
     PerTable<double> constant_;            // the score of a row of zeros

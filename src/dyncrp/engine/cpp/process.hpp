@@ -109,6 +109,7 @@ class Seats {
     void restore_origin(double origin) {
         origin_ = origin;
         bound_all();
+        expect_closing();
     }
     void restore_total(const double* total) { std::copy(total, total + 2 * n_modes(), total_.begin()); }
     void sum_total() {
@@ -144,8 +145,14 @@ class Seats {
         bound_all();
     }
 
-    /// Begin at t, with no tables yet.
-    void begin(double t) { origin_ = t; }
+    /// Let time pass up to t, at which a row is learned; return whether the origin has moved.
+    bool advance(double t, Frame& frame) {
+        const bool moves = n_tables > 0 && out_of_reach(t);
+        if (n_tables == 0) origin_ = t;
+        if (moves) rebase(t);
+        look(t, frame);
+        return moves;
+    }
 
     /// Compute the factors of time t, always from Δ and never from those of the row before, so that no bit depends on
     /// how a stream is divided.
@@ -203,7 +210,10 @@ class Seats {
     void seat_in_all(double r, const Frame& frame) { add(total_.data(), r, frame); }
 
     /// Give a row at time t the label of table c; return how long the table had no row, or 0 if this is its first.
-    double see(Index c, double t) {
+    double see(Index c, double t, double row_log_evidence) {
+        time = t;
+        log_evidence += row_log_evidence;
+        ++n_observations;
         Seen& rows = seen[c];
         const double absence = rows.size == 0 ? 0.0 : t - rows.last_time;
         if (rows.size == 0) rows.first_time = t;
@@ -211,6 +221,9 @@ class Seats {
         ++rows.size;
         return absence;
     }
+
+    /// The id of the table at a place, −1 for a new one.
+    std::int64_t label_of(Index c) const { return c < n_tables ? ids[c] : -1; }
 
     /// The place of the open table with this id, −1 if there is none.
     Index place_of(std::int64_t id) const {
@@ -252,11 +265,47 @@ class Seats {
         }
     }
 
-    /// Fill `closing` with the places of the tables that must close, see ``reference.closing``; one of them stays.
-    /// Returns the time before which none can fall below prune_below. `value` is scratch, (K,).
-    double find_closing(Index stays, const Rules& rules, const Frame& frame, double* value,
-                        std::vector<Index>& closing) const {
+    /// Fill `closing` with the places of the tables that must close after a row, see ``reference.closing``: those below
+    /// prune_below, and the least occupied if there are too many. The table at `stays` stays, the one that has just
+    /// opened if one has. `value` is scratch, (K,).
+    void find_closing(Index stays, bool opened, const Rules& rules, const Frame& frame, double* value,
+                      std::vector<Index>& closing) {
         closing.clear();
+        const bool prunes = rules.prune_below > 0.0 && (opened || frame.time >= quiet_until_);
+        const bool too_many = rules.max_tables > 0 && n_open() > rules.max_tables;
+        if (!prunes && !too_many) return;
+        const double quiet = list_closing(opened ? n_tables - 1 : stays, rules, frame, value, closing);
+        quiet_until_ = closing.empty() ? quiet : -INF;  // the table that has just opened may be the next to close
+    }
+
+    /// Look for tables to close after the next row, whatever is known of the time until then.
+    void expect_closing() { quiet_until_ = -INF; }
+
+    /// Close the tables at `places`.
+    void close(std::span<const Index> places) {
+        for (const Index c : places) {
+            std::fill_n(states_.row(c), 2 * n_modes(), 0.0);
+            log_bounds_[c] = -INF32;
+            is_closed_[c] = 1;
+            closed_.insert(std::upper_bound(closed_.begin(), closed_.end(), c), c);
+        }
+        sum_total();  // again, so that closed tables leave no rounding errors behind
+    }
+
+    /// Remove closed tables; later ones move up.
+    void remove_closed() {
+        const auto remove = [&](auto& array) { array.remove(closed_, n_tables); };
+        remove(states_), remove(log_bounds_), remove(ids), remove(seen), remove(is_closed_);
+        n_tables = n_open();
+        std::fill_n(log_bounds_.row(n_tables), closed_.size(), -INF32);
+        closed_.clear();
+    }
+
+  private:
+    /// Fill `closing` with all tables that must close but one. Returns the time before which none can fall below
+    /// prune_below.
+    double list_closing(Index stays, const Rules& rules, const Frame& frame, double* value,
+                        std::vector<Index>& closing) const {
         constexpr double GONE = -1.0;
         double least = INF, most = 0.0;
         for (Index c = 0; c < n_tables; ++c) {
@@ -293,27 +342,6 @@ class Seats {
         return rules.prune_below > 0.0 ? quiet_until(frame.time, least, rules.prune_below) : INF;
     }
 
-    /// Close the tables at `places`.
-    void close(std::span<const Index> places) {
-        for (const Index c : places) {
-            std::fill_n(states_.row(c), 2 * n_modes(), 0.0);
-            log_bounds_[c] = -INF32;
-            is_closed_[c] = 1;
-            closed_.insert(std::upper_bound(closed_.begin(), closed_.end(), c), c);
-        }
-        sum_total();  // again, so that closed tables leave no rounding errors behind
-    }
-
-    /// Remove closed tables; later ones move up.
-    void remove_closed() {
-        const auto remove = [&](auto& array) { array.remove(closed_, n_tables); };
-        remove(states_), remove(log_bounds_), remove(ids), remove(seen), remove(is_closed_);
-        n_tables = n_open();
-        std::fill_n(log_bounds_.row(n_tables), closed_.size(), -INF32);
-        closed_.clear();
-    }
-
-  private:
     /// |Re Σ_m a_m s_m exp(−rate_m Δ)| ≤ exp(−slowest Δ) Σ_m |a_m| |s_m|, where Δ is the time since the origin. At a
     /// later time, the faster modes have fallen further.
     void bound(Index c, const Frame& frame) {
@@ -369,6 +397,7 @@ class Seats {
     std::vector<double> posterior_;  // q(C = k)
     double origin_ = 0.0, anchor_ = 0.0;
     double fastest_ = 0.0, slowest_ = INF;
+    double quiet_until_ = -INF;  // no table can fall below prune_below before, unless one opens
 };
 
 }  // namespace dyncrp

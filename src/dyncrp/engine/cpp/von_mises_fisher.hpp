@@ -15,7 +15,9 @@
 
 namespace dyncrp {
 
-class VonMisesFisher {
+class VonMisesFisher : public Bookkeeping<VonMisesFisher> {
+    friend Bookkeeping<VonMisesFisher>;
+
   public:
     static constexpr Index MOST_ROWS = LARGEST_BLOCK;
 
@@ -37,16 +39,16 @@ class VonMisesFisher {
     };
 
     VonMisesFisher(const Settings& settings, bool variational)
-        : D_(settings.width), kappa_(settings.concentration), log_normalizer_(settings.log_normalizer),
-          log_uniform_(settings.log_uniform), variational_(variational), bessel_(settings.bessel), stats_(1 + D_),
+        : Bookkeeping(settings.width, 1 + settings.width, variational), kappa_(settings.concentration),
+          log_normalizer_(settings.log_normalizer), log_uniform_(settings.log_uniform), bessel_(settings.bessel),
           natural_(D_) {}
 
     template <class Each>
     void for_each(Each each) {
-        each(stats_), each(norm_), each(excess_), each(pull_), each(natural_), each(length_), each(moved_);
+        each(stats_.array()), each(norm_), each(excess_), each(pull_), each(natural_), each(length_), each(moved_);
     }
 
-    void open(Index c) { std::fill_n(stats_.row(c), stats_.width(), 0.0); }
+    void open(Index c) { stats_.open(c); }
 
     void absorb(Index c, const Row& row, double r, double keep) {
         double* stats = stats_.row(c);
@@ -87,9 +89,7 @@ class VonMisesFisher {
             float* row = block.coordinates.data() + m * D_;
             for (Index d = 0; d < D_; ++d) row[d] = static_cast<float>(x[d]);
         }
-        if (block.size == 1 || block.n_tables == 0) return;
-        multiply(block.coordinates.data(), block.size, natural_.row(0), block.n_tables, D_, D_, block.products.data(),
-                 block.stride());
+        multiply_all(block, natural_);
     }
 
     double screen(Block& block, Index m, Index K) const {
@@ -141,22 +141,6 @@ class VonMisesFisher {
         if (16 * n_in_vain < n_rows) loss_ = std::min(MOST_LOSS, 2.0 * loss_);
     }
 
-    bool recentre(Index, const Row*) { return false; }
-
-    void set_variational(bool variational, Index K) {
-        variational_ = variational;
-        for (Index c = 0; c < K; ++c) refresh(c);
-    }
-
-    Index stats_width() const { return stats_.width(); }
-    static const char* extra() { return nullptr; }
-    static Index extra_width() { return 0; }
-    void write(Index c, double* stats, double*) const { std::copy_n(stats_.row(c), stats_.width(), stats); }
-    void read(Index c, const double* stats, const double*) {
-        std::copy_n(stats, stats_.width(), stats_.row(c));
-        refresh(c);
-    }
-
   private:
     static constexpr double LEAST_LOSS = 0.5, MOST_LOSS = 64.0;
 
@@ -180,11 +164,8 @@ class VonMisesFisher {
         }
     }
 
-    Index D_;
     double kappa_, log_normalizer_, log_uniform_;
-    bool variational_;
     Bessel bessel_;
-    PerTable<double> stats_;   // n, s
     PerTable<double> norm_;    // |s|
     PerTable<double> excess_;  // log F(a) − a
     PerTable<double> pull_;    // κ A(a)/a

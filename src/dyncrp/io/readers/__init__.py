@@ -1,6 +1,6 @@
-"""Readers of files that may be larger than memory, a chunk at a time, one file for each format.
+"""Readers of files that may be larger than memory, a chunk at a time; one module for each format.
 
-An error names the file, the line and the column.
+Errors name the file, the line and the column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["READERS", "SUFFIXES", "Chunk", "Place", "Reader", "Selection", "find
 
 
 def find_suffix(path: str) -> str:
-    """Return the suffix that tells the format, in lower case, without that of a compression.
+    """Return the suffix of a path in lower case, without the suffix of a compression.
 
     >>> find_suffix("Rooms.CSV.gz"), find_suffix("rooms")
     ('.csv', '')

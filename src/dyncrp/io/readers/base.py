@@ -1,4 +1,4 @@
-"""What a reader is: chunks of checked numbers, times, and columns to copy, from a file or a pipe."""
+"""The base class of readers: chunks of checked numbers, times, and columns to copy, from a file or a pipe."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import ENCODING_HINT
 from dyncrp.io.readers.times import Times
 
-MOST_CELLS_IN_SAMPLE = 200_000  # what is looked at before anything is read
-NO_MARK = ("-1", "-1.0")  # what stands for no mark, beside a missing cell, as in Python
+MOST_CELLS_IN_SAMPLE = 200_000  # from which the contents of columns are inferred
+NO_MARK = ("-1", "-1.0")  # stand for no mark, as missing cells do
 NOTES = {
     CATEGORY: "categories are left out: the family takes numbers only",
     TIMES: "{0} holds times: --time-column {0} uses them",
@@ -45,24 +45,24 @@ NOTES = {
 
 
 class Reader(ABC):
-    """Reads rows from a file or a pipe; ``features`` are the names of the features, ``kept`` of what is copied.
+    """Reads rows from a file or a pipe.
 
-    ``live`` tells whether it is a pipe, whose rows may have to be waited for; ``seekable`` whether reading can continue
-    at a place without the rows before it.
+    ``features`` are the names of the features, ``kept`` those of the columns to copy. ``live`` is true for a pipe,
+    which may have to be waited for. ``seekable`` tells whether reading can continue at a place without reading the
+    rows before it.
 
-    ``columns`` are those that hold the features. One of lists, such as embeddings, holds several: e[0], e[1], …
-    ``formats`` says how numbers are written in columns where they are not plain, and ``notes`` are sentences about what
-    was found in the first rows. ``findings`` is the same as plain values. ``encoding`` says how the columns become
-    numbers, None if they are plain numbers; it grows with the categories that come.
+    ``columns`` are the columns that hold the features. A column of lists, such as embeddings, holds several features:
+    e[0], e[1], … ``formats`` says how numbers are written in columns where they are not plain. ``notes`` are sentences
+    about what was found in the first rows, and ``findings`` are the same as plain values. ``encoding`` says how the
+    columns become numbers, None if they are plain numbers; new categories are added to it.
 
-    A format resolves the selection with ``_resolve`` when it is made, shows its first rows to ``_look``, and gives
-    ``_rows``.
+    A subclass calls ``_resolve`` and ``_infer`` in its constructor, and defines ``_rows``.
     """
 
     columns: tuple[str, ...]
     features: tuple[str, ...]
     kept: tuple[str, ...]
-    place_keys: ClassVar[frozenset[str]] = frozenset({"row", "times", "last"})  # that a place has
+    place_keys: ClassVar[frozenset[str]] = frozenset({"row", "times", "last"})
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         self.file, self.name, self.selection, self.most_rows = file, name, selection, most_rows
@@ -72,26 +72,26 @@ class Reader(ABC):
         self.findings: dict[str, Any] = {}
         self.encoding: Encoding | None = selection.learned
         self._is_missing = MissingCells(selection.missing)
-        # Standard input may be a file, but then it need not begin where we do.
+        # Standard input may be a file that was partly read already.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
         self.live = not self.seekable
 
     @abstractmethod
     def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
-        """Yield rows from the place on, or from the beginning; the place after them has "row" filled in later."""
+        """Yield rows, each time with the place after them, from a place on. ``chunks`` completes the places."""
 
     @abstractmethod
     def progress(self, place: Place) -> float | None:
-        """Return which share of the input lies before the place, None if that is unknown."""
+        """Return the share of the input before a place, None if it is unknown."""
 
     def kept_type(self, name: str) -> Any:
         """Return the Arrow type of a column to copy, None for text."""
         return None
 
     def chunks(self, place: Place | None = None) -> Iterator[Chunk]:
-        """Yield the rows from a place on that a chunk gave (of a file), or from the beginning."""
+        """Yield chunks from the beginning, or from the place of an earlier chunk."""
         if place is not None and not self.place_keys <= place.keys():
-            raise self.error(" cannot be read on: the place to go on from is damaged")
+            raise self.error(" cannot be continued: the place to continue from is damaged")
         row = 0 if place is None else place["row"]
         self.times = Times() if place is None else Times(place["times"], place["last"])
         for rows, after in self._rows(place):
@@ -102,7 +102,7 @@ class Reader(ABC):
             yield chunk
 
     def error(self, message: str) -> FileError:
-        """Return an error that names the file."""
+        """Return a ``FileError`` that begins with the name of the file."""
         return FileError(f"{self.name}{message}")
 
     def close(self) -> None:
@@ -116,9 +116,9 @@ class Reader(ABC):
         self.close()
 
     def _resolve(self, names: Sequence[str], width: Callable[[str], int | None] = lambda name: None) -> None:
-        """Find the columns that were asked for among the names that there are.
+        """Find the selected columns among the names in the file.
 
-        width: tells how long the lists of a column are, None if it has none.
+        width: returns the length of the lists of a column, None if it has no lists.
         """
         wanted = self.selection
         rest = [name for name in names if name != wanted.time_column]
@@ -145,12 +145,12 @@ class Reader(ABC):
             self.formats[wanted.time_column] = DateFormat(str(wanted.time_format))
 
     def _no_column(self, name: str, names: Sequence[str]) -> FileError:
-        """Return the error for a column that there is not."""
+        """Return the error for a column that does not exist."""
         hint = "" if all(map(cells.is_text, names)) else f"; it is not in UTF-8: {ENCODING_HINT}"
         return self.error(f" has no column {name!r}; it has {join_columns(list(map(repr, names)))}{hint}")
 
     def _set_columns(self, columns: Sequence[str], why: str = "") -> None:
-        """Take these columns for the features. why: says why there may be none."""
+        """Set the columns that hold the features. why: the reason if there are none, for the error."""
         if not columns:
             raise self.error(f" has no columns to cluster{why}")
         self.columns = tuple(columns)
@@ -159,13 +159,13 @@ class Reader(ABC):
         self.features = tuple(name if self.widths[name] is None else f"{name}[{at}]" for name, at in places)
         self._sources = [name for name, _ in places]  # the column of each feature
 
-    def _look(self, sample: Callable[[int], dict[str, list[Any]]]) -> None:
-        """Find out what the columns hold and how it is written, from the first rows.
+    def _infer(self, sample: Callable[[int], dict[str, list[Any]]]) -> None:
+        """Infer from the first rows what the columns hold, and how it is written.
 
-        A file of plain numbers is taken as it is: none of its columns are left out.
+        If all columns hold plain numbers, none is left out.
 
-        sample: returns the first cells of each column, from so many rows. A pipe is not kept waiting for rows if the
-        first one has plain numbers only.
+        sample: returns the cells of each column in the first n rows. If the first row of a pipe has only plain numbers,
+        no more rows are waited for.
         """
         if self._remember():
             return
@@ -179,7 +179,7 @@ class Reader(ABC):
             known = time is None or time in self.formats or any(map(cells.is_time, first[time][:1]))
             if known and all(format == plain for format in found.values()):
                 break
-        if not any(first.values()):  # there is nothing to look at
+        if not any(first.values()):
             found = {}
         strings = (cell for name, column in first.items() for cell in (name, *column) if isinstance(cell, str))
         if not all(map(cells.is_text, strings)):
@@ -199,7 +199,7 @@ class Reader(ABC):
                 self.notes.append(f"{name}: {describe_format(format, first[name])}")
         for entry in self.selection.learned.entries if self.selection.learned is not None else ():
             if entry.kind == BOOLEAN and entry.name in self.columns and entry.words != ("1", "0"):
-                self.formats[entry.name] = YesNo(*entry.words)  # these rows may have one of the words only
+                self.formats[entry.name] = YesNo(*entry.words)  # these rows may have only one of the words
         if time is not None and time not in self.formats and self.selection.time_format != NUMBERS:
             unit = find_epoch(cells.as_numbers(first[time]))
             if unit is not None:
@@ -211,7 +211,7 @@ class Reader(ABC):
         self.findings["formats"] = {name: vars(format) for name, format in self.formats.items()}
 
     def _remember(self) -> bool:
-        """Take over what was found before, if anything was."""
+        """Use the findings of an earlier reader of the same input, if there are any; return whether there are."""
         before = self.selection.findings
         if before is None:
             return False
@@ -223,14 +223,14 @@ class Reader(ABC):
             columns = tuple(before.get("columns", self.columns))
             absent = next((name for name in (*columns, *self.formats) if name not in self._columns_read), None)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise self.error(f" cannot be read as before: what was found in it is damaged: {error}") from error
+            raise self.error(f" cannot be read as before: the earlier findings are damaged: {error}") from error
         if absent is not None:
             raise self.error(f" is not the same as before: it has no column {absent!r}")
         self._set_columns(columns)
         return True
 
     def _decide(self, entries: dict[str, Entry], *, plain: bool) -> None:
-        """Take what columns hold by their first rows, as far as the options say nothing else, and say so.
+        """Decide what columns hold, from their first rows and the options, and add notes about it.
 
         plain: whether all of them hold plain numbers.
         """
@@ -258,25 +258,25 @@ class Reader(ABC):
                     chosen += [Entry(f"{name}[{at}]", NUMBER) for at in range(self.widths[name] or 1)]
             self.encoding = Encoding(tuple(chosen))
         assert self.encoding is not None
-        known = {entry.name: entry for entry in self.encoding.entries}
         if wanted.learned is not None and wanted.columns is None:
             absent = next((name for name in self.encoding.features if name not in self.features), None)
             if absent is not None:
                 raise self._no_column(absent, self.columns)
         line = self.encoding.describe()
-        left = [name for name in self.columns if self.widths[name] is not None or _is_clustered(known.get(name))]
-        if set(left) == set(self.encoding.features):
-            left = list(self.encoding.features)  # in the order that the model knows
+        clustered = set(self.encoding.features)
+        left = [name for name in self.columns if self.widths[name] is not None or name in clustered]
+        if set(left) == clustered:
+            left = list(self.encoding.features)  # in the order of the model
         self._set_columns(left, f": {line}")
         self.findings["columns"] = list(self.columns)
         self.notes.append(line)
         for reason, note in NOTES.items():
-            names = [entry.name for entry in known.values() if entry.reason == reason]
+            names = [entry.name for entry in self.encoding.entries if entry.reason == reason]
             if names and wanted.learned is None:
                 self.notes.append(note.format(shlex.quote(names[0])))
 
     def _choose(self, name: str, entry: Entry) -> Entry:
-        """Return what a column holds, as the options say and as the family takes it."""
+        """Return what a column holds, given the options and what the family takes."""
         wanted = self.selection
         if name in self._categorical:
             return Entry(name, CATEGORY)
@@ -287,7 +287,7 @@ class Reader(ABC):
         if wanted.log is not None and entry.kind in (NUMBER, LOG):
             return Entry(name, LOG if name in self._log else NUMBER)
         if entry.kind == LEFT_OUT and wanted.columns is not None:
-            return Entry(name, NUMBER)  # of dates, whose cells are refused
+            return Entry(name, NUMBER)  # a column of dates: its cells raise errors
         if entry.kind == CATEGORY and CATEGORY not in wanted.takes and wanted.columns is None:
             return Entry(name, LEFT_OUT, (), CATEGORY)
         return entry if entry.kind in (*wanted.takes, LEFT_OUT) else Entry(name, NUMBER)
@@ -306,11 +306,11 @@ class Reader(ABC):
 
     @property
     def _columns_read(self) -> tuple[str, ...]:
-        """Every column that is read, once."""
+        """The names of all columns that are read, each once."""
         return tuple(dict.fromkeys((*self.columns, *self.kept, *self.selection.told.values())))
 
     def _chunk(self, rows: Rows, first: int) -> Chunk:
-        """Turn cells into numbers and times; bad rows are skipped or an error."""
+        """Turn cells into numbers and times. Bad rows are skipped, or raise ``FileError``."""
         bad = np.zeros(rows.n, dtype=bool)
         bad[list(rows.broken)] = True
         numbers = np.zeros((rows.n, len(self.features)))
@@ -319,7 +319,7 @@ class Reader(ABC):
         for name, width in self.widths.items():
             column, format, end = rows.features[name], self.formats.get(name), at + (width or 1)
             if name == self.selection.text:
-                texts = np.array([None, *column], dtype=object)[1:]  # never of more dimensions than one
+                texts = np.array([None, *column], dtype=object)[1:]  # one-dimensional even if cells are lists
                 bad |= ~np.fromiter(map(cells.holds_text, texts), bool, rows.n)
             elif self._is_category(name):
                 words[name] = cells.as_words(column)
@@ -358,11 +358,11 @@ class Reader(ABC):
         return chunk
 
     def _is_category(self, name: str) -> bool:
-        """Tell whether a column holds categories."""
+        """Return whether a column holds categories."""
         return self.encoding is not None and self.widths[name] is None and self.encoding[name].kind == CATEGORY
 
     def _faulty(self, column: Column, part: NDArray[np.float64], width: int | None) -> NDArray[np.bool_]:
-        """Return which cells are no numbers, (n,), and not missing either; a list must be whole."""
+        """Return which cells are neither numbers nor missing, (n,). Lists must not have missing entries."""
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(np.sum(part)):
                 return np.zeros(len(part), dtype=bool)
@@ -373,7 +373,7 @@ class Reader(ABC):
         return faulty
 
     def _fault(self, rows: Rows, numbers: NDArray[np.float64], i: int) -> str:
-        """Say what is wrong with the i-th of rows, and where. numbers: (n, D) before they are encoded."""
+        """Return what is wrong with the i-th of the rows, and where. numbers: (n, D) before encoding."""
         where = rows.where(i)
         if i in rows.broken:
             return f"{where}: {rows.broken[i]}"
@@ -409,7 +409,7 @@ class Reader(ABC):
         return f"{where}, column {self.selection.time_column!r}: {cell} is not a time; the times are {wanted}"
 
     def _read_told(self, name: str, column: Column, bad: NDArray[np.bool_]) -> list[Any]:
-        """Return what is known of rows as ``partial_fit`` takes it, None for nothing; adds to the rows that are bad."""
+        """Return labels or marks as ``partial_fit`` takes them, None if unknown; mark invalid rows in ``bad``."""
         found: list[Any] = []
         for i, cell in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
             if name == "cannot_link":
@@ -427,17 +427,17 @@ class Reader(ABC):
         return None if self._is_missing(cell) else as_table(cell)
 
     def _hint(self, cell: object) -> str:
-        """Say which option may be missing, if a cell is no number."""
+        """Return which option may help with a cell that is not a number, "" if none."""
         if not isinstance(cell, str):
             return ""
         if not cells.is_text(cell):
             return f"; it is not in UTF-8: {ENCODING_HINT}"
         mark = cell.strip()
         is_mark = mark and not mark.isalpha() and not any(map(str.isdigit, mark))  # such as ? or k.A., but not a word
-        return f"; --missing {shlex.quote(mark)} takes it for nothing" if is_mark else ""
+        return f"; --missing {shlex.quote(mark)} takes it for a missing cell" if is_mark else ""
 
     def _check_order(self, times: NDArray[Any], chunk: Chunk) -> None:
-        """Refuse a time before the one in front of it."""
+        """Raise ``FileError`` if a time is before the previous one."""
         found = self.times.find_backward(times)
         if found is not None:
             at, earlier = found
@@ -445,7 +445,3 @@ class Reader(ABC):
                 f", {chunk.where(int(chunk.rows[at]))}, column {self.selection.time_column!r}: times must not run "
                 f"backwards: {times[at]} is earlier than {earlier}, the time before it"
             )
-
-
-def _is_clustered(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind != LEFT_OUT

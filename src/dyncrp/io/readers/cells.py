@@ -1,4 +1,4 @@
-"""What the cells of a column hold: numbers, vectors, times; and what is wrong with one that holds none of them."""
+"""Cells of a column as numbers, vectors and times, and messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dyncrp.arrays.checks import is_missing
 from dyncrp.input.entries import quote
 
 Column = Any  # a list of cells, or an array of NumPy or Arrow
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--"))  # what stands for nothing, in lower case
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--"))  # missing, in lower case
 
 
 class TimeFormat(StrEnum):
-    """How a time column is written; the first time decides."""
+    """How the times of a column are written, judging by the first one."""
 
     NUMBERS = "numbers"
     DATES = "dates"
@@ -26,7 +26,7 @@ class TimeFormat(StrEnum):
 
     @classmethod
     def of_date(cls, cell: object) -> TimeFormat | None:
-        """Return the format of a date, None for what is no date.
+        """Return the format of a date, None if the cell is not a date.
 
         >>> TimeFormat.of_date("2024-01-01T12:00Z"), TimeFormat.of_date("soon")
         (<TimeFormat.ZONED_DATES: 'zoned dates'>, None)
@@ -36,12 +36,12 @@ class TimeFormat(StrEnum):
 
     @property
     def description(self) -> str:
-        """The format as a message calls it."""
+        """The format, in words for messages."""
         return {"dates": "dates without a time zone", "zoned dates": "dates with a time zone"}.get(self, self)
 
 
 def as_numbers(column: Column) -> NDArray[np.float64]:
-    """Return a column as float64 (n,), NaN for what is no number.
+    """Return a column as float64 (n,), with NaN for cells that are not numbers.
 
     >>> as_numbers(["1.5", " 2 ", "", "1_0", 3, True, None])
     array([1.5, 2. , nan, nan, 3. , nan, nan])
@@ -49,15 +49,15 @@ def as_numbers(column: Column) -> NDArray[np.float64]:
     if isinstance(column, np.ndarray):
         if column.dtype.kind not in "biuf":
             return np.full(len(column), np.nan)
-        with np.errstate(over="ignore", invalid="ignore"):  # of a longdouble, or of a NaN that signals
+        with np.errstate(over="ignore", invalid="ignore"):  # longdouble; signalling NaN
             numbers = column.astype(np.float64)
-        numbers[np.isnan(numbers)] = np.nan  # none that signals: every sum with it would be a warning
+        numbers[np.isnan(numbers)] = np.nan  # signalling NaNs would raise a warning in every sum
         return numbers
     return np.fromiter(map(_number, column), np.float64, len(column))
 
 
 def as_vectors(column: Column, width: int | None) -> NDArray[np.float64]:
-    """Return a column of lists as float64 (n, width), NaN for what is no number and for lists of another length.
+    """Return a column of lists as float64 (n, width), with NaN for non-numbers and for lists of another length.
 
     A width of None stands for a column of numbers, (n, 1).
 
@@ -78,17 +78,17 @@ def as_vectors(column: Column, width: int | None) -> NDArray[np.float64]:
 
 
 def is_number(cell: object) -> bool:
-    """Tell whether a cell holds a number, perhaps an infinite one."""
+    """Return whether a cell holds a number, which may be infinite."""
     return _number(cell) == _number(cell)
 
 
 def says_nothing(cell: object) -> bool:
-    """Tell whether a cell of a file is missing, or a word that says so."""
+    """Return whether a cell of a file is missing, or holds a word for a missing cell."""
     return is_missing(cell, MISSING)
 
 
 class MissingCells:
-    """Tells whether a cell is missing, by itself or because it is one of these words. numbers: those among them.
+    """Tells whether a cell is missing, also by additional words. numbers: those of the words that are numbers.
 
     >>> is_missing = MissingCells(("?", "-999"))
     >>> is_missing("N/A"), is_missing(" ? "), is_missing(-999.0), is_missing("-9")
@@ -100,7 +100,7 @@ class MissingCells:
         self.numbers = [float(word) for word in words if is_number(word)]
 
     def __call__(self, cell: object) -> bool:
-        """Tell whether a cell is missing."""
+        """Return whether a cell is missing."""
         plain = cell.item() if isinstance(cell, np.generic) else cell
         if says_nothing(plain) or (isinstance(plain, str) and plain.strip() in self.words):
             return True
@@ -108,12 +108,12 @@ class MissingCells:
 
 
 def is_text(cell: str) -> bool:
-    """Tell whether a cell was decoded without bytes that are no UTF-8."""
+    """Return whether all bytes of a cell were valid UTF-8."""
     return not any("\udc80" <= character <= "\udcff" for character in cell)
 
 
 def holds_text(cell: object) -> bool:
-    """Tell whether a cell holds a text, all of it decoded."""
+    """Return whether a cell holds a text of valid characters."""
     if not isinstance(cell, str):
         return False
     try:
@@ -123,7 +123,7 @@ def holds_text(cell: object) -> bool:
 
 
 def as_words(column: Column) -> list[Any]:
-    """Return the cells of a category as text, and what is none as it is."""
+    """Return the cells of a column of categories: other objects as text; None and floats unchanged."""
     listed = column.tolist() if isinstance(column, np.ndarray) else column
     return [cell if cell is None or isinstance(cell, (str, float)) else str(cell) for cell in listed]
 
@@ -139,7 +139,7 @@ def _number(cell: object) -> float:
 
 
 def parse_date(cell: object) -> datetime | None:
-    """Return an ISO 8601 date, in UTC if it names a time zone; None if it is none, or not in the years 1 to 9999."""
+    """Return an ISO 8601 date, in UTC if it has a time zone; None if it is invalid or outside the years 1 to 9999."""
     try:
         date = datetime.fromisoformat(cell.strip()) if isinstance(cell, str) else None
         return date if date is None or date.tzinfo is None else date.astimezone(UTC)
@@ -148,12 +148,12 @@ def parse_date(cell: object) -> datetime | None:
 
 
 def is_time(cell: object) -> bool:
-    """Tell whether a cell holds a time whose format needs no more cells to be known: a number or an ISO 8601 date."""
+    """Return whether a cell holds a number or an ISO 8601 date, so that its format is clear without other cells."""
     return is_number(cell) or parse_date(cell) is not None
 
 
 def describe_fault(cell: object, width: int | None = None) -> str:
-    """Say why a cell is no finite number, or, given a width, no list of so many."""
+    """Return why a cell is not a finite number, or not a list of ``width`` finite numbers."""
     if width is not None:
         entries = cell.tolist() if isinstance(cell, np.ndarray) else cell
         if not isinstance(entries, list) or len(entries) != width:

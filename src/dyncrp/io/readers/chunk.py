@@ -1,4 +1,4 @@
-"""Some rows of a file: as a format finds them, and as a model takes them."""
+"""Some rows of a file: as read, and as a model takes them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 
-Place = dict[str, Any]  # where to continue reading: plain values, "row" among them
+Place = dict[str, Any]  # where to continue reading: plain values, including "row"
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows, n of them, and where the next chunk begins.
+    """n rows for a model.
 
-    rows: (n,) their indices. X: (n, D), encoded, NaN where a cell is missing; or (n,) texts, as objects. times: (n,)
-    numbers or datetime64, if there is a time column. kept: the columns to copy, as they were. where: says where the row
-    of an index is. bad: what is wrong with rows left out. told: what is known of the rows, as arguments of
-    ``partial_fit``, each (n,).
+    rows: (n,) their indices in the input. X: (n, D), encoded, with NaN for missing cells; or (n,) texts, as objects.
+    times: (n,) numbers or datetime64, if there is a time column. kept: the columns to copy, unchanged. where: returns
+    the position of a row in the input, by its index. place: where the next chunk begins. bad: what was wrong with rows
+    that were skipped. told: ``labels`` and ``cannot_link`` of the rows, each (n,).
     """
 
     rows: NDArray[np.int64]
@@ -35,7 +35,7 @@ class Chunk:
     told: dict[str, list[Any]] = field(default_factory=dict)
 
     def after(self, row: int) -> Chunk:
-        """Return the rows from this index on; what was wrong before is counted already."""
+        """Return the rows from an index on, without the messages about rows before it."""
         return self.select(self.rows >= row, self.bad if not len(self.rows) or self.rows[0] >= row else [])
 
     def select(self, mask: NDArray[np.bool_], bad: list[str]) -> Chunk:
@@ -52,12 +52,12 @@ class Chunk:
 
 
 class Rows(NamedTuple):
-    """Rows as a reader finds them: features and columns to copy by name, and what is wrong with whole rows."""
+    """n rows as read: features and columns to copy by name, and what is wrong with whole rows, by index."""
 
     n: int
     features: dict[str, Column]
     times: Column | None
     kept: dict[str, Column]
-    where: Callable[[int], str]  # of the i-th of these
+    where: Callable[[int], str]  # the position of the i-th of these rows
     broken: dict[int, str] = {}  # noqa: RUF012 - never changed
-    told: dict[str, Column] = {}  # noqa: RUF012 - what is known of them, by argument
+    told: dict[str, Column] = {}  # noqa: RUF012 - constraints, by argument

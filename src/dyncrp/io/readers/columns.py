@@ -17,9 +17,9 @@ from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
 
 
 def choose_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Return the names that are wanted, each once: by name, by position (#3), in a range (x1-x20), or as x_*.
+    """Return the selected names, each once. Select by name, position (#3), range (x1-x20) or pattern (x_*).
 
-    What fits nothing is a ``LookupError`` whose argument it is.
+    Raises ``LookupError``, with the text as its argument, if a text matches no column.
 
     >>> choose_columns(["t", "x1", "x2", "x3", "y-z"], ["y-z", "x1-x2", "#4", "x*"])
     ['y-z', 'x1', 'x2', 'x3']
@@ -43,9 +43,9 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def infer_column(name: str, format: Format | None, column: Sequence[object], *, keep: bool = False) -> Entry:
-    """Return what a column holds, given its first cells, without those that are missing.
+    """Return what a column holds, given its first cells that are not missing.
 
-    format: how they are written, None for text. keep: whether it was asked for, and is not left out.
+    format: how they are written, None for text. keep: whether the column must not be left out.
 
     >>> infer_column("protocol", None, ["tcp", "udp", "tcp"]).kind
     'category'
@@ -60,7 +60,7 @@ def infer_column(name: str, format: Format | None, column: Sequence[object], *, 
 
 
 def name_repeated(names: Sequence[str]) -> list[str]:
-    """Return the names, with positions in place of those that several columns have.
+    """Return the names of columns, with positions in place of repeated names.
 
     >>> name_repeated(["x", "y", "x"])
     ['#1', 'y', '#3']

@@ -1,4 +1,4 @@
-"""CSV: cells between delimiters, in double quotes where needed (RFC 4180), under a line of names."""
+"""CSV (RFC 4180): cells between delimiters, in double quotes where needed, after a line of names."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from dyncrp.io.readers.columns import name_repeated
 from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
 from dyncrp.io.readers.selection import Selection
 
-MOST_COLUMNS_FOR_ARROW = 1000  # each costs it some time
+MOST_COLUMNS_FOR_ARROW = 1000  # each takes some time
 DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar |"}
 DELIMITER_HINT = "; --delimiter sets the character between cells"
 
 
 class CsvReader(LinesReader):
-    """CSV with a header, or with columns called 0, 1, 2, …; blank lines are skipped.
+    """CSV with a header, or with columns called 0, 1, 2, … Blank lines are skipped.
 
-    Arrow's reader takes the pieces in which every cell is as it should be, ten times as fast; Python's takes the rest,
-    and says what is wrong with them.
+    Arrow reads the pieces in which every cell is valid, ten times as fast as Python, which reads the others and finds
+    out what is wrong with them.
     """
 
     quoted = True
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
-        csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST_LINE))  # or a cell of 128 KiB were too long for it
+        csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST_LINE))  # the default is 128 KiB
         self._counts = Counter[str]()  # of names in the header
         self.pieces, self._held, self._n_held = self._pieces(), list[Piece](), 0
         self._hold(2)
@@ -64,25 +64,25 @@ class CsvReader(LinesReader):
         self._resolve(names)
         places = {name: at for at, name in enumerate(names)}
         self._at = {name: places[name] for name in self._columns_read}
-        self._look(self._sample)
+        self._infer(self._sample)
         self._at = {name: places[name] for name in self._columns_read}
         self.findings["delimiter"] = self.delimiter
         self._fast: Any = self._arrow(len(names))
 
     def _hold(self, n: int) -> None:
-        """Read pieces until they have n rows, if there are so many; blank ones in front are skipped."""
+        """Read pieces until they have n rows, or the input ends. Blank pieces at the beginning are skipped."""
         while self._n_held < n:
             piece = next(self.pieces, None)
             if piece is None:
                 return
             if self._held or piece.content.strip():
                 self._held.append(piece)
-                with suppress(csv.Error):  # which is for whoever reads the cells
+                with suppress(csv.Error):  # raised again when the cells are read
                     rows = csv.reader(io.StringIO(piece.text, newline="\n"), delimiter="\x1f")
                     self._n_held += sum(1 for row in islice(filter(None, rows), n))
 
     def _sample(self, n: int) -> dict[str, list[Any]]:
-        """Return the first cells of the columns that are read, from n rows."""
+        """Return the cells of each column in the first n rows."""
         self._hold(n)
         rows = chain.from_iterable(
             self._read(io.StringIO(piece.text, newline="\n"), piece.line) for piece in self._held
@@ -91,9 +91,9 @@ class CsvReader(LinesReader):
         return {name: [cells[at] for cells in whole] for name, at in self._at.items()}
 
     def _find_delimiter(self) -> str:
-        """Return what splits the first two rows into equally many cells, some of them numbers; or just into most cells.
+        """Return the delimiter that splits the first two rows into equally many cells, best if some are numbers.
 
-        A comma need not split anything: there may be one column.
+        A comma need not split anything, since there may be only one column.
         """
         lines = list(chain.from_iterable(io.StringIO(piece.text, newline="\n") for piece in self._held))
         scores = {}
@@ -118,7 +118,7 @@ class CsvReader(LinesReader):
         return self._replace_commas(rows) if self.selection.decimal == "," else rows
 
     def _replace_commas(self, rows: Rows) -> Rows:
-        """Return the rows with a decimal point in place of each decimal comma; a point in the file is a fault."""
+        """Return the rows with decimal points in place of decimal commas. A point in the file is an error."""
         broken = dict(rows.broken)
 
         def replace(name: str, column: Any) -> Any:
@@ -151,7 +151,7 @@ class CsvReader(LinesReader):
         return super()._hint(cell)
 
     def _read(self, lines: Iterator[str], line: int) -> Iterator[tuple[int, list[str]]]:
-        """Yield the rows that are not blank, and the line that each begins on."""
+        """Yield the rows that are not blank, each with the number of its first line."""
         reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
         first = line
         try:
@@ -180,24 +180,24 @@ class CsvReader(LinesReader):
 
     @property
     def _texts(self) -> set[str]:
-        """The columns whose cells are needed as text: texts, other formats, categories, and what is known of rows."""
+        """The columns whose cells are needed as text: texts, other formats, categories and constraints."""
         entries = () if self.encoding is None else self.encoding.entries
         categories = (entry.name for entry in entries if entry.kind == CATEGORY)
         text = [] if self.selection.text is None else [self.selection.text]
         return {*self.formats, *categories, *self.selection.told.values(), *text}
 
     def _arrow(self, width: int) -> Any:
-        """Return what Arrow reads a piece with, None without Arrow."""
+        """Return a function that reads a piece with Arrow, None if Arrow cannot be used."""
         if width > MOST_COLUMNS_FOR_ARROW or self.delimiter == self.selection.decimal:
             return None
         if self.selection.decimal == "," and not set(self.columns).isdisjoint(self.kept):
-            return None  # it would read them as text, and text with a decimal point
+            return None  # Arrow would copy them with a decimal point
         try:
             import pyarrow as pa
             from pyarrow import csv as reader
         except ModuleNotFoundError:
             return None
-        pa.enable_signal_handlers(False)  # it would take a signal for itself, and the run would not hear of it
+        pa.enable_signal_handlers(False)  # Arrow would swallow the signals that stop a run
         types = {str(self._at[name]): pa.float64() for name in self.columns}
         types |= {str(self._at[name]): pa.string() for name in (*self.kept, *self._texts)}
         names = [str(at) for at in range(width)]
@@ -219,9 +219,9 @@ class CsvReader(LinesReader):
         return read
 
     def _arrow_rows(self, piece: Piece) -> Rows | None:
-        """Return the rows as Arrow reads them, None if there is anything that Python's reader should look at.
+        """Return the rows as read by Arrow, None if Python must read them.
 
-        Arrow is not as strict about quotes and line ends.
+        Python is stricter about quotes and line ends.
         """
         if b'"' in piece.content or piece.content.count(b"\r") != piece.content.count(b"\r\n"):
             return None

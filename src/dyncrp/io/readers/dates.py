@@ -1,4 +1,4 @@
-"""Dates as people write them, beside ISO 8601: 31/12/2025 14:05, Nov 16 2026; and numbers since 1970."""
+"""Dates in other formats than ISO 8601, such as 31/12/2025 14:05 or Nov 16 2026, and numbers since 1970."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dyncrp.input.entries import quote
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 
-EPOCHS = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}  # microseconds in the unit; for ns, which are shorter, see below
-LONGEST = {"s": 6e10, "ms": 6e13, "us": 9e15}  # counts that may be turned to dates all at once, the years up to 3800
+EPOCHS = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}  # microseconds in each unit; ns are divided below
+LONGEST = {"s": 6e10, "ms": 6e13, "us": 9e15}  # counts that NumPy can convert together, up to the year 3800
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-# A month is written before the day with slashes and dashes only.
+# Only with slashes and dashes may the month come before the day.
 DAYS = ["%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y"]
 DAYS += ["%Y/%m/%d", "%Y.%m.%d", "%b %d %Y", "%b %d, %Y", "%B %d %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y"]
 HOURS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", ", %H:%M:%S"]
 PATTERNS = [day + hour for day in DAYS for hour in HOURS] + ["%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%H:%M:%S"]
-NUMBERS = "number"  # times that are no dates, even if they could be
+NUMBERS = "number"  # times are numbers, even if they look like dates
 FIRST, LAST = datetime.min, datetime.max
 
 
 class AmbiguousDateError(ValueError):
-    """The dates of a column may be read in two ways."""
+    """The dates of a column can be read in two ways."""
 
 
 @dataclass(frozen=True)
 class DateFormat:
-    """Dates by a pattern of ``strptime``, or numbers of s, ms, us or ns since 1970. A time zone brings them to UTC.
+    """Dates in a pattern of ``strptime``, or numbers of s, ms, us or ns since 1970. Time zones are converted to UTC.
 
     >>> DateFormat("%d.%m.%Y %H:%M").read(["31.12.2025 14:05", "soon"])
     array(['2025-12-31T14:05:00.000000', 'NaT'], dtype='datetime64[us]')
@@ -45,7 +45,7 @@ class DateFormat:
     pattern: str
 
     def read(self, column: Column) -> NDArray[Any]:
-        """Return a column (n,) as datetime64, NaT for what is no date."""
+        """Return a column as datetime64 (n,), with NaT for cells that are not dates."""
         ticks = np.full(len(column), np.iinfo(np.int64).min)  # NaT
         numbers = cells.as_numbers(column) if self.pattern in EPOCHS else np.empty(0)
         if len(numbers) and self.pattern != "ns" and np.all(np.abs(numbers) < LONGEST[self.pattern]):
@@ -59,7 +59,7 @@ class DateFormat:
         return ticks.view("M8[us]")
 
     def _tick(self, cell: object) -> int | None:
-        """Return the microseconds of a date since 1970, None if it is none, or not in the years 1 to 9999."""
+        """Return a date as microseconds since 1970, None if it is invalid or outside the years 1 to 9999."""
         if self.pattern not in EPOCHS:
             date = parse(cell, self.pattern) if isinstance(cell, str) else None
             return None if date is None else microseconds(date)
@@ -76,12 +76,12 @@ class DateFormat:
 
     @property
     def description(self) -> str:
-        """The format as a message calls it."""
+        """The format, in words for messages."""
         return f"{UNIT_NAMES[self.pattern]} since 1970" if self.pattern in EPOCHS else f"dates as {self.pattern}"
 
 
 def parse(cell: str, pattern: str) -> datetime | None:
-    """Return a date by a pattern, in UTC if it names a time zone; None if it does not fit."""
+    """Return a date in a pattern, in UTC if it has a time zone; None if the cell does not match."""
     try:
         date = datetime.strptime(cell.strip(), pattern)
         return date if date.tzinfo is None else date.astimezone(UTC)
@@ -91,7 +91,7 @@ def parse(cell: str, pattern: str) -> datetime | None:
 
 @cache
 def is_pattern(pattern: str) -> bool:
-    """Tell whether strptime knows a pattern, by a date that is written with it; or it is s, ms, us, ns or number."""
+    """Return whether a text is a pattern of ``strptime``, or one of s, ms, us, ns and number."""
     if pattern in EPOCHS or pattern == NUMBERS:
         return True
     try:
@@ -101,7 +101,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def find_dates(column: Sequence[object]) -> DateFormat | None:
-    """Return how the cells of a column are written as dates, at least half of them; None if they are none, or ISO 8601.
+    """Return the format of at least half of the cells of a column; None if they are not dates, or ISO 8601.
 
     >>> find_dates(["03/04/2025", "31/12/2025"])
     DateFormat(pattern='%d/%m/%Y')

@@ -1,4 +1,4 @@
-"""How the numbers of a column are written, found from its first cells: 1.234,56 €, 12 %, 1 000, yes."""
+"""How the numbers of a column are written, inferred from its first cells: 1.234,56 €, 12 %, 1 000, yes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NUMBER = re.compile(
     rf"(?P<digits>(?:[0-9][0-9.,'’\s]*|[.,])?[0-9])(?P<power>e[+-]?[0-9]+)?\s*(?P<after>{UNIT})?",
     re.IGNORECASE,
 )
-ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")  # of a computer: no number with thousands
+ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")  # an IP address is not a number with thousands
 PAIRS = (("yes", "no"), ("true", "false"), ("y", "n"), ("t", "f"), ("on", "off"))
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """Numbers with a decimal mark, a mark between thousands (a space stands for any) and a unit, before or behind.
+    """Numbers with a decimal mark, a mark between thousands (" " is any space), and a unit before or after them.
 
     >>> NumberFormat(",", ".", "€").read(["1.234,56 €", "-€ 5", "n/a"])
     [1234.56, -5.0, 'n/a']
@@ -38,11 +38,11 @@ class NumberFormat:
     unit: str = ""
 
     def read(self, column: Column) -> list[Any]:
-        """Return the numbers in a column; what is none stays as it is."""
+        """Return the numbers of a column; cells that are not numbers stay unchanged."""
         return [cell if (number := self.number(cell)) is None else number for cell in column]
 
     def number(self, cell: object) -> float | None:
-        """Return the number in a cell, None if there is none."""
+        """Return the number in a cell, None if it is not a number."""
         if not isinstance(cell, str):
             return cell if cells.is_number(cell) else None  # type: ignore[return-value]
         parts = _split(cell)
@@ -60,7 +60,7 @@ class NumberFormat:
 
 @dataclass(frozen=True)
 class YesNo:
-    """Two words, one for 1 and one for 0; "true" and "false" are those of JSON, too.
+    """Two words, one for 1 and one for 0. The words "true" and "false" also stand for the booleans of JSON.
 
     >>> YesNo("true", "false").read(["True", "false", True, "?"])
     [1.0, 0.0, 1.0, '?']
@@ -70,7 +70,7 @@ class YesNo:
     no: str
 
     def read(self, column: Column) -> list[Any]:
-        """Return 1 and 0 for the words in a column; what is neither stays as it is."""
+        """Return 1 and 0 for the words of a column; other cells stay unchanged."""
         values = {self.yes: 1.0, self.no: 0.0}
         return [values.get(str(cell).strip().lower(), cell) for cell in column]
 
@@ -86,7 +86,7 @@ def restore_format(values: dict[str, str]) -> Format:
 
 
 def describe_format(format: Format, column: Sequence[object]) -> str:
-    """Say how the cells of a column are read, by the longest that is a number.
+    """Describe a format by an example from the column: the longest number.
 
     >>> describe_format(NumberFormat(",", "."), ["5", "1.234,56"])
     "'1.234,56' is read as 1234.56"
@@ -101,14 +101,14 @@ def describe_format(format: Format, column: Sequence[object]) -> str:
 
 
 class AmbiguousError(ValueError):
-    """The numbers of a column may be read in two ways."""
+    """The numbers of a column can be read in two ways."""
 
 
 def find_format(column: Sequence[object], decimal: str | None) -> NumberFormat | YesNo | None:
-    """Return how the cells of a column are written, none of which is missing; None if they are no numbers.
+    """Return how the cells of a column are written; None if they are not numbers.
 
-    At least half of the cells must be numbers. decimal: the mark, if known. Numbers that are no more than digits and
-    this mark, or a point, have a ``NumberFormat`` of the mark alone.
+    No cell may be missing, and at least half of them must be numbers. decimal: the mark, if it is known. Numbers that
+    consist of digits and this mark, or a point, have a ``NumberFormat`` with only the mark.
 
     >>> find_format(["12.5", "1,250.0"], None)
     NumberFormat(decimal='.', thousands=',', unit='')
@@ -122,24 +122,25 @@ def find_format(column: Sequence[object], decimal: str | None) -> NumberFormat |
     plain = NumberFormat(decimal or ".")
     simple = [cell.replace(",", ".") if decimal == "," and isinstance(cell, str) else cell for cell in column]
     n_plain = int(np.isfinite(cells.as_numbers(simple)).sum())
-    if n_plain == len(column):  # a point where commas are decimal is refused then, rather than taken for thousands
+    if n_plain == len(column):  # where commas are decimal, a point is an error then, not a mark between thousands
         return plain
     if all(isinstance(cell, bool) for cell in column):
         return YesNo("true", "false")
     words = {str(cell).strip().lower() for cell in column}
     for pair in PAIRS:
-        if words == set(pair):  # one of them alone may be anything
+        if words == set(pair):  # one of them alone would not be enough
             return YesNo(*pair)
-    # Numbers that are mostly plain are something else only if that explains every cell.
+    # If numbers are mostly plain, another format must match every cell.
     mostly_plain = 2 * n_plain >= len(column)
     found = _find_marks(column, decimal, n_least=len(column) if mostly_plain else len(column) / 2)
     return plain if mostly_plain and (found is None or found.unit) else found
 
 
 def find_formats(columns: dict[str, list[Any]], decimal: str | None) -> dict[str, Format | None]:
-    """Return how the cells of each column are written, None for text, as ``find_format`` does.
+    """Return ``find_format`` of each column, None for text.
 
-    What may be read in two ways is read as other columns are; if they do not say, it is an ``AmbiguousError``.
+    A column that can be read in two ways is read like the others; if they do not decide, this raises
+    ``AmbiguousError``.
     """
     found: dict[str, Format | None] = {}
     unclear = {}
@@ -160,7 +161,7 @@ def find_formats(columns: dict[str, list[Any]], decimal: str | None) -> dict[str
 
 
 def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -> NumberFormat | None:
-    """Return the marks and the unit by which most cells are numbers, if they are so many."""
+    """Return the marks and the unit with which the most cells are numbers, if these are at least n_least."""
     texts = [cell.strip() for cell in column if isinstance(cell, str)]
     parts = [split for cell in texts if (split := _split(cell))]
     units = {unit for _, _, unit, _ in parts} - {""}
@@ -168,7 +169,7 @@ def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -
         return None
     unit = min(units, default="")
     choices = [NumberFormat(*marks, unit) for marks in MARKS if decimal in (None, marks[0])]
-    counts = [_count(choice, column) for choice in choices]
+    counts = [sum(choice.number(cell) is not None for cell in column) for choice in choices]
     if max(counts) < n_least:
         return None
     best = [choice for choice, n in zip(choices, counts, strict=True) if n == max(counts)]
@@ -178,17 +179,13 @@ def _find_marks(column: Sequence[object], decimal: str | None, n_least: float) -
         if first is not None and other is not None:
             readings = f"{quote(cell)} may be {first:.15g} or {other:.15g}"
             raise AmbiguousError(f"{readings}: --decimal . or --decimal , says which")
-    # Where only the decimal mark is seen, the other mark may still come between thousands.
+    # If no cell has thousands, the other mark may still come between thousands in later rows.
     seen = {choice.decimal for choice in best} == {best[0].decimal}
     return best[1] if seen and len(best) > 1 and best[1].thousands in (",", ".") else best[0]
 
 
-def _count(format: NumberFormat, column: Sequence[object]) -> int:
-    return sum(format.number(cell) is not None for cell in column)
-
-
 def _split(cell: str) -> tuple[bool, str, str, str] | None:
-    """Return whether a number is negative, its digits with their marks, its unit and its power of ten."""
+    """Return whether a number is negative, its digits with marks, its unit and its power of ten."""
     found = NUMBER.fullmatch(cell.strip())
     if found is None or (found["before"] and found["after"]) or (found["sign"] and found["inner"]):
         return None

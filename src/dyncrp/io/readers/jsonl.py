@@ -14,10 +14,7 @@ from dyncrp.io.readers.selection import Selection
 
 
 class JsonLinesReader(LinesReader):
-    """An object on each line, whose keys are the columns: those of the first one, which also says how long lists are.
-
-    Blank lines are skipped.
-    """
+    """An object on each line. The first one decides the columns, and the lengths of lists. Blank lines are skipped."""
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
@@ -37,10 +34,10 @@ class JsonLinesReader(LinesReader):
         lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
         self._resolve(list(first), lists.get)
         self.pieces, self._held = pieces, held
-        self._look(self._sample)
+        self._infer(self._sample)
 
     def _sample(self, n: int) -> dict[str, list[Any]]:
-        """Return the first cells of the columns that are read, from n rows; those that are no objects count, too."""
+        """Return the cells of each column in the first n rows, including rows that are not objects."""
         rows: list[dict[str, Any] | str] = []
         for at in count():
             if at == len(self._held):
@@ -68,7 +65,7 @@ class JsonLinesReader(LinesReader):
 
 
 def _read(piece: Piece) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the line and the object of each row, or what is wrong with it."""
+    """Yield the line number and the object of each row, or a text that says what is wrong with it."""
     for at, line in enumerate(io.StringIO(piece.text, newline="\n")):
         if line.isspace():
             continue

@@ -1,4 +1,4 @@
-"""Text a few lines at a time: complete ones, however the bytes come, and where they are."""
+"""Readers of text: complete lines, in pieces of a few lines, with their places."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dyncrp.io.readers.chunk import Place, Rows
 from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import Source
 
-LONGEST_LINE = 1 << 26  # bytes in a line, or in a cell of several lines
-TAIL = 4096  # bytes before a place that are compared when reading continues there
+LONGEST_LINE = 1 << 26  # bytes, also of a cell of several lines
+TAIL = 4096  # how many bytes before a place are compared when reading continues there
 BOM = b"\xef\xbb\xbf"
 
 
 class Piece(NamedTuple):
-    """Complete lines, the number of the first (from 1), and the place after them."""
+    """Complete lines, the number of the first one (from 1), and the place after them."""
 
     content: bytes
     line: int
@@ -28,15 +28,15 @@ class Piece(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The lines as text; bytes that are no UTF-8 pass through unharmed."""
+        """The lines as text. Bytes that are not valid UTF-8 are kept as surrogates."""
         return self.content.decode("utf-8", "surrogateescape")
 
 
 class LinesReader(Reader):
-    """Reads rows that are lines. ``quoted`` tells whether a cell in double quotes may hold line ends.
+    """Reads rows that are lines. ``quoted`` tells whether cells in double quotes may contain line ends.
 
-    A place counts the bytes of the text. A file that is compressed or in another encoding is read
-    again up to a place, as a pipe is.
+    A place counts the bytes of the text. To continue at a place of a file that is compressed or in another encoding, it
+    is read from the beginning, as a pipe is.
     """
 
     quoted = False
@@ -48,7 +48,7 @@ class LinesReader(Reader):
         self.seekable = self.seekable and self.source.plain
 
     def progress(self, place: Place) -> float | None:
-        """Bytes read, of all bytes in the file."""
+        """Return the share of the bytes before a place."""
         if self.live:
             return None
         done = place["offset"] if self.seekable else self.file.tell()
@@ -57,7 +57,7 @@ class LinesReader(Reader):
     def _rows_of(
         self, columns: dict[str, list[Any]], n: int, where: Callable[[int], str], broken: dict[int, str]
     ) -> Rows:
-        """Return n rows of cells by the name of their column."""
+        """Return n rows, given their cells by the names of the columns."""
         features = {name: columns[name] for name in self.columns if name in columns}
         time = self.selection.time_column
         kept = {name: columns[name] for name in self.kept}
@@ -74,10 +74,10 @@ class LinesReader(Reader):
 
     @abstractmethod
     def _warmup(self) -> Iterator[Piece]:
-        """Return the pieces with rows in them, from the first."""
+        """Return the pieces with rows, from the first one on."""
 
     def _pieces(self, place: Place | None = None) -> Iterator[Piece]:
-        """Yield pieces of at most ``most_rows`` lines, or a row more, from the place on."""
+        """Yield pieces of at most ``most_rows`` lines from a place on; more only to complete a row."""
         offset, line, tail = 0, 1, b""
         if place is not None:
             tail, passed = self._seek(place)
@@ -108,7 +108,7 @@ class LinesReader(Reader):
         """Return where the last complete row ends."""
         end = data.rfind(b"\n") + 1
         while self.quoted and end and data.count(b'"', 0, end) % 2:
-            # Within quotes; the row began before the last quote that opened.
+            # This end is within quotes; the row began before the last quote.
             end = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
         return end
 
@@ -128,9 +128,9 @@ class LinesReader(Reader):
             yield b"".join(lines)
 
     def _seek(self, place: Place) -> tuple[bytes, int]:
-        """Go to a place if the bytes before it are unchanged; return them.
+        """Go to a place, and return the bytes before it, which must be unchanged.
 
-        The last line may have had no end. If it has one now, it is skipped; how many bytes is returned, too.
+        If the last line had no line end then, and has one now, this is skipped. Its length is returned as well.
         """
         length, digest = place["tail"]
         changed = self.error(f" is not the same as before: it differs before byte {place['offset']}")

@@ -1,4 +1,4 @@
-""".npy: one array of numbers, its rows one after the other."""
+""".npy files: one array of numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NpyReader(Reader):
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
         try:
-            # Version 3 is for names of fields, and an array with fields holds no rows of numbers.
+            # Version 3 is for names of fields, but an array with fields does not hold rows of numbers.
             old = np.lib.format.read_magic(file) == (1, 0)
             read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
             shape, transposed, dtype = read(file)
@@ -33,7 +33,7 @@ class NpyReader(Reader):
         if dtype.kind not in "biuf" or dtype.hasobject or not rows:
             raise self.error(f" must hold rows of numbers, but holds an array of {dtype} with shape {shape}")
         if selection.text is not None:
-            raise self.error(" holds numbers, and --text names a column of texts")
+            raise self.error(" holds numbers, but --text names a column of texts")
         self.n, self.width, self.dtype = shape[0], (shape[1] if len(shape) == 2 else 1), dtype
         self.row_size = self.width * dtype.itemsize
         self._check_row()
@@ -48,7 +48,7 @@ class NpyReader(Reader):
         self.start = file.tell() if self.seekable else 0
 
     def _check_row(self) -> None:
-        """Refuse rows that the file cannot hold, before there is a name for each of their columns."""
+        """Raise ``FileError`` if the file is shorter than one row, before the names of columns are made."""
         if self.row_size > LONGEST_ROW:
             raise self.error(f" has {self.width} columns: a row is longer than {LONGEST_ROW >> 20} MiB")
         if self.n and self.seekable and self._bytes_left() < self.row_size:
@@ -68,11 +68,11 @@ class NpyReader(Reader):
         return self.error(f" is truncated: its header says {self.n} rows, but it has fewer")
 
     def progress(self, place: Place) -> float:
-        """Rows read, of those in the header."""
+        """Return the share of the rows before a place."""
         return place["row"] / max(self.n, 1)
 
     def kept_type(self, name: str) -> Any:
-        """Return the type that the array has, float64 at the longest."""
+        """Return the Arrow type of the array, at most float64."""
         import pyarrow as pa
 
         return pa.float64() if self.dtype.itemsize > 8 else pa.from_numpy_dtype(self.dtype.newbyteorder("="))
@@ -95,7 +95,7 @@ class NpyReader(Reader):
                 rows = np.frombuffer(content, self.dtype).reshape(count, self.width)
             first = at
             features = {name: rows[:, int(name)] for name in self.columns}
-            # Neither JSON nor Arrow knows numbers longer than float64.
+            # JSON and Arrow have no numbers longer than float64.
             kept = {name: rows[:, int(name)] for name in self.kept}
             if self.dtype.itemsize > 8:
                 kept = {name: as_numbers(column) for name, column in kept.items()}

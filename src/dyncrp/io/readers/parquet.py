@@ -1,4 +1,4 @@
-"""Parquet, through Arrow."""
+"""Parquet files, read with Arrow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dyncrp.io.readers.source import BLOCK
 
 
 class ParquetReader(Reader):
-    """Columns of numbers in Parquet. A pipe is copied to a temporary file, since the end says what is where."""
+    """Columns of Parquet. A pipe is copied to a temporary file, since the index is at the end of the file."""
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
@@ -32,7 +32,7 @@ class ParquetReader(Reader):
         self.types = {column: kinds[column] for column in self._columns_read}
 
     def _find_kinds(self, types: dict[str, Any]) -> None:
-        """Find out what the columns hold, by their types and their first rows."""
+        """Infer what the columns hold, from their types and their first rows."""
         text = self.selection.text
         if text is not None:
             if not _is_text(types[text]):
@@ -56,7 +56,7 @@ class ParquetReader(Reader):
         self._decide(entries, plain=all(isinstance(_format(types[column])[0], NumberFormat) for column in names))
 
     def _sample(self, names: list[str]) -> dict[str, list[Any]]:
-        """Return the first cells of columns."""
+        """Return the first cells of each column."""
         if not names:
             return {}
         n = max(1, min(ROWS_TO_INFER, MOST_CELLS_IN_SAMPLE // len(names)))
@@ -82,7 +82,7 @@ class ParquetReader(Reader):
             raise self._read_error(error) from error
 
     def _list_width(self, name: str) -> int | None:
-        """Return how long the lists of a column are, by its type or by the first of them."""
+        """Return the length of the lists of a column, from its type or its first row; None if it has no lists."""
         kind = _value_type(self.parquet.schema_arrow.field(name).type)
         if not hasattr(kind, "value_type") or not hasattr(kind, "value_field"):
             return None
@@ -95,18 +95,15 @@ class ParquetReader(Reader):
             raise self._read_error(error) from error
         return len(first) if first else 1
 
-    def _holds_words(self, name: str) -> bool:
-        return name == self.selection.text or self._is_category(name)
-
     def _read_error(self, error: Exception) -> Exception:
         return self.error(f" is not a readable Parquet file: {' '.join(str(error).split())}")
 
     def progress(self, place: Place) -> float:
-        """Rows read, of all rows."""
+        """Return the share of the rows before a place."""
         return place["row"] / max(self.parquet.metadata.num_rows, 1)
 
     def kept_type(self, name: str) -> Any:
-        """Return the type that the column has."""
+        """Return the Arrow type of the column."""
         return self.types[name]
 
     def _rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
@@ -135,8 +132,9 @@ class ParquetReader(Reader):
                     continue
                 batch = batch.slice(max(begin - at, 0))
                 cells = {name: batch.column(name).cast(kind) for name, kind in self.types.items()}
+                words = {name for name in self.columns if name == self.selection.text or self._is_category(name)}
                 features = {
-                    name: cells[name].to_pylist() if self._holds_words(name) else _features(cells[name], width)
+                    name: cells[name].to_pylist() if name in words else _features(cells[name], width)
                     for name, width in self.widths.items()
                 }
                 kept = {name: cells[name] for name in self.kept}
@@ -151,26 +149,26 @@ class ParquetReader(Reader):
 
 
 def _value_type(kind: Any) -> Any:
-    """Return the type of a column whose words are written out, if it has a dictionary: each batch may have its own."""
+    """Return the type of a column without its dictionary, if it has one, since each batch may have another."""
     return kind.value_type if hasattr(kind, "index_type") else kind
 
 
 def _is_number(kind: Any) -> bool:
-    """Tell whether a type is of numbers."""
+    """Return whether a type is one of numbers."""
     from pyarrow import types
 
     return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean))
 
 
 def _is_text(kind: Any) -> bool:
-    """Tell whether a type is of texts."""
+    """Return whether a type is one of texts."""
     from pyarrow import types
 
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _format(kind: Any) -> tuple[Format | None, str]:
-    """Return how the cells of a type are read, None for text; and why they cannot be, if so."""
+    """Return the format of a type, None for text; and why a column of this type is left out, if it is."""
     from pyarrow import types
 
     if types.is_boolean(kind):
@@ -183,7 +181,7 @@ def _format(kind: Any) -> tuple[Format | None, str]:
 
 
 def _features(column: Any, width: int | None) -> Any:
-    """Return numbers as float64 (n,), lists of numbers as (n, width), or lists of several lengths as they are."""
+    """Return numbers as float64 (n,), lists of equal length as (n, width), and other lists unchanged."""
     if width is None:
         return _numbers(column)
     if column.null_count or not all(length == width for length in column.value_lengths().to_pylist()):
@@ -192,12 +190,12 @@ def _features(column: Any, width: int | None) -> Any:
 
 
 def _numbers(column: Any) -> Any:
-    """Return numbers as float64, NaN for what is missing."""
+    """Return numbers as float64, with NaN for missing cells."""
     return column.cast("double", safe=False).to_numpy(zero_copy_only=False)
 
 
 def _times(column: Any) -> Any:
-    """Return dates as datetime64, numbers as float64, and anything else as it is."""
+    """Return dates as datetime64, numbers as float64, and anything else unchanged."""
     import pyarrow as pa
     from pyarrow import types
 

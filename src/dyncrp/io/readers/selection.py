@@ -1,4 +1,4 @@
-"""What a reader is asked for: which columns, and how they are written."""
+"""Which columns a reader reads, and how they are written."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from dyncrp.input.entries import KINDS
 class Selection:
     """Which columns to read, by name, and how.
 
-    columns: the features, as ``choose_columns`` takes them, None for all that tell something but the time column.
-    time_column: where the times are, if anywhere. keep: what to copy, None for all but the time column. skip_bad:
-    whether to drop rows with bad cells. header: whether CSV has one. delimiter, decimal: of CSV, None to find them from
-    the first rows. encoding: of text, None for UTF-8, or UTF-16 with a byte-order mark. exclude: what is no feature, as
-    in columns. missing: what stands for a missing cell, beside "NA" and the like. time_format: of the times, as
-    ``DateFormat`` takes it, None to find it from the first rows. findings: what a reader of the same input found
-    before, as its places say, so that an input that has grown is read as it was. categorical, numeric: what holds
-    categories and numbers, as in columns. log: what is learned as log1p, None to find it from the first rows. takes:
-    the kinds of columns that the family takes. learned: how the model encodes columns already. label_column,
-    cannot_link_column: where ``labels`` and ``cannot_link`` of the rows are, if anywhere; neither is a feature. text:
-    the column of texts, if the rows are texts; then it is the only feature.
+    Args:
+        columns: the features, as ``choose_columns`` takes them. None for all informative ones except the time column.
+        time_column: the column of the times, if there is one.
+        keep: the columns to copy. None for all except the time column.
+        skip_bad: whether to skip rows with invalid cells.
+        delimiter, decimal: of CSV. None to infer them from the first rows.
+        header: whether CSV has a header.
+        encoding: of text. None for UTF-8, or UTF-16 with a byte-order mark.
+        exclude: columns that are not features, as in ``columns``.
+        missing: texts that stand for a missing cell, in addition to "NA" and the like.
+        time_format: of the times, as ``DateFormat`` takes it. None to infer it from the first rows.
+        findings: what an earlier reader of the same input found, so that a longer input is read in the same way.
+        categorical, numeric: columns of categories and of numbers, as in ``columns``.
+        log: columns that are learned as log1p. None to infer them from the first rows.
+        takes: the kinds of columns that the family takes.
+        learned: the encoding of columns that the model already has.
+        label_column, cannot_link_column: the columns of ``labels`` and ``cannot_link``, which are not features.
+        text: the column of texts, if rows are texts. It is then the only feature.
     """
 
     columns: tuple[str, ...] | None = None
@@ -49,6 +56,6 @@ class Selection:
 
     @property
     def told(self) -> dict[str, str]:
-        """The columns with what is known of the rows, by the names of the arguments of ``partial_fit`` for it."""
+        """The columns of constraints, by the names of the arguments of ``partial_fit``."""
         columns = {"labels": self.label_column, "cannot_link": self.cannot_link_column}
         return {name: column for name, column in columns.items() if column is not None}

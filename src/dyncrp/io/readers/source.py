@@ -1,4 +1,4 @@
-"""The bytes of a text file as UTF-8: decompressed, and encoded anew, if need be."""
+"""The bytes of a text file as UTF-8, decompressed and converted if necessary."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any, BinaryIO, NamedTuple
 from dyncrp.io.files import FileError
 
 BLOCK = 1 << 20  # bytes to read at a time
-UTF_16 = b"\xff\xfe", b"\xfe\xff"  # how it begins
+UTF_16 = b"\xff\xfe", b"\xfe\xff"  # its byte-order marks
 ENCODING_HINT = "--encoding names the encoding, such as latin-1 or cp1252"
 
 
 class Compression(NamedTuple):
-    """A way to compress: its name, how such a file begins, and what reads it."""
+    """A compression: its name, how a file begins, and a function that opens it."""
 
     name: str
     magic: re.Pattern[bytes]
@@ -42,18 +42,17 @@ COMPRESSIONS = {
 
 
 def find_compression(head: bytes) -> Compression | None:
-    """Return how a file that begins with these bytes is compressed, None if it is not."""
+    """Return the compression of a file that begins with these bytes, None if it is not compressed."""
     return next((kind for kind in COMPRESSIONS.values() if kind.magic.match(head)), None)
 
 
 class Source:
-    """UTF-8 of a text file or a pipe, block by block. The first bytes say whether they are compressed, not the name.
+    """The text of a file or a pipe as UTF-8, block by block. Compression is recognised by the first bytes.
 
-    encoding: of the text. By default it is UTF-16 if it begins with its byte-order mark, and UTF-8 otherwise; bytes
-    that are no UTF-8 then pass through unharmed. live: whether bytes may have to be waited for, and are
-    taken as they come.
+    encoding: of the text. By default, UTF-16 if there is a byte-order mark of it, and UTF-8 otherwise; then bytes that
+    are not valid UTF-8 are returned unchanged. live: whether to return bytes as soon as they arrive.
 
-    ``plain`` tells whether the bytes are those of the file, so that a place in them is a place in the file.
+    ``plain`` tells whether the bytes are those of the file, so that a place in the text is a place in the file.
 
     >>> source = Source(io.BytesIO(gzip.compress("größe".encode("latin-1"))), "rows.csv.gz", "latin-1")
     >>> source.plain, source.read().decode()
@@ -67,7 +66,7 @@ class Source:
         stream: Any = self.file if self.compression is None else self.compression.open(self.file)
         self._read = stream.read1 if live and hasattr(stream, "read1") else stream.read
         self._pending = self._read_bytes()
-        if len(self._pending) == 1:  # a pipe may begin with half of a mark
+        if len(self._pending) == 1:  # half of a byte-order mark
             self._pending += self._read_bytes()
         self.encoding = "utf-16" if encoding is None and self._pending.startswith(UTF_16) else encoding
         self._decoder = None if self.encoding is None else codecs.getincrementaldecoder(self.encoding)()
@@ -75,13 +74,13 @@ class Source:
         self.plain = self.compression is None and self._decoder is None
 
     def read(self) -> bytes:
-        """Return the next bytes, some BLOCK of them; none at the end."""
+        """Return the next bytes, about ``BLOCK`` of them, and b"" at the end."""
         while True:
             block, self._pending = self._pending or self._read_bytes(), b""
             if self._decoder is None:
                 return block
             text = self._decode(block)
-            if text or not block:  # a block may hold no more than a part of a character
+            if text or not block:  # a block may hold only a part of a character
                 self._line += text.count("\n")
                 return text.encode("utf-8", "surrogatepass")
 
@@ -104,5 +103,5 @@ class Source:
                 before = error.object[: error.start].decode(error.encoding, "ignore")
                 line += before.count("\n")
                 bad = " ".join(f"{byte:02x}" for byte in error.object[error.start : error.end][:4])
-                fault = f"the bytes {bad} are no character of {self.encoding}"
+                fault = f"the bytes {bad} are not a character of {self.encoding}"
             raise FileError(f"{self.name}, line {line}: {fault}; {ENCODING_HINT}") from None

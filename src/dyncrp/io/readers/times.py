@@ -1,4 +1,4 @@
-"""The times of rows, in order; the first decides how they are written."""
+"""The times of rows, in order. The first one decides how they are written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dyncrp.io.readers.cells import Column, TimeFormat
 
 
 class Times:
-    """What is known of a column of times: how they are written, and the last of them.
+    """The format of a column of times, and its latest time.
 
-    format: None before the first time. last: as a number, or as microseconds of a date; None before the first.
+    format: None before the first time. last: a number, or microseconds of a date; None before the first time.
     """
 
     def __init__(self, format: str | None = None, last: Any = None) -> None:
@@ -23,7 +23,7 @@ class Times:
         self.last = last
 
     def read(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return a column as times (n,), and which of them are bad. bad: which rows decide no format, (n,)."""
+        """Return a column as times (n,), and which are invalid. bad: (n,) rows that must not decide the format."""
         if isinstance(column, np.ndarray) and column.dtype.kind == "M":
             self.format = TimeFormat.DATES
             return column, np.isnat(column)
@@ -44,9 +44,9 @@ class Times:
         return ticks.view("M8[us]"), untimely
 
     def find_backward(self, times: NDArray[Any]) -> tuple[int, Any] | None:
-        """Return where a time is earlier than the one in front of it, and that one; None if none is.
+        """Return the first place where a time is earlier than the one before, and the time before it.
 
-        Then the last of them, of which there is at least one, is the last of all.
+        Returns None if times are in order, and then keeps the last of them, of which there must be at least one.
         """
         ticks = times.view(np.int64) if times.dtype.kind == "M" else times
         before = np.concatenate([ticks[:1] if self.last is None else [self.last], ticks[:-1]])

@@ -1,4 +1,4 @@
-"""What a writer is: labelled rows in one format, in a file that grows and can be cut back to any length it had."""
+"""The base class of writers of labelled rows, in a file that grows and can be cut back."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Reader
 from dyncrp.io.readers.cells import Column
 
-RESULTS = ("table", "name", "probability", "novelty", "novelty_p")  # of a row, after its index and what is copied
-ON_REQUEST = ("name", "novelty_p")  # those of them that are written if they are asked for
-GROUP = "group"  # the column after them, where it can be known
+RESULTS = ("table", "name", "probability", "novelty", "novelty_p")  # columns after the index and the copied columns
+ON_REQUEST = ("name", "novelty_p")  # columns that are written only on request
+GROUP = "group"  # the last column, in formats that are completed at the end
 GroupOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the groups of tables
 
 
 class Writer(ABC):
-    """Writes labelled rows to a file, or to standard output for "-"; ``length`` is how many bytes hold whole rows.
+    """Writes labelled rows to a file, or to standard output for "-".
 
-    A format gives the bytes before the first row, and those of some rows. grouped: whether tables are joined into
-    groups at the end. more: which columns of ``ON_REQUEST`` there are.
+    A subclass defines the bytes before the first row, and those of rows. grouped: whether tables are joined into groups
+    at the end. more: the columns of ``ON_REQUEST`` to write.
     """
 
     pipes: ClassVar[bool] = True  # whether it can write to a pipe
@@ -43,32 +43,32 @@ class Writer(ABC):
 
     @abstractmethod
     def _head(self) -> bytes:
-        """Return what comes before the first row."""
+        """Return the bytes before the first row."""
 
     @abstractmethod
     def _encode(self, columns: list[Column]) -> bytes:
-        """Return rows, given as a column for each name."""
+        """Return the bytes of rows, given a column for each of ``names``."""
 
     @property
     def length(self) -> int:
-        """How many bytes hold whole rows."""
+        """The number of bytes of complete rows."""
         return self.file.length
 
     @classmethod
     def files(cls, path: str) -> tuple[str, ...]:
-        """Return every file that is written for an output of this path."""
+        """Return all files that are written for an output at this path."""
         return (path,)
 
     @classmethod
     def groups_file(cls, path: str) -> str | None:
-        """Return the file beside an output that says which group each table is in; None if the output says it.
+        """Return the path of the file with the group of each table; None if the output has a column of groups.
 
-        Rows are written as they come, when no one knows yet which tables will be in one group.
+        Groups are known only at the end, when most formats have written their rows already.
         """
         return os.path.splitext(path)[0] + ".groups.csv"
 
     def start(self) -> None:
-        """Start an empty file, in place of any that exists."""
+        """Start an empty file, and replace any that exists."""
         self.file.start()
         self.file.append(self._head())
 
@@ -79,7 +79,7 @@ class Writer(ABC):
     def write(
         self, kept: dict[str, Column], rows: Any, tables: Any, probability: Any, novelty: Any, **more: Column
     ) -> None:
-        """Add rows. more: the columns that were asked for, by name."""
+        """Write rows. more: the requested columns, by name."""
         found = {"table": tables, "probability": probability, "novelty": novelty, **more}
         columns = [*(kept[name] for name in self.kept), *(found[name] for name in self.results)]
         self.file.append(self._encode([rows, *columns]))
@@ -93,10 +93,10 @@ class Writer(ABC):
         return self.file.tail()
 
     def finish(self, group_of: GroupOf | None = None) -> None:  # noqa: B027 - most formats need nothing
-        """Make the result from what was written. group_of: the groups of tables, if they are known."""
+        """Complete the output. group_of: returns the groups of tables, if there are any."""
 
     def clean(self) -> None:  # noqa: B027
-        """Remove what the finished result does not need."""
+        """Remove temporary files."""
 
     def close(self) -> None:
         """Close the file; standard output stays open."""
@@ -104,7 +104,7 @@ class Writer(ABC):
 
 
 def plain_values(column: Column) -> list[Any]:
-    """Return a column as Python values; dates of Arrow as ISO 8601."""
+    """Return a column as Python values, with dates of Arrow as texts in ISO 8601."""
     if isinstance(column, list):
         return column
     if isinstance(column, np.ndarray):
@@ -122,7 +122,7 @@ def plain_values(column: Column) -> list[Any]:
 
 
 def _text(value: Any) -> Any:
-    """Return a value that JSON can say, or its text."""
+    """Return a value if it can be written as JSON, its text otherwise."""
     try:
         json.dumps(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Labelled rows as Parquet, through Arrow."""
+"""Labelled rows as Parquet, written with Arrow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS_IN_GROUP = 1 << 16
 
 
 class ParquetWriter(Writer):
-    """Parquet: Arrow batches in a file beside it, which become the Parquet file at the end."""
+    """Parquet. Rows are written to another file as Arrow batches, which become the Parquet file at the end."""
 
     pipes = False
 
@@ -34,25 +34,25 @@ class ParquetWriter(Writer):
         kinds |= {name: reader.kept_type(name) or pa.string() for name in reader.kept}
         self.schema = pa.schema([(_utf8(name), kinds[name]) for name in self.names])
         self.file = GrowingFile(path + ".part")
-        self._finished: int | None = None  # the length of the result, once it is there
+        self._finished: int | None = None  # the length of the Parquet file, once it is there
 
     @classmethod
     def files(cls, path: str) -> tuple[str, ...]:
-        """Return the result, the batches, and what becomes the result."""
+        """Return the paths of the Parquet file, the batches, and the unfinished Parquet file."""
         return path, path + ".part", path + ".whole"
 
     @classmethod
     def groups_file(cls, path: str) -> str | None:
-        """Return None: the group of a row is a column, which is added at the end."""
+        """Return None, since groups are a column, which is added at the end."""
         return None
 
     @property
     def length(self) -> int:
-        """How many bytes the batches have; once it is finished, the result."""
+        """The number of bytes of the batches, or of the Parquet file once it is there."""
         return self.file.length if self._finished is None else self._finished
 
     def tail(self) -> str:
-        """Return a digest of the last bytes of the batches; once it is finished, of the result."""
+        """Return a digest of the last bytes of the batches, or of the Parquet file once it is there."""
         return self.file.tail() if self._finished is None else tail_of(self.path, self._finished)
 
     def _head(self) -> bytes:
@@ -70,20 +70,20 @@ class ParquetWriter(Writer):
         return pa.record_batch(arrays, schema=self.schema).serialize().to_pybytes()
 
     def resume(self, length: int, tail: str, finished: bool) -> None:
-        """Continue after this many bytes; the batches of a finished output are made again from the Parquet file."""
+        """Continue after this many bytes. If the Parquet file was finished, batches are made from it again."""
         if finished:
             self._unfinish(length, tail)
         else:
             super().resume(length, tail, finished)
 
     def _unfinish(self, length: int, tail: str) -> None:
-        """Make the batches from the Parquet file if it is unchanged; its last bytes describe all its groups of rows."""
+        """Make batches from the Parquet file. Its last bytes, an index of all rows, must be unchanged."""
         from pyarrow import parquet
 
         try:
             same = os.path.getsize(self.path) == length and tail_of(self.path, length) == tail
         except FileNotFoundError:
-            raise FileError(f"{self.path} is missing, and the checkpoint continues it") from None
+            raise FileError(f"{self.path} is missing, but the checkpoint continues it") from None
         if not same:
             raise FileError(f"{self.path} has changed since the checkpoint, so it cannot be continued")
         self.file.start()
@@ -91,14 +91,14 @@ class ParquetWriter(Writer):
             with parquet.ParquetFile(self.path) as whole:
                 self.file.append(self._head())
                 for batch in whole.iter_batches(ROWS_IN_GROUP, use_threads=False):
-                    columns = batch.select(range(len(self.schema)))  # groups, which may change, are after them
+                    columns = batch.select(range(len(self.schema)))  # without the last column, groups, which may change
                     self.file.append(columns.cast(self.schema).serialize().to_pybytes())
         except (OSError, ValueError) as error:
             self.file.close()
             raise FileError(f"{self.path} cannot be continued: {error}") from None
 
     def finish(self, group_of: GroupOf | None = None) -> None:
-        """Write the Parquet file beside its place, sync it and rename it; groups of rows have a fixed size."""
+        """Make the Parquet file atomically, with row groups of a fixed size."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -140,11 +140,11 @@ class ParquetWriter(Writer):
 
 
 def _texts(column: Column) -> list[str | None]:
-    """Return a column for Arrow as text."""
+    """Return a column as texts for Arrow."""
     cells = (value if isinstance(value, str) or value is None else json.dumps(value) for value in plain_values(column))
     return [None if cell is None else _utf8(cell) for cell in cells]
 
 
 def _utf8(text: str) -> str:
-    """Return text that Arrow takes: question marks for what is no UTF-8."""
+    """Return valid UTF-8 for Arrow, with question marks for other characters."""
     return text.encode("utf-8", "replace").decode()

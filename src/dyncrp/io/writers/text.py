@@ -1,4 +1,4 @@
-"""Labelled rows as text: CSV, and JSON lines."""
+"""Labelled rows as CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JsonLinesWriter(Writer):
 
 
 def _format_rows(template: str, columns: list[Column], format: Callable[[Any], str]) -> bytes:
-    """Return a line for each row; numbers as Python writes them, the rest as ``format`` does."""
+    """Return a line for each row. Finite numbers are formatted by ``repr``, other values by ``format``."""
     texts = [map(repr if _is_numeric(column) else format, plain_values(column)) for column in columns]
     return _to_bytes("".join([template % values for values in zip(*texts, strict=True)]))
 
@@ -46,7 +46,7 @@ def _is_numeric(column: Column) -> bool:
 
 
 def _format_json(value: Any) -> str:
-    """Return a value as JSON, in which NaN and inf are null."""
+    """Return a value as JSON, with null for NaN and inf."""
     try:
         return json.dumps(value, allow_nan=False)
     except ValueError:
@@ -54,7 +54,7 @@ def _format_json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with None for every NaN and inf in it."""
+    """Return a value with None in place of NaN and inf."""
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     if isinstance(value, dict):
@@ -73,6 +73,6 @@ def _format_cell(value: Any) -> str:
 
 def _to_bytes(text: str) -> bytes:
     try:
-        return text.encode("utf-8", "surrogateescape")  # bytes that were no UTF-8, as they were
-    except UnicodeEncodeError:  # half a character, which JSON can say
+        return text.encode("utf-8", "surrogateescape")  # restores bytes that were not valid UTF-8
+    except UnicodeEncodeError:  # a lone surrogate, which JSON allows
         return text.encode("utf-8", "replace")

@@ -16,7 +16,7 @@ from dyncrp.testing.families.material import FamilyCheck, sample_stream
 def engine_learns_a_stream(family: Family, n_features: int) -> None:
     """The reference learns a stream by every rule, the same however it is cut, and never makes the lower bound fall."""
     X, times = sample_stream(family, n_features)
-    for assignment in ASSIGNMENTS[:1] if family.sparse else ASSIGNMENTS:  # of a sparse one, by its first rule only
+    for assignment in ASSIGNMENTS[:1] if family.sparse else ASSIGNMENTS:  # of words, by the first only
         for table_count in TABLE_COUNTS:
             rules = Rules(assignment, table_count, new_table_threshold=0.5 if table_count == "map" else 0.05)
             model = Model(family, Exponential(15.0), 0.8, rules=rules)

@@ -1,0 +1,232 @@
+"""The methods of a fitted estimator that show its tables, and those that edit them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dyncrp.input.encoding import is_frame
+from dyncrp.stream.examples import Examples
+from dyncrp.stream.stream import Stream
+from dyncrp.views.attributes import FittedAttributes
+from dyncrp.views.describe import describe
+from dyncrp.views.examples import examples_of
+from dyncrp.views.explain import Explanation, explain
+from dyncrp.views.groups import Groups, groups_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TableMethods(FittedAttributes):
+    """What a fitted estimator can do with its tables. A table is given by its id or its name."""
+
+    @abstractmethod
+    def _check_names(self, X: Any, stream: Stream) -> None:
+        """Warn or raise if the names of the features of X differ from those of the stream."""
+
+    def groups(self, n_groups: int | None = None) -> Groups:
+        """Return the open tables joined into groups, which may have any shape.
+
+        Several tables often share one cluster that is not Gaussian. Without a number of groups, two tables are joined
+        unless there is a significant valley between them in the density of the model. With a number, tables are joined
+        by Ward's criterion on their centres. Events name the groups of the latest call.
+
+        Parameters
+        ----------
+        n_groups : int, optional
+            The number of groups.
+
+        Returns
+        -------
+        Groups
+            The groups. The id of a group is that of its oldest table.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from dyncrp import DynamicalMixture
+        >>> X, y = make_moons(500, noise=0.05, random_state=0)
+        >>> model = DynamicalMixture().fit(X)
+        >>> model.n_tables_ > 20, len(model.groups())
+        (True, 2)
+        """
+        return groups_of(self.stream_, n_groups)
+
+    def describe(self, groups: Groups | int | None = None) -> pd.DataFrame:
+        """Return a pandas DataFrame that describes the open tables, with their ids as its index.
+
+        Its columns are: ``called``, the name, if any table has one; ``rows``, how many rows have the label of the
+        table; ``share``, their share of the rows of all open tables; ``first_seen`` and ``last_seen``, the times of the
+        first and the last of them (dates in UTC if times were dates, numbers otherwise); ``group``, if ``groups`` is
+        given; and one for each feature, with the centre of the table. The centre of a boolean is the probability of
+        true. For categories it is a text with the likeliest ones and their lift, the ratio of their probability to that
+        in all tables.
+
+        Parameters
+        ----------
+        groups : Groups or int, optional
+            What ``groups`` returned, or a number of groups.
+
+        Examples
+        --------
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0]])
+        >>> model.describe().round(2)
+               rows  share  first_seen  last_seen    x0    x1
+        table
+        0         2   0.67         0.0        2.0  0.10  0.05
+        1         1   0.33         1.0        1.0  8.91  9.11
+        """
+        return describe(self.stream_, groups)
+
+    def explain(self, x: Any, t: Any = None) -> Explanation:
+        """Return why x would join its table: log odds against the runner-up and a new table, feature by feature.
+
+        The log odds are sums of a term for the prior weights and one term for each feature. Nothing is learned. With
+        ``assignment="variational"``, the odds are those of predictive scores, which differ a little from those that
+        decide.
+
+        Parameters
+        ----------
+        x : array-like of shape (D,), mapping, or DataFrame of one row
+            One row: numbers, a mapping from the names of the features, or a frame. With ``Multinomial``, one document,
+            whose features are its words.
+        t : number or date, optional
+            Its time, as in ``predict``.
+
+        Returns
+        -------
+        Explanation
+            The odds, which print as a list.
+
+        Examples
+        --------
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])
+        >>> print(model.explain([6.0, 0.0]))
+        table 1
+        log odds in nats  against table 0  against a new table
+        prior weight                -0.69                +0.00
+        x0 = 6                      +9.35                +0.01
+        x1 = 0                      -0.15                +1.95
+        total                       +8.51                +1.97
+        """
+        if is_frame(x):
+            self._check_names(x, self.stream_)
+        return explain(self.stream_, x, t)
+
+    def examples(self, table: int | str) -> Examples:
+        """Return up to ``n_examples`` typical rows of a table, and as many of its latest rows.
+
+        The typical rows are the likeliest of a fair sample of the table's rows. Of documents, they are those with the
+        strongest evidence for the table; see ``dyncrp.stream.examples.choose``.
+
+        Parameters
+        ----------
+        table : int or str
+            An open table.
+
+        Returns
+        -------
+        Examples
+            ``typical``, the likeliest first, and ``latest``, the newest first: rows as the family sees them, with their
+            numbers in the stream and their times. Documents are dictionaries from words to counts.
+
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0), n_examples=1).fit([[0.0], [9.0], [0.4], [1.2]])
+        >>> model.examples(0).typical.X, model.examples(0).latest.numbers
+        (array([[0.4]]), array([3]))
+        """
+        return examples_of(self.stream_, table)
+
+    def merge(self, a: int | str, b: int | str) -> int:
+        """Merge two tables into one.
+
+        The result is the table that would be there if the rows of both had been seated together: statistics and
+        occupancies add up. One table cannot cover two that lie far apart. Then similar rows will open new tables, and
+        the event "merged" has ``far_apart``.
+
+        Parameters
+        ----------
+        a, b : int or str
+            Open tables. If both have a name, that of ``a`` stays.
+
+        Returns
+        -------
+        int
+            The id of the merged table, which is the older one. The other id stands for it from now on.
+
+        Examples
+        --------
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [4.0], [9.2]])
+        >>> model.merge(2, 0), model.table_ids_, model.resolve([0, 1, 2])
+        (0, array([0, 1]), array([0, 1, 0]))
+        """
+        return self.stream_.merge(a, b)
+
+    def rename(self, table: int | str, name: str) -> None:
+        """Give a table a name.
+
+        Parameters
+        ----------
+        table : int or str
+            An open table.
+        name : str
+            A name that no other table has, or "" to remove its name.
+
+        Examples
+        --------
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0]])
+        >>> model.rename(1, "door 3")
+        >>> model.names_, model.resolve(["door 3"])
+        ({1: 'door 3'}, array([1]))
+        """
+        self.stream_.rename(table, name)
+
+    def split(self, table: int | str, X: ArrayLike, *, times: ArrayLike | None = None) -> int:
+        """Move rows from a table to a new one.
+
+        Parameters
+        ----------
+        table : int or str
+            An open table.
+        X : array-like of shape (n, D)
+            Rows that were seated at this table. They are removed from it, exactly if their responsibilities were 1.
+        times : array-like of shape (n,), optional
+            The times of the rows. Required unless the dynamics are ``Stationary``.
+
+        Returns
+        -------
+        int
+            The id of the new table.
+
+        Examples
+        --------
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(4.0, 100.0)).fit([[0.0], [3.0], [0.2], [3.2]])
+        >>> model.n_tables_, model.split(0, [[3.0], [3.2]]), model.centers_.round(1).ravel()
+        (1, 1, array([0.1, 3. ]))
+        """
+        return self.stream_.split(table, X, times=times)
+
+    def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
+        """Return the present ids of tables, which brings labels from before a merge up to date.
+
+        Parameters
+        ----------
+        tables : iterable of int or str
+            Ids and names; −1 stays −1.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The ids.
+        """
+        return self.stream_.resolve(tables)
