@@ -28,6 +28,7 @@ from dyncrp.families.base import first_missing, repeats
 from dyncrp.families.protocols import View
 from dyncrp.search.candidate import Candidate, Found, Job, Steps, durations, usual_gap
 from dyncrp.search.cloud import is_cloud
+from dyncrp.search.inliers import find_inliers
 from dyncrp.search.race import race
 from dyncrp.search.reproducibility import reproducibility, split
 from dyncrp.search.spec import ModelSpec
@@ -35,7 +36,6 @@ from dyncrp.search.spec import ModelSpec
 Float = NDArray[np.float64]
 Point = tuple[float, ...]  # alpha and the durations
 
-OUTLIER_DISTANCE = 30.0  # an outlier is further from the median, in interquartile ranges; see _find_inliers
 ALPHAS = (0.3, 3.0, 30.0)  # the coarse grid
 MEMORIES = (math.inf, 300.0, 100.0, 30.0, 15.0)  # candidates for an unknown memory
 STEP_FACTORS = (10.0**0.5, 10.0**0.25, 10.0**0.125)  # steps of alpha and durations after that, up and down
@@ -168,7 +168,7 @@ def _learn(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]:
     """
     family, dynamics, alpha = spec.family, spec.dynamics, spec.alpha
     numbers = family.continuous(X.shape[1]) if isinstance(family, Columns) else np.ones(X.shape[1], dtype=bool)
-    inliers = _find_inliers(X[:, numbers])
+    inliers = find_inliers(X[:, numbers])
     X, times = X[inliers], times[inliers]
     first_memory = MEMORIES[0] if spec.memory is None else spec.memory
     trusted = not repeats(X[:, numbers])
@@ -242,23 +242,6 @@ def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]
 def _only_part(family: Family) -> Family:
     """Return the family that was passed to ``Columns.of``."""
     return family.parts[0][1] if isinstance(family, Columns) else family
-
-
-def _find_inliers(X: Float) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the rows that are not outliers.
-
-    An outlier is further than OUTLIER_DISTANCE interquartile ranges from the median in some feature, such as −9999 for
-    a missing number; a few of them would widen all clusters into one. If more than one row in a hundred is that far
-    out, such values are part of the data, and no row is an outlier.
-    """
-    X = X[:, np.any(~np.isnan(X), axis=0)]
-    if not X.shape[1]:
-        return np.ones(len(X), dtype=bool)
-    low, middle, high = np.nanquantile(X, (0.25, 0.5, 0.75), axis=0, method="nearest")
-    with np.errstate(over="ignore"):
-        reach = np.where(high > low, OUTLIER_DISTANCE * (high - low), np.inf)
-        inliers: NDArray[np.bool_] = np.all(~(np.abs(X - middle) > reach), axis=1)  # NaN is not an outlier
-    return inliers if np.mean(inliers) >= 0.99 else np.ones(len(X), dtype=bool)
 
 
 class _Search:
