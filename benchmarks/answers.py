@@ -24,7 +24,7 @@ from benchmarks.real_data import STAY, sticky_order
 from dyncrp import DynamicalMixture
 
 Rows = np.ndarray
-MOST_ROWS = 3000
+MOST_ROWS = 2000
 MOST_COMPONENTS = 30  # of BayesianGaussianMixture, which leaves those empty that it does not need
 MOST_FULL = 64  # features of a mixture with full covariances
 RESULTS = speed.HERE / "results" / "answers.json"

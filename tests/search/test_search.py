@@ -22,7 +22,7 @@ from dyncrp import (
 from dyncrp.datasets import sample_mixture
 from dyncrp.families.base import repeats
 from dyncrp.search import Search, learn, search
-from dyncrp.search.search import _find_inliers
+from dyncrp.search.inliers import find_inliers
 from dyncrp.search.spec import ModelSpec
 
 
@@ -400,12 +400,12 @@ def test_rows_far_out_count_if_they_are_many():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(500, 2))
     X[::50] += 1000.0
-    assert np.all(_find_inliers(X))
+    assert np.all(find_inliers(X))
     X = rng.normal(size=(500, 1)) * [1.0, 0.0]  # a feature that hardly ever varies has no spread to measure by
     X[3, 1] = 1e9
-    assert np.all(_find_inliers(X))
+    assert np.all(find_inliers(X))
     X[3, 0] = 1e9
-    assert np.flatnonzero(~_find_inliers(X)).tolist() == [3]
+    assert np.flatnonzero(~find_inliers(X)).tolist() == [3]
 
 
 def unequal(D=2, n=600, seed=1):

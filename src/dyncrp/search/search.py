@@ -62,7 +62,6 @@ FULL_SCALES = (1.0, 0.3)  # and for one with covariances,
 FEWEST_FEATURES = 3  # which is only tried with so many features: in the plane, tables often follow curves,
 LEAST_ROWS_PER_FEATURE = 100  # and with so many rows
 
-
 _Case = tuple[Family, Dynamics, float]  # a candidate; the search adds its memory and rows
 
 
@@ -233,10 +232,8 @@ def _learn_with_missing(spec: ModelSpec, X: Float, times: Float) -> Steps[Found]
     found, candidates = yield from _learn(
         replace(spec, family=families[0], other_families=tuple(families[1:])), X, times
     )
-    return (
-        replace(found, family=_only_part(found.family)),
-        [candidate._replace(family=_only_part(candidate.family)) for candidate in candidates],
-    )
+    candidates = [candidate._replace(family=_only_part(candidate.family)) for candidate in candidates]
+    return replace(found, family=_only_part(found.family)), candidates
 
 
 def _only_part(family: Family) -> Family:
@@ -392,19 +389,18 @@ class _Search:
     def best_dynamics(self, family: Family, dynamics: Sequence[Dynamics], alpha: float | None) -> Steps[_Run]:
         """Return the best dynamics and alpha for a family. Each unknown duration must gain log n in evidence.
 
-        Dynamics that forget everything in time must gain a LEAST_GAIN_OF_FORGETTING for each row over those that do
-        not: they would disown a cluster that returns late. Kinds are compared once each is refined, but for those that
-        are too far behind before that.
+        Dynamics that forget everything must gain LEAST_GAIN_OF_FORGETTING a row over those that do not: they would
+        disown a cluster that returns late. Each kind that is not too far behind is refined before they are compared.
         """
         alphas = ALPHAS if alpha is None else (alpha,)
         n, price = len(self.Z), np.log(len(self.Z))
         best: dict[Dynamics, tuple[Point, _Run]] = {}
+        lasts = {kind: kind.lasts for kind in dynamics}
 
         def score(kind: Dynamics) -> float:
             lost = 0.0 if lasts[kind] or not any(lasts.values()) else LEAST_GAIN_OF_FORGETTING * n
             return best[kind][1].log_evidence - price * kind.n_unknown - lost
 
-        lasts = {kind: kind.lasts for kind in dynamics}
         for kind in dynamics:
             points = list(product(alphas, *[durations(kind, self.times)] * kind.n_unknown))
             best[kind] = yield from self._best_point(family, kind, points)

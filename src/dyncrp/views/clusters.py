@@ -126,17 +126,25 @@ def join(model: Model, state: State, n: int | None = None, shape: str = "auto") 
     if shape == "any" and n is not None:
         merges = join_by_ward(shapes)
         return _made(state.ids, shapes.counts, merges, apply(merges[: K - n], K), "any")
-    basins = None
-    if n is None and shape != "elliptical" and (shapes.spread.size or shape == "any"):
+    merges, basins, n_basins = list[Merge](), np.zeros(K, dtype=np.int64), 0  # basins: tables without a valley between
+    if shape != "elliptical" and (shapes.spread.size or shape == "any"):
         merges, basins = _valleys(family, shapes)
-        if shape == "any" or (model.cloud and len(np.unique(basins)) == 1):
+        n_basins = len(np.unique(basins))
+        if shape == "any" or (n is None and n_basins == 1 and model.cloud):
             return _made(state.ids, shapes.counts, merges, basins, "any")
     joins = join_by_likelihood(family, state.stats, shapes) if rows is None else join_by_scatter(rows)
-    n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)]))) if n is None else K - n
+    n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
     elliptical = _merges(joins)
-    roots = apply(elliptical[:n_joins], K)
-    if basins is not None and rows is not None and _cuts_curves(rows, roots, basins):
+    if (
+        n_basins
+        and n in (None, n_basins)
+        and rows is not None
+        and _cuts_curves(rows, apply(elliptical[:n_joins], K), basins)
+    ):
         return _made(state.ids, shapes.counts, merges, basins, "any")
+    if n is not None and n < K - n_joins:
+        elliptical = _go_on_by_ward(elliptical[:n_joins], shapes)
+    roots = apply(elliptical[: n_joins if n is None else K - n], K)
     return _made(state.ids, shapes.counts, elliptical, roots, "elliptical")
 
 
@@ -153,6 +161,21 @@ def _merges(joins: list[Join]) -> list[Merge]:
     """Return joins with heights that rise: by how much less each gains than the first, or one before it."""
     losses: list[float] = np.maximum.accumulate([joins[0].gain - join.gain for join in joins]).tolist() if joins else []
     return [Merge(loss, join.kept, join.gone) for join, loss in zip(joins, losses, strict=True)]
+
+
+def _go_on_by_ward(merges: list[Merge], shapes: protocols.Shapes) -> list[Merge]:
+    """Return merges down to one cluster: those given, and from there on by Ward's criterion.
+
+    Where evidence is against any join, it would join large clusters first, and leave the outliers.
+    """
+    roots = apply(merges, len(shapes.counts))
+    tables, at = np.unique(roots, return_inverse=True)
+    counts, sums = np.zeros(len(tables)), np.zeros((len(tables), shapes.centers.shape[1]))
+    np.add.at(counts, at, shapes.counts)
+    np.add.at(sums, at, shapes.counts[:, None] * shapes.centers)
+    base = merges[-1].height if merges else 0.0
+    rest = join_by_ward(shapes._replace(counts=counts, centers=sums / counts[:, None]))
+    return merges + [Merge(base + m.height, int(tables[m.left]), int(tables[m.right])) for m in rest]
 
 
 def _made(ids: Int, counts: Float, merges: list[Merge], roots: Int, shape: str) -> Clusters:
