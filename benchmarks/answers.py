@@ -39,8 +39,6 @@ def standard(X: Rows) -> Rows:
 
 def sets(folder: Path | None) -> dict[str, Callable[[], tuple[Rows, Rows]]]:
     """Return functions that load X (n, D) and y (n,), by name."""
-    from river import datasets as streams
-    from vega_datasets import local_data
 
     def loaded(load: Callable[..., tuple[Rows, Rows]], scaled: bool = False) -> Callable[[], tuple[Rows, Rows]]:
         def read() -> tuple[Rows, Rows]:
@@ -49,14 +47,18 @@ def sets(folder: Path | None) -> dict[str, Callable[[], tuple[Rows, Rows]]]:
 
         return read
 
-    def stream(kind: type) -> Callable[[], tuple[Rows, Rows]]:
+    def stream(kind: str) -> Callable[[], tuple[Rows, Rows]]:
         def read() -> tuple[Rows, Rows]:
-            rows = list(kind())
+            from river import datasets as streams
+
+            rows = list(getattr(streams, kind)())
             return standard(np.array([list(x.values()) for x, _ in rows], dtype=float)), np.array([y for _, y in rows])
 
         return read
 
     def cars() -> tuple[Rows, Rows]:
+        from vega_datasets import local_data
+
         frame = local_data.cars().dropna()
         columns = ["Miles_per_Gallon", "Displacement", "Horsepower", "Weight_in_lbs", "Acceleration"]
         return standard(frame[columns].to_numpy(dtype=float)), frame["Cylinders"].to_numpy()
@@ -77,9 +79,9 @@ def sets(folder: Path | None) -> dict[str, Callable[[], tuple[Rows, Rows]]]:
         "wine": loaded(datasets.load_wine, scaled=True),
         "breast cancer": loaded(datasets.load_breast_cancer, scaled=True),
         "digits": loaded(datasets.load_digits),
-        "image segments": stream(streams.ImageSegments),
-        "phishing": stream(streams.Phishing),
-        "bananas": stream(streams.Bananas),
+        "image segments": stream("ImageSegments"),
+        "phishing": stream("Phishing"),
+        "bananas": stream("Bananas"),
         "cars": cars,
         **{name: made(name) for name in ("blobs", "long blobs", "moons", "circles")},
     }

@@ -12,6 +12,7 @@ pytest.importorskip("rich")
 
 from benchmarks import (
     alarms,
+    answers,
     chart,
     compare,
     data,
@@ -204,6 +205,17 @@ def test_nearest_center_says_what_rivers_predict_one_says():
         expected = [model.predict_one(row) for row in rows]
         assert len(set(expected)) > 1
         assert real_systems.nearest_center(model, X).tolist() == expected, type(model).__name__
+
+
+def test_first_answers_are_compared_on_further_sets(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=200)
+    np.savez(tmp_path / "far.npz", X=20.0 * y[:, None] + rng.normal(size=(200, 2)), y=y)
+    options = ["--quick", "--only", "far", "--data", str(tmp_path), "--results", str(tmp_path / "answers.json")]
+    answers.main(options)
+    found = json.loads((tmp_path / "answers.json").read_text())
+    assert found["sets"]["far"]["dyncrp, clusters"] == [1.0, 1.0] == found["mean"]["KMeans"]
+    assert "| far | " in capsys.readouterr().out
 
 
 def test_every_peer_labels_a_tiny_stream():

@@ -30,7 +30,8 @@ MOST_ON_BORDERS = (
 )
 BORDER = 0.15  # half the width of a border, as a share of the distance between two centres
 FEWEST_ROWS = 15.0  # of an ellipse whose borders are looked at
-NEIGHBOURS = 2  # of an ellipse, whose borders with it are looked at
+NEIGHBOURS = 2  # of an ellipse, whose borders with it are looked at; they are among CANDIDATES with near centres
+CANDIDATES = 9
 PRIOR_ROWS = 5.0  # of unit variance, by which the covariance of an ellipse is shrunk
 
 
@@ -194,18 +195,19 @@ def _cuts_curves(rows: Scatter, roots: Int, basins: Int) -> bool:
     """
     tables = [np.flatnonzero(roots == root) for root in np.unique(roots)]
     ellipses = [_Ellipse.of(rows, some) for some in tables]
-    basin = [basins[some[np.argmax(rows.counts[some])]] for some in tables]
+    parts = [_Ellipse.of(rows, np.array([table])) for table in range(len(roots))]
+    basin = np.array([basins[some[np.argmax(rows.counts[some])]] for some in tables])
+    means = np.array([ellipse.mean for ellipse in ellipses])
     found = expected = 0.0
     for a, one in enumerate(ellipses):
-        others = [b for b in range(len(ellipses)) if b != a and basin[b] == basin[a]]
-        others.sort(key=lambda b: one.distance(ellipses[b]))
-        for b in others[:NEIGHBOURS]:
+        others = np.flatnonzero(basin == basin[a])
+        near = others[np.argsort(np.sum((means[others] - one.mean) ** 2, axis=1), kind="stable")][:CANDIDATES].tolist()
+        for b in sorted((b for b in near if b != a), key=lambda b: one.distance(ellipses[b]))[:NEIGHBOURS]:
             other = ellipses[b]
             if min(one.count, other.count) >= FEWEST_ROWS:
                 on_border = one.border(other)
                 expected += one.rows_between(*on_border) + other.rows_between(*on_border)
-                parts = [_Ellipse.of(rows, np.array([table])) for table in (*tables[a], *tables[b])]
-                found += sum(part.rows_between(*on_border) for part in parts)
+                found += sum(parts[table].rows_between(*on_border) for table in (*tables[a], *tables[b]))
     return found > MOST_ON_BORDERS * expected > 0.0
 
 
