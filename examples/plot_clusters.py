@@ -2,8 +2,8 @@
 Tables and clusters
 ===================
 
-A table is the model's own unit, round or elliptical, with an id that never changes. Several tables may share a cluster.
-``clusters()`` joins them into what people would call clusters, of any shape.
+A table is the model's own unit, with an id that never changes. Several tables may share a cluster. ``clusters()`` joins
+them by evidence into ellipses, unless these would cut through curves, as here: then where no valley parts them.
 """
 
 import matplotlib.pyplot as plt

@@ -112,7 +112,7 @@ def summary(
     n: Annotated[int, typer.Option("-n", min=1, help="How many tables to show, the largest first.")] = 20,
     every: Annotated[bool, typer.Option("--all", help="Show every table.")] = False,
 ) -> None:
-    """Show the tables of a saved model or a checkpoint: their number of rows, first and last time, and centre."""
+    """Show the tables of a saved model or a checkpoint: their number of rows, first and last time, and means."""
     from dyncrp.cli.summary import show
 
     show(file, clusters, None if every else n)

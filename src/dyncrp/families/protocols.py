@@ -186,7 +186,7 @@ class HasCodes(ABC):
     def code_probabilities(self, stats: Float, d: int) -> Float | None:
         """Return the probabilities of the codes of feature d in each table, with codes from C on as one: (K, C + 1).
 
-        Return None if the feature is a number; ``centers`` describes it.
+        Return None if the feature is a number; ``means`` describes it.
         """
         return None
 

@@ -66,9 +66,9 @@ class TableMethods(FittedAttributes):
         Its columns are: ``called``, the name, if any table has one; ``rows``, how many rows have the label of the
         table; ``share``, their share of the rows of all open tables; ``first_seen`` and ``last_seen``, the times of the
         first and the last of them (dates in UTC if times were dates, numbers otherwise); ``cluster``, if ``clusters``
-        is given; and one for each feature, with the centre of the table. The centre of a boolean is the probability of
-        true. For categories it is a text with the likeliest ones and their lift, the ratio of their probability to that
-        in all tables.
+        is given; and one for each feature, with the mean of the table's rows, each weighted by its responsibility. That
+        of a boolean is the share of true. For categories it is a text with the likeliest ones and their lift, the ratio
+        of their probability to that in all tables. (``centers_`` are posterior means.)
 
         Parameters
         ----------
