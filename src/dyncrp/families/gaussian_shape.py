@@ -14,6 +14,8 @@ from dyncrp.families.triangles import fold, unfold
 
 # Up to this many coordinates, the squares are all products y_i y_j; beyond it, see squares. And cpp/moments.hpp.
 MOST_PRODUCTS = 8
+# Of more features, such as embeddings, eight coordinates say too little of how clusters differ.
+MOST_FEATURES = 128
 # If a centre is further from the prior mean, in standard deviations, its squares are too coarse for the spread.
 FURTHEST_WITH_SPREAD = 1e6
 
@@ -24,6 +26,7 @@ class GaussianShape(HasScatter):
     variance: Any
     prior_variance: Any
     prior_mean: Any
+    width: Any
 
     def coordinates(self, X: Float) -> Float:
         """Return z for each row of X (n, D): (n, Q)."""
@@ -103,7 +106,7 @@ class GaussianShape(HasScatter):
         n, mean = self.means_in_units(stats)
         products = squares
         if mean.shape[1] > MOST_PRODUCTS:
-            if not len(self.leading):
+            if not len(self.leading) or (self.width or 0) > MOST_FEATURES:
                 return None
             mean, products = mean[:, self.leading], squares[:, 1:]
         kappa = float(1.0 / np.mean(self.prior_variance / self.variance))
@@ -113,8 +116,8 @@ class GaussianShape(HasScatter):
             expected = n[:, None] * fold(np.eye(mean.shape[1])[None])
             scatter = np.where((lengths <= FURTHEST_WITH_SPREAD)[:, None], scatter, expected)
             mean = mean - np.median(mean, axis=0)
-            lengths = np.maximum(np.linalg.norm(mean, axis=1), FURTHEST_WITH_SPREAD)
-            mean = mean * (FURTHEST_WITH_SPREAD / lengths)[:, None]
+            ratio = np.maximum(np.linalg.norm(mean, axis=1) / FURTHEST_WITH_SPREAD, 1.0)
+            mean = mean * ((1.0 + np.log(ratio)) / ratio)[:, None]
         return Scatter(n, mean, scatter, kappa)
 
     def means_in_units(self, stats: Float) -> tuple[Float, Float]:

@@ -303,7 +303,8 @@ class Learner:
         """Return a learner whose engine is like the given one, and has these arrays."""
         known = spec.given
         assert known is not None
-        learner = cls(spec, replace(known, modes=engine.model.modes), clock, engine.n_features)
+        told = replace(known, modes=engine.model.modes, cloud=engine.model.cloud)
+        learner = cls(spec, told, clock, engine.n_features)
         learner.engine = missing.with_family(learner.engine, engine.model.family)
         learner.engine.restore(arrays)
         return learner

@@ -18,6 +18,7 @@ evidence in all is kept. Tables of other families are joined by their own margin
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -86,7 +87,7 @@ def join_slowly(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join
             + np.array([multigammaln((degrees + one) / 2.0, Q) for one in n])
             - multigammaln(degrees / 2.0, Q)
             + 0.5 * degrees * Q * np.log(psi)
-            - 0.5 * (degrees + n) * np.linalg.slogdet(psi_n)[1]
+            - 0.5 * (degrees + n) * np.sum(np.log(np.maximum(np.linalg.eigvalsh(psi_n), psi)), axis=1)
             + 0.5 * Q * np.log(kappa / (kappa + n))
         )
 
@@ -133,26 +134,28 @@ def _seats(n: float, m: Float) -> Float:
 
 def join_greedily(n: Float, means: Float, gains: Gains, join: Callable[[int, int], None]) -> list[Join]:
     """Return all joins by falling gain. join: makes one cluster of two, and changes n (K,) and means (K, Q) itself."""
-    alive = np.ones(len(n), dtype=bool)
-    waiting: dict[tuple[int, int], float] = {}
+    alive, stamps = np.ones(len(n), dtype=bool), [0] * len(n)  # a stamp counts the joins of a cluster
+    waiting: list[tuple[float, int, int, int, int]] = []
 
     def look_around(a: int) -> None:
         others = np.flatnonzero(alive)
         others = others[others != a]
         apart = np.sum((means[others] - means[a]) ** 2, axis=1) * n[others] * n[a] / (n[others] + n[a])
         near = others[np.lexsort((others, apart))[:NEAR]]
-        if len(near):
-            pairs = [(min(a, b), max(a, b)) for b in near.tolist()]
-            waiting.update(zip(pairs, gains(a, near).tolist(), strict=True))
+        for other, gain in zip(near.tolist(), gains(a, near).tolist() if len(near) else (), strict=True):
+            first, second = min(a, other), max(a, other)
+            heapq.heappush(waiting, (-gain, first, second, stamps[first], stamps[second]))
 
     for a in range(len(n)):
         look_around(a)
     joins = []
     while waiting:
-        a, b = min(waiting, key=lambda pair: (-waiting[pair], pair))
-        joins.append(Join(a, b, waiting[a, b]))
-        join(a, b)
-        alive[b] = False
-        waiting = {pair: gain for pair, gain in waiting.items() if not {a, b} & {*pair}}
-        look_around(a)
+        loss, a, b, *seen = heapq.heappop(waiting)
+        if seen == [stamps[a], stamps[b]]:
+            joins.append(Join(a, b, -loss))
+            join(a, b)
+            alive[b] = False
+            stamps[a] += 1
+            stamps[b] += 1
+            look_around(a)
     return joins

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -87,6 +86,7 @@ class ComponentTree {
 
     /// Σ log of the diagonal of the Cholesky factor of a packed lower triangle, which is used up.
     double half_log_det(std::vector<double>& lower) const {
+        const double least = psi();  // no pivot of psi I + S is lower, unless rounding or a split made S indefinite
         double sum = 0.0;
         for (std::size_t i = 0, row = 0; i < Q_; row += ++i) {
             for (std::size_t j = 0, other = 0; j <= i; other += ++j) {
@@ -95,7 +95,7 @@ class ComponentTree {
                 if (j < i) {
                     lower[row + j] = rest / lower[other + j];
                 } else {
-                    lower[row + i] = std::sqrt(std::max(rest, std::numeric_limits<double>::min()));
+                    lower[row + i] = std::sqrt(std::max(rest, least));
                     sum += std::log(lower[row + i]);
                 }
             }
