@@ -111,6 +111,10 @@ class GaussianShape(HasScatter):
             mean, products = mean[:, self.leading], squares[:, 1:]
         kappa = float(1.0 / np.mean(self.prior_variance / self.variance))
         scatter = products - n[:, None] * fold(mean[:, :, None] * mean[:, None, :])
+        matrices = unfold(scatter, mean.shape[1])
+        if np.any(np.diagonal(matrices, axis1=1, axis2=2) < 0.0):  # rows were split off that were shared with others
+            values, vectors = np.linalg.eigh(matrices)
+            scatter = fold((vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1))
         lengths = np.linalg.norm(mean, axis=1)
         if np.max(lengths, initial=0.0) > FURTHEST_WITH_SPREAD:
             expected = n[:, None] * fold(np.eye(mean.shape[1])[None])

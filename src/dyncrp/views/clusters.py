@@ -241,11 +241,13 @@ class _Ellipse:
         gap = other.mean - self.mean
         direction = np.asarray(np.linalg.solve(self.covariance + other.covariance, gap), dtype=np.float64)
         length = float(direction @ gap)
-        here, there = (float(np.sqrt(max(direction @ one.covariance @ direction, 1e-12))) for one in (self, other))
+        here, there = (
+            float(np.sqrt(max(float(direction @ one.covariance @ direction), 1e-12))) for one in (self, other)
+        )
         middle = float(direction @ self.mean) + length * here / (here + there)
         return direction, middle - BORDER * length, middle + BORDER * length
 
     def rows_between(self, direction: Float, low: float, high: float) -> float:
         """Return how many rows of a Gaussian have a projection between two values."""
-        center, scale = direction @ self.mean, np.sqrt(max(direction @ self.covariance @ direction, 1e-12))
+        center, scale = direction @ self.mean, np.sqrt(max(float(direction @ self.covariance @ direction), 1e-12))
         return float(self.count * (ndtr((high - center) / scale) - ndtr((low - center) / scale)))
