@@ -79,7 +79,7 @@ def _draw_dynamics(axis: Axes, weighed: Sequence[Candidate], chosen: Candidate) 
         name = repr(c.dynamics)
         for length in lengths:
             name = name.replace(f"={length!r}", "=τ")
-        key = lengths[0] if len(lengths) == 1 else None
+        key = float(f"{lengths[0]:.2g}") if len(lengths) == 1 and lengths[0] is not None else None
         line = lines.setdefault(name if key is not None else repr(c.dynamics), {})
         line[key] = max(line.get(key, -np.inf), c.log_evidence - best)
     for i, (name, line) in enumerate(lines.items()):
