@@ -297,7 +297,9 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         return self._reading(X).predict(X, times)
 
     def predict_proba(self, X: ArrayLike, times: ArrayLike | None = None) -> Float:
-        """Return the probability of each table for each row. The parameters are those of ``predict``.
+        """Return the probability that each row would join each table now. The parameters are those of ``predict``.
+
+        A table that has not been seen for long has a low probability here, though ``predict`` may name it.
 
         Returns
         -------
