@@ -10,7 +10,8 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_mutual_info_score
 
 from cases import FAMILIES, SEPARATED, FamilyCase, draw
-from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, VonMisesFisher
+from dyncrp import DynamicalMixture, Exponential, Gaussian, NormalGamma, Stationary, VonMisesFisher, combine
+from dyncrp.engine import make_engine
 from dyncrp.engine.reference import ReferenceEngine
 from dyncrp.families.base import Family
 from dyncrp.views.clusters import SHAPES, join
@@ -359,3 +360,42 @@ def test_a_family_that_does_not_say_how_wide_its_tables_are_has_no_valleys():
     assert model.clusters().shape == "elliptical"
     with pytest.raises(ValueError, match="give the number of clusters"):
         model.clusters(shape="any")
+
+
+def test_clusters_however_far_apart_stay_apart():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(100, 1)) + 1e7 * k for k in range(4)])
+    clusters = DynamicalMixture(Gaussian(1.0, 1e14)).fit(rng.permutation(X)).clusters()
+    assert clusters.sizes.tolist() == [100.0] * 4
+
+
+def test_no_table_scatters_less_than_nothing():
+    X = np.random.default_rng(0).normal(size=(120, 1)) * 3.0
+    model = DynamicalMixture(Gaussian(1.0, 20.0)).fit(X)
+    own = np.flatnonzero(model.labels_ == 0)
+    model.split(0, X[own[np.argsort(X[own, 0])][: len(own) // 2]])  # rows that other tables share
+    state = model.engine_.state
+    assert np.all(model.family_.scatter(state.stats, state.squares).scatter >= 0.0)
+
+
+def test_combined_models_of_a_cloud_are_one_cluster():
+    X = np.exp(np.random.default_rng(5).normal(size=(1200, 2)))
+    model = DynamicalMixture(dynamics=Stationary(), warmup=600).fit(X[:600])
+    other = DynamicalMixture.from_bytes(model.to_bytes())
+    assert model.engine_.model.cloud
+    combined = combine([model, other]).model
+    assert combined.engine_.model.cloud
+
+
+def test_squares_of_an_earlier_file_are_completed():
+    family = Gaussian(np.arange(1.0, 13.0), 50.0, 3.0)
+    model, X = fitted(family, 12)
+    arrays = model.engine_.arrays()
+    old = make_engine(model.engine_.model, 12)
+    old.restore(arrays | {"squares": arrays["squares"][:, :1]})
+    found = old.arrays()["squares"]
+    np.testing.assert_array_equal(found[:, 0], arrays["squares"][:, 0])
+    np.testing.assert_allclose(found[:, 1:], family.expected_squares(arrays["stats"], 12)[:, 1:])
+    assert np.array_equal(
+        old.predict(X, np.full(len(X), old.time)), model.engine_.predict(X, np.full(len(X), old.time))
+    )

@@ -25,9 +25,7 @@ from dyncrp.views.valleys import join_by_valleys
 
 SHAPES = ("auto", "elliptical", "any")
 MOST_TABLES = 5_000  # all pairs must fit into memory
-MOST_ON_BORDERS = (
-    1.13  # rows on the borders of ellipses, as a share of those that ellipses have there, if no curve is cut
-)
+MOST_ON_BORDERS = 1.13  # rows on the borders of ellipses, over those that ellipses have there, if no curve is cut
 BORDER = 0.15  # half the width of a border, as a share of the distance between two centres
 FEWEST_ROWS = 15.0  # of an ellipse whose borders are looked at
 NEIGHBOURS = 2  # of an ellipse, whose borders with it are looked at; they are among CANDIDATES with near centres
