@@ -25,6 +25,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
@@ -38,12 +39,16 @@ suppress_warnings = ["toc.multiple_toc_parents", "config.cache", "misc.highlight
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["pictures.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 
 myst_heading_anchors = 4  # as the links between pages count on, here and in the repository
-myst_enable_extensions = ["colon_fence"]
+# Formulas between dollars are drawn in the repository too; a price is no formula.
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_dmath_allow_digits = False
+myst_dmath_allow_space = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
@@ -58,6 +63,14 @@ autodoc_preserve_defaults = True
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 python_display_short_literal_types = True
+
+
+SECTIONS = ["basics", "data", "watching", "scaling", "recipes"]
+
+
+def section_key(folder):
+    """Return the place of a folder of examples in the gallery."""
+    return SECTIONS.index(Path(folder).name)
 
 
 class ProgramsLast(FileNameSortKey):
@@ -79,6 +92,9 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["gallery"],
     "filename_pattern": runs,
+    "subsection_order": section_key,
+    "ignore_pattern": r"(^|/)shards\.py$",  # what the programs share, and none itself
+    "capture_repr": (),
     "within_subsection_order": ProgramsLast,
     "nested_sections": True,
     "download_all_examples": False,
@@ -110,8 +126,16 @@ def mend_links(app, path, parent, content):
 
 
 def mend_page(app, name, content):
-    """Leave out the empty line that ends an example: only doctest needs it."""
-    content[0] = strip(content[0])
+    """Leave out the empty line that ends an example, which only doctest needs; show figures before what draws them."""
+    content[0] = FIGURES.sub(r"\2\n\n\1\n", content[0]) if name.startswith("gallery/") else strip(content[0])
+
+
+# The code of a block, and the figures that it drew.
+FIGURES = re.compile(
+    r"(^\.\. code-block:: Python\n\n(?:(?: .*)?\n)+)\n*"
+    r"((?:\.\. rst-class:: sphx-glr-horizontal\n|\.\. image-sg:: .*\n|  +\S.*\n|\s*\n)+?)(?=^\.\.|^\S|\Z)",
+    re.MULTILINE,
+)
 
 
 def strip(text):
@@ -198,11 +222,12 @@ def escape(text):
 
 
 def link_code(app, doctree):
-    """Lead links to files of the package to their pages on the site, rather than to a download."""
+    """Lead links to files of the package and to examples to their pages on the site, rather than to a download."""
     for node in doctree.findall(addnodes.download_reference) if app.builder.format == "html" else ():
         found = re.search(r"src/(dyncrp/.*)\.py$", node["reftarget"])
-        if found:
-            page = f"_modules/{found[1]}"
+        shown = re.search(r"examples/(.*/.*)\.py$", node["reftarget"])
+        if found or shown:
+            page = f"_modules/{found[1]}" if found else f"gallery/{shown[1]}"
             linked_code.add(page)
             uri = app.builder.get_relative_uri(app.env.docname, page)
             node.replace_self(nodes.reference("", "", *node.children, refuri=uri, internal=True))

@@ -266,7 +266,9 @@ def call(arguments):
 class Served:
     """A service in this process, asked without a socket; a new one for each fork."""
 
-    limits = Limits(body=300_000, rows=300, cells=3_000, streams=3, features=50, tables=50, warmup=200)
+    limits = Limits(
+        body=300_000, rows=300, cells=3_000, streams=3, features=50, tables=50, warmup=200, warmup_seconds=None
+    )
 
     def __init__(self, folder, r):
         self.folder = folder / "served"

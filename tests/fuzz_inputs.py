@@ -864,7 +864,8 @@ def request(r):
         r.choice("ab") if r.random() < 0.95 else r.choice(("c", "..", "%2e%2e", "é", "a" * 200, "a b", "", "a/b", "-"))
     )
     path, headers, query, body, method = f"/streams/{name}", {}, [], b"", "GET"
-    match r.choices(("rows", "put", "merge", "rename", "explain", "get", "delete"), (55, 12, 4, 5, 6, 16, 2))[0]:
+    kinds = "rows", "put", "merge", "rename", "end", "explain", "get", "delete"
+    match r.choices(kinds, (54, 12, 4, 5, 1, 6, 16, 2))[0]:
         case "rows":
             method, path = "POST", f"{path}/rows"
             body, headers["content-type"] = rows(r)
@@ -894,6 +895,8 @@ def request(r):
             body = as_json(
                 r, {"table": r.choice((r.randrange(4), value(r))), "name": r.choice((*TEXTS, value(r)))}
             ).encode("utf-8", "replace")
+        case "end":
+            method, path = "POST", f"{path}/end-warmup"
         case "explain":
             method, path = "POST", f"{path}/explain"
             body = as_json(

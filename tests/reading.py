@@ -21,6 +21,8 @@ def write_rows(folder, format):
         path.write_text("\n".join(",".join(row) for row in [NAMES, *quoted]), newline="")
     elif format == "jsonl":
         path.write_text("\n\n".join(json.dumps(dict(zip(NAMES, row, strict=True))) for row in ROWS) + "\n")
+    elif format == "json":
+        path.write_text(json.dumps([dict(zip(NAMES, row, strict=True)) for row in ROWS], indent=1))
     elif format == "parquet":
         columns = dict(zip(NAMES, zip(*ROWS, strict=True), strict=True))
         columns["when"] = np.array(columns["when"], dtype="M8[us]")

@@ -502,7 +502,8 @@ def test_hyperparameters_of_one_model_serve_the_others():
 
 def run_example(name, folder, *arguments):
     """Run an example on a small file, and return what it printed."""
-    command = [sys.executable, str(Path(__file__).parents[1] / "examples" / name), "--folder", str(folder), *arguments]
+    path = Path(__file__).parents[1] / "examples" / "scaling" / name
+    command = [sys.executable, str(path), "--folder", str(folder), *arguments]
     done = subprocess.run(
         [*command, "--gigabytes", "0.01", "--shards", "2"], capture_output=True, text=True, check=False
     )

@@ -18,6 +18,7 @@ from dyncrp.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+SCRIPTS = sorted((ROOT / "examples").rglob("*.py"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -49,6 +50,7 @@ class Shell:
         self.code = 0
 
     def run(self, command):
+        command = command.replace("\\\n", "")
         if command.startswith("dyncrp ") and "|" not in command:
             done = CliRunner().invoke(app, shlex.split(command)[1:])
             self.code = done.exit_code
@@ -75,15 +77,27 @@ def test_the_commands_of_the_readme(tmp_path, monkeypatch):
     page = (ROOT / "README.md").read_text()
     section = page[page.index("## Command line") :].split("\n## ")[0]
     (tmp_path / "work" / "docs").mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "pump.csv", tmp_path / "work" / "docs")
+    check(section, 2, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_short_tour(tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    section = page[page.index("## Command line") :].split("\n## ")[0]
+    (tmp_path / "work" / "docs").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "badges.csv", tmp_path / "work" / "docs")
     check(section, 2, tmp_path, monkeypatch)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_on_text(tmp_path, monkeypatch):
     (tmp_path / "work" / "docs").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "headlines.csv", tmp_path / "work" / "docs")
-    monkeypatch.setenv("COLUMNS", "100")
     check((ROOT / "docs" / "text.md").read_text(encoding="utf-8"), 3, tmp_path, monkeypatch)
 
 
@@ -104,15 +118,42 @@ def test_links_lead_somewhere(path):
         assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), link
 
 
+WIDTH = 88  # of a block of code on the site, in a window of 1,440 pixels
+
+
+def code(path):
+    """Yield the number, the language and the text of each line of code on a page; a script is one block."""
+    language = "python" if path.suffix == ".py" else None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        fence = re.match(r" *```(.*)", line) if path.suffix == ".md" else None
+        if fence:
+            language = fence[1] if language is None else None
+        elif language is not None:
+            yield number, language, line
+
+
+@pytest.mark.parametrize("path", [*PAGES, *SCRIPTS], ids=lambda path: path.name)
+def test_code_is_not_cut_off(path):
+    assert [(number, line) for number, _, line in code(path) if len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_comments_have_lines_of_their_own(path):
+    for number, language, line in code(path):
+        said = re.match(r"(?:>>>|\.\.\.) [^#\"']*\S +# (?!doctest)", line) if language == "python" else None
+        assert not said, (number, line)
+
+
 def check(page, least, tmp_path, monkeypatch):
     """Run every command of a page in an empty folder."""
     (tmp_path / "work").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setattr("dyncrp.cli.display.PLAIN_EVERY", float("inf"))  # how long it takes is not what the page shows
     shell, checker = Shell(tmp_path), doctest.OutputChecker()
     found = commands(page)
     assert len(found) >= least
     for command, wanted in found:
         got = shell.run(command)
-        if not checker.check_output(wanted, got, doctest.ELLIPSIS):
+        if not checker.check_output(wanted, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
             pytest.fail(f"$ {command}should print\n{wanted}but prints\n{got}")

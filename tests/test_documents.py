@@ -276,11 +276,11 @@ def test_a_column_of_texts_is_clustered(tmp_path, monkeypatch):
     assert "he" not in model.vocabulary_
     wanted = without_stop_words().fit([f"{text}, he said" for text in headlines(200)])
     lines = output.read_text().splitlines()
-    assert lines[0] == "row,table,probability,novelty"
+    assert lines[0] == "row,table,probability,novelty,cluster"
     assert [int(line.split(",")[1]) for line in lines[1:]] == wanted.labels_.tolist()
-    again = run("run", path, "--text", "message", "--model", saved, "--quiet").stdout.splitlines()
+    again = run("run", path, "--text", "message", "--model", saved, "--quiet", "-o", "-").stdout.splitlines()
     assert len(again) == 201
-    text = run("summary", saved).stdout
+    text = run("summary", saved, "--tables").stdout
     assert "(lift" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "multinomial" in run("info", saved).stdout.lower()
@@ -290,13 +290,13 @@ def test_a_column_of_texts_is_clustered(tmp_path, monkeypatch):
 @pytest.mark.parametrize("more", [["--stop-words"], ["--time-column", "t"]])
 def test_what_is_not_given_is_learned_and_tune_says_what_it_is(tmp_path, more):
     path = write(tmp_path / "in.csv", 120)
-    done = run("run", path, "--text", "message", *more)
+    done = run("run", path, "--text", "message", *more, "-o", "-")
     assert "learning the hyperparameters from the first 120 rows" in done.stderr
     command, in_python = run("tune", path, "--text", "message", *more).stdout.splitlines()
     assert "Multinomial(concentration=" in in_python
     program, *arguments = shlex.split(command)
     assert program == "dyncrp"
-    assert run(*arguments, "--quiet").stdout == done.stdout
+    assert run(*arguments, "--quiet", "-o", "-").stdout == done.stdout
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_texts_are_taken_out_of_a_table():
 def test_a_column_of_texts_is_read_from_any_file(tmp_path, form):
     path = write(tmp_path / "in.csv", 40)
     text = path.read_text()
-    wanted = run("run", path, "--text", "message", *KNOWN, "--quiet").stdout
+    wanted = run("run", path, "--text", "message", *KNOWN, "--quiet", "-o", "-").stdout
     other = tmp_path / {"gzip": "other.csv.gz", "parquet": "other.parquet"}.get(form, "other.csv")
     if form == "parquet":
         pytest.importorskip("pandas").read_csv(path).to_parquet(other)
@@ -528,4 +528,4 @@ def test_a_column_of_texts_is_read_from_any_file(tmp_path, form):
     else:
         content = {"bom": text.encode("utf-8-sig"), "utf-16": text.encode("utf-16")}
         other.write_bytes(content.get(form, text.replace("\n", "\r\n").encode()))
-    assert run("run", other, "--text", "message", *KNOWN, "--quiet").stdout == wanted
+    assert run("run", other, "--text", "message", *KNOWN, "--quiet", "-o", "-").stdout == wanted

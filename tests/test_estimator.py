@@ -498,7 +498,7 @@ def test_a_bad_table_is_refused_and_changes_nothing(case):
 
 
 BAD_TIMES = {
-    "backwards": (np.where(np.arange(12) == 5, 0.0, LATER), "row 5$"),
+    "backwards": (np.where(np.arange(12) == 5, 0.0, LATER), "row 5(; to sort|$)"),
     "before the last": (LATER - 101.0, "row 0$"),
     "too few": (LATER[:-1], "11 times for 12 rows"),
     "too many": (np.append(LATER, 1e9), "13 times for 12 rows"),
@@ -507,7 +507,7 @@ BAD_TIMES = {
     "not a time": (np.array(["2024-01-01"] * 11 + ["NaT"], dtype="datetime64[s]"), "one clock"),
     "a column": (LATER[:, None], "one-dimensional"),
     "a number": (200.0, "one-dimensional"),
-    "strings": (LATER.astype(str), "dtype"),
+    "strings": (LATER.astype(str), "one clock"),
     "complex": (LATER + 0j, "dtype"),
 }
 

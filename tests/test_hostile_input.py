@@ -145,7 +145,7 @@ def test_clusters_of_tiny_and_huge_values_can_be_drawn(family):
         if refusal(model.fit, np.array(rows * 3)) is None:
             ways = [model.clusters(n) for n in (None, 1, model.n_tables_)]
             assert all(np.all(np.isfinite(found.tree)) for found in ways)
-            plots.clusters(ways[learned % 3]).savefig(io.BytesIO(), dpi=30)
+            plots.tree(ways[learned % 3]).savefig(io.BytesIO(), dpi=30)
             learned += 1
     assert learned
 

@@ -14,7 +14,7 @@ import dyncrp
 from dyncrp import DynamicalMixture, Exponential, Gaussian, Stationary, plots
 from dyncrp.datasets import rooms
 from dyncrp.plots.timelines import MOST_TIMELINE_ROWS
-from dyncrp.plots.tree import BETWEEN_CLUSTERS, MOST_TREE_ROWS, prune
+from dyncrp.plots.trees import BETWEEN_CLUSTERS, MOST_TREE_ROWS, prune
 from dyncrp.views.clusters import Clusters
 
 
@@ -204,9 +204,9 @@ def join(sizes, n):
     return DynamicalMixture(Gaussian(1.0, 1e5), Stationary(), 1.0).fit(rows).clusters(n, "any")
 
 
-def test_clusters_are_drawn_as_a_tree_with_bars():
+def test_tables_are_drawn_as_a_tree_with_bars():
     found = join([9, 8, 7, 6, 5, 4], 3)
-    figure = plots.clusters(found)
+    figure = plots.tree(found)
     tree, bars = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["0 (17)", "2 (13)", "4 (9)"]
     order = [int(tick.get_text()) for tick in bars.get_yticklabels()]
@@ -227,19 +227,19 @@ def test_clusters_are_drawn_as_a_tree_with_bars():
     figure.savefig(io.BytesIO())
 
 
-def test_clusters_of_a_model_of_one_table_and_of_equal_tables():
+def test_tree_of_a_model_of_one_table_and_of_equal_tables():
     model = DynamicalMixture(Gaussian(1.0, 100.0), Stationary(), 1.0).fit([[0.0], [0.1]])
-    figure = plots.clusters(model)
+    figure = plots.tree(model)
     assert [tick.get_text() for tick in figure.axes[1].get_yticklabels()] == ["0"]
     figure.savefig(io.BytesIO())
     same = Clusters(np.arange(2), np.zeros(2, dtype=int), np.ones(2), np.array([[0.0, 1.0, 0.0, 2.0]]), "any")
-    plots.clusters(same).savefig(io.BytesIO())  # at the height 0
+    plots.tree(same).savefig(io.BytesIO())  # at the height 0
 
 
 def test_of_many_tables_the_largest_are_drawn_and_it_is_said(monkeypatch):
     found = join([3, 9, 2, 9, 9, 8, 1, 9], 2)
-    monkeypatch.setattr("dyncrp.plots.tree.MOST_TREE_ROWS", 4)
-    figure = plots.clusters(found)
+    monkeypatch.setattr("dyncrp.plots.trees.MOST_TREE_ROWS", 4)
+    figure = plots.tree(found)
     assert sorted(int(tick.get_text()) for tick in figure.axes[1].get_yticklabels()) == [1, 3, 4, 7]
     assert figure.get_suptitle() == "8 tables in 2 clusters; the 4 largest tables are drawn, with 72% of the rows"
     full, drawn = cophenet(found.tree), cophenet(prune(found.tree, np.array([1, 3, 4, 7])))
@@ -251,7 +251,7 @@ def test_of_many_tables_the_largest_are_drawn_and_it_is_said(monkeypatch):
 def test_thousands_of_tables_and_clusters_are_drawn():
     K = 3000
     chain = np.column_stack([[0, *range(K, 2 * K - 2)], range(1, K), np.arange(K - 1.0), range(2, K + 1)])
-    figure = plots.clusters(Clusters(np.arange(K), np.arange(K), np.ones(K), chain, "any"))
+    figure = plots.tree(Clusters(np.arange(K), np.arange(K), np.ones(K), chain, "any"))
     assert len(figure.axes[1].get_yticklabels()) == MOST_TREE_ROWS
     assert not figure.legends
     assert "with 2% of the rows" in figure.get_suptitle()
@@ -260,10 +260,10 @@ def test_thousands_of_tables_and_clusters_are_drawn():
 
 def test_far_clusters_do_not_hide_how_near_tables_join():
     near = join([9, 8, 7, 6], 2)
-    assert plots.clusters(near).axes[0].get_xscale() == "linear"
+    assert plots.tree(near).axes[0].get_xscale() == "linear"
     tree = near.tree.copy()
     tree[-1, 2] = 1e8
-    figure = plots.clusters(Clusters(near.table_ids, near.cluster_of, near.table_sizes, tree, "any"))
+    figure = plots.tree(Clusters(near.table_ids, near.cluster_of, near.table_sizes, tree, "any"))
     axis = figure.axes[0]
     ends = axis.transData.transform([(height, 0.0) for height in (0.0, tree[0, 2], 1e8)])[:, 0]
     assert (ends[0] - ends[1]) / (ends[0] - ends[2]) > 0.02
@@ -271,9 +271,9 @@ def test_far_clusters_do_not_hide_how_near_tables_join():
 
 
 @pytest.mark.parametrize("bad", [None, 3, "clusters", [[0.0]], DynamicalMixture, Clusters], ids=str)
-def test_clusters_refuses(bad):
+def test_tree_refuses(bad):
     with pytest.raises(ValueError, match=r"joined must be a DynamicalMixture or what its clusters\(\) returns, got "):
-        plots.clusters(bad)
+        plots.tree(bad)
 
 
 @pytest.mark.parametrize("bad", [([], [], []), ([0.0], [0], []), ([0.0], [-2], [1.0])], ids=str)

@@ -232,9 +232,9 @@ class TestInput:
             ([[0.0, 1.0]], "one-dimensional"),
             (3.0, r"one-dimensional.*range\(10\)"),
             (None, "one-dimensional"),
-            (["0", "1"], "numbers or datetime64"),
-            ([0.0, None], "numbers or datetime64"),
-            ([1j, 2j], "numbers or datetime64"),
+            (["0", "1"], "numbers or dates"),
+            ([0.0, None], "numbers or dates"),
+            ([1j, 2j], "numbers or dates"),
         ],
     )
     def test_bad_times_are_refused(self, method, times, message):

@@ -27,8 +27,9 @@ def tables(monkeypatch, capsys):
 
     def tables(name):
         run(name)
-        (figure,) = figures
-        figure.canvas.draw()
+        assert figures
+        for figure in figures:
+            figure.canvas.draw()
         lines = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.splitlines()]
         return {first: cells for first, *cells in lines}
 

@@ -51,7 +51,7 @@ def test_the_paper_is_the_one_that_the_readme_cites():
     cited = (ROOT / "CITATION.cff").read_text()
     for pattern in (r"title     = \{(.+)\}", r"volume    = \{(.+)\}", r"year      = \{(.+)\}"):
         assert first(pattern, "README.md") in cited
-    authors = re.findall(r"(\w+), [\w -]+?(?: and|\})", first(r"author    = (\{.+\}),", "README.md"))
+    authors = re.findall(r"(\w+), [\w -]+?(?:\s+and|\})", first(r"author    = (\{(?:.|\n)+?\}),", "README.md"))
     assert re.findall(r"family-names: (\w+)", cited) == authors == ["Schaeffer", "Liu", "Du", "Linderman", "Fiete"]
 
 

@@ -96,6 +96,34 @@ def test_scripts_of_the_gallery_begin_with_a_title_and_a_text():
         assert text, path
 
 
+def test_the_page_of_the_estimator_has_all_of_it_once():
+    from sklearn.base import BaseEstimator
+
+    page = (DOCS / "_templates" / "autosummary" / "class.rst").read_text(encoding="utf-8")
+    named = re.findall(r":: DynamicalMixture\.(\w+)", page)
+    public = {name for name in dir(dyncrp.DynamicalMixture) if not name.startswith("_")}
+    routing = {name for name in public if re.fullmatch(r"set_\w+_request", name)}
+    assert sorted(named) == sorted(public - routing - set(dir(BaseEstimator)))
+
+
+@pytest.mark.slow
+def test_the_readings_and_the_pictures_of_the_tutorial(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    from benchmarks import pump
+
+    pump.main(tmp_path)
+    assert (tmp_path / "pump.csv").read_bytes() == (DOCS / "pump.csv").read_bytes()
+    assert capsys.readouterr().out.splitlines() == [
+        "2026-03-03T09:00 new",
+        "2026-03-03T12:20 back after 3 h",
+        "2026-03-03T15:07 alarm",
+    ]
+    drawn = {path.name for path in (tmp_path / "images").iterdir()}
+    assert drawn == {"pump.png", "pump-clusters.png", "pump-file.png"}
+    page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    assert all(f"images/{name}" in page for name in drawn)
+
+
 @pytest.mark.slow
 def test_the_page_on_choosing_shows_what_its_script_draws(tmp_path, capsys):
     pytest.importorskip("matplotlib")

@@ -2,9 +2,10 @@
 A pipeline that learns batch by batch
 =====================================
 
-scikit-learn's ``Pipeline`` has no ``partial_fit``. This page shows what to do instead: steps that have nothing to
-learn, steps that are fitted once and frozen, and steps that keep learning. The second is nearly always best for
-clusters, because a step that keeps learning moves the clusters that were found.
+scikit-learn's ``Pipeline`` has no ``partial_fit``. This page shows what to do instead:
+steps that have nothing to learn, steps that are fitted once and frozen, and steps that
+keep learning. The second is nearly always best for clusters, because a step that keeps
+learning moves the clusters that were found.
 """
 
 from time import process_time
@@ -26,9 +27,10 @@ from dyncrp import DynamicalMixture, Exponential, Stationary
 # A plant with thirty sensors
 # ---------------------------
 #
-# A machine has 12 states, each of which lasts for some 20 minutes; in the first hours it has four of them, later more.
-# Thirty sensors see four hidden numbers, each in its own unit, from thousandths to thousands, and on a logarithmic
-# scale. Rows come at irregular times, in batches of 1,000.
+# A machine has 12 states, each of which lasts for some 20 minutes; in the first hours
+# it has four of them, later more. Thirty sensors see four hidden numbers, each in its
+# own unit, from thousandths to thousands, and on a logarithmic scale. Rows come at
+# irregular times, in batches of 1,000.
 
 BATCH = 1000
 
@@ -42,8 +44,12 @@ def plant(seed, n=15_000, n_states=12, n_sensors=30):
     states = rng.integers(known)[np.maximum.accumulate(np.where(change, row, 0))]
     hidden = rng.normal(0.0, 4.0, (n_states, 4))[states] + rng.normal(size=(n, 4))
     units = 10.0 ** rng.uniform(-3.0, 3.0, n_sensors)
-    signal = 0.15 * hidden @ rng.normal(size=(4, n_sensors)) + 0.2 * rng.normal(size=(n, n_sensors))
-    times = np.datetime64("2024-03-01", "s") + np.cumsum(rng.exponential(30.0, n)).astype("m8[s]")
+    signal = 0.15 * hidden @ rng.normal(size=(4, n_sensors)) + 0.2 * rng.normal(
+        size=(n, n_sensors)
+    )
+    times = np.datetime64("2024-03-01", "s") + np.cumsum(
+        rng.exponential(30.0, n)
+    ).astype("m8[s]")
     return units * np.exp(signal), times, states
 
 
@@ -59,9 +65,10 @@ X, times, states = plant(seed=2000)
 # Steps that have nothing to learn
 # --------------------------------
 #
-# A ``FunctionTransformer``, a ``Normalizer`` or a ``HashingVectorizer`` has no state, so its ``transform`` can be
-# called at any time. ``DynamicalMixture`` needs no scaler: it learns the covariance of its clusters in their own units.
-# States last for a while and come back, which the dynamics say; the timescale is learned.
+# A ``FunctionTransformer``, a ``Normalizer`` or a ``HashingVectorizer`` has no state,
+# so its ``transform`` can be called at any time. ``DynamicalMixture`` needs no scaler:
+# it learns the covariance of its clusters in their own units. States last for a while
+# and come back, which the dynamics say; the timescale is learned.
 
 logarithm = FunctionTransformer(np.log)
 sticky = 0.999 * Exponential() + 0.001 * Stationary()
@@ -74,18 +81,23 @@ print(f"{model.n_tables_} tables of {model.n_observations_:,} rows")
 # Steps that are fitted once
 # --------------------------
 #
-# ``StandardScaler`` and ``PCA`` are fitted on the first batch. ``FrozenEstimator`` keeps them as they are: neither
-# ``fit`` nor ``clone`` changes them. With metadata routing the pipeline passes ``times`` on to the steps that ask for
-# them.
+# ``StandardScaler`` and ``PCA`` are fitted on the first batch. ``FrozenEstimator``
+# keeps them as they are: neither ``fit`` nor ``clone`` changes them. With metadata
+# routing the pipeline passes ``times`` on to the steps that ask for them.
 
 with sklearn.config_context(enable_metadata_routing=True):
     prepare = make_pipeline(logarithm, StandardScaler(), PCA(4)).fit(X[:BATCH])
-    clusters = DynamicalMixture(dynamics=sticky).set_fit_request(times=True).set_predict_request(times=True)
+    clusters = (
+        DynamicalMixture(dynamics=sticky)
+        .set_fit_request(times=True)
+        .set_predict_request(times=True)
+    )
     pipeline = make_pipeline(FrozenEstimator(prepare), clusters)
     pipeline.fit(X[:BATCH], times=times[:BATCH])
 
 # %%
-# From then on, the last step takes what the others make. The whole pipeline still predicts, and can be pickled.
+# From then on, the last step takes what the others make. The whole pipeline still
+# predicts, and can be pickled.
 
 for rows, when in list(batches(X, times))[1:]:
     pipeline[-1].partial_fit(pipeline[:-1].transform(rows), times=when)
@@ -97,8 +109,9 @@ with sklearn.config_context(enable_metadata_routing=True):
 # Steps that keep learning
 # ------------------------
 #
-# ``StandardScaler`` and ``IncrementalPCA`` have a ``partial_fit``. Each batch then changes the mean, the scale and the
-# axes, and what a table has learned about the old axes is wrong for the new ones.
+# ``StandardScaler`` and ``IncrementalPCA`` have a ``partial_fit``. Each batch then
+# changes the mean, the scale and the axes, and what a table has learned about the old
+# axes is wrong for the new ones.
 
 
 def learn(steps, rows):
@@ -115,25 +128,44 @@ moved = np.concatenate([learn(moving, rows) for (rows,) in batches(X)])
 frozen = prepare.transform(X)
 
 # %%
-# Below is one coordinate of all rows, and of the state that moved most. Frozen, it stays where it is. With steps that
-# keep learning it drifts, and then an axis changes its sign: in the new coordinates that is a new cluster.
+# Below is one coordinate of all rows, and of the state that moved most. Frozen, it
+# stays where it is. With steps that keep learning it drifts, and then an axis changes
+# its sign: in the new coordinates that is a new cluster.
 
 
 def shift(rows):
-    """Return how far each coordinate of each state went, from its first to its last hundred rows."""
-    return [np.abs(rows[states == k][:100].mean(axis=0) - rows[states == k][-100:].mean(axis=0)) for k in range(12)]
+    """Return how far each coordinate of each state went, from its first to its last
+    hundred rows."""
+    return [
+        np.abs(
+            rows[states == k][:100].mean(axis=0) - rows[states == k][-100:].mean(axis=0)
+        )
+        for k in range(12)
+    ]
 
 
 state, coordinate = np.unravel_index(np.argmax(shift(moved)), (12, 4))
 figure, axes = plt.subplots(2, 1, figsize=(8.0, 5.0), sharex=True, layout="constrained")
-titles = ("fitted on the first 1,000 rows, then frozen", "StandardScaler and IncrementalPCA that keep learning")
+titles = (
+    "fitted on the first 1,000 rows, then frozen",
+    "StandardScaler and IncrementalPCA that keep learning",
+)
 for axis, title, rows in zip(axes, titles, (frozen, moved), strict=True):
     (of_state,) = np.nonzero(states == state)
     axis.plot(rows[:, coordinate], ".", ms=1, color="0.75", label="all rows")
-    axis.plot(of_state, rows[of_state, coordinate], ".", ms=2, color="black", label=f"rows of state {state}")
+    axis.plot(
+        of_state,
+        rows[of_state, coordinate],
+        ".",
+        ms=2,
+        color="black",
+        label=f"rows of state {state}",
+    )
     axis.set_title(title, loc="left")
     axis.set_ylabel(f"coordinate {coordinate + 1}")
-axes[0].legend(loc="lower right", ncols=2, bbox_to_anchor=(1.0, 1.0), markerscale=6, frameon=False)
+axes[0].legend(
+    loc="lower right", ncols=2, bbox_to_anchor=(1.0, 1.0), markerscale=6, frameon=False
+)
 axes[1].set_xlabel("row")
 plt.show()
 
@@ -141,14 +173,19 @@ plt.show()
 # Numbers
 # -------
 #
-# ``DynamicalMixture`` is told the form of the dynamics above and nothing else. ``MiniBatchKMeans`` is told that there
-# are 12 states. AMI is that of the labels on arrival, 1 being perfect. Speed counts all steps, from the second batch
-# on, on one thread. The table has the means of two streams.
+# ``DynamicalMixture`` is told the form of the dynamics above and nothing else.
+# ``MiniBatchKMeans`` is told that there are 12 states. AMI is that of the labels on
+# arrival, 1 being perfect. Speed counts all steps, from the second batch on, on one
+# thread. The table has the means of two streams.
 
 
 def run(steps, learner, X, times=None, *, keep_learning=False):
     """Learn batch by batch; return the labels on arrival, and the rows in a second."""
-    steps = [clone(step) for step in steps] if keep_learning else make_pipeline(*map(clone, steps)).fit(X[:BATCH])
+    steps = (
+        [clone(step) for step in steps]
+        if keep_learning
+        else make_pipeline(*map(clone, steps)).fit(X[:BATCH])
+    )
     labels, seconds = [], 0.0
     for rows, index in batches(X, np.arange(len(X))):
         start = process_time()
@@ -171,9 +208,13 @@ def ours():
 systems = {
     "logarithm only": lambda X, t: run([logarithm], ours(), X, t),
     "with a scaler and PCA, frozen": lambda X, t: run(prepared, ours(), X, t),
-    "a scaler that keeps learning": lambda X, t: run(scaled, ours(), X, t, keep_learning=True),
+    "a scaler that keeps learning": lambda X, t: run(
+        scaled, ours(), X, t, keep_learning=True
+    ),
     "with IncrementalPCA": lambda X, t: run(moving, ours(), X, t, keep_learning=True),
-    "MiniBatchKMeans(12), PCA frozen": lambda X, t: run(prepared, MiniBatchKMeans(12, random_state=0), X),
+    "MiniBatchKMeans(12), PCA frozen": lambda X, t: run(
+        prepared, MiniBatchKMeans(12, random_state=0), X
+    ),
 }
 streams = [(X, times, states), plant(seed=2001)]
 print(f"{'':32s}  AMI  clusters  rows a second")
@@ -181,6 +222,8 @@ for name, system in systems.items():
     results = []
     for rows, when, truth in streams:
         labels, speed = system(rows, when)
-        results.append((adjusted_mutual_info_score(truth, labels), len(np.unique(labels)), speed))
+        results.append(
+            (adjusted_mutual_info_score(truth, labels), len(np.unique(labels)), speed)
+        )
     score, found, speed = np.mean(results, axis=0)
     print(f"{name:32s} {score:.3f} {found:8.1f} {speed:14,.0f}")

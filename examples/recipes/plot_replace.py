@@ -2,9 +2,10 @@
 Replacing DBSTREAM and MiniBatchKMeans
 ======================================
 
-The same stream, the same loop, another model. This page puts ``DynamicalMixture`` in the place of river's
-``DBSTREAM``, which takes one dictionary at a time and is told a radius, and of scikit-learn's ``MiniBatchKMeans``,
-which takes batches and is told the number of clusters.
+The same stream, the same loop, another model. This page puts ``DynamicalMixture`` in
+the place of river's ``DBSTREAM``, which takes one dictionary at a time and is told a
+radius, and of scikit-learn's ``MiniBatchKMeans``, which takes batches and is told the
+number of clusters.
 """
 
 from itertools import product
@@ -23,8 +24,8 @@ from dyncrp import DynamicalMixture, Exponential, Stationary
 # A stream with clusters that come back
 # -------------------------------------
 #
-# There are ten clusters in the plane, four at a time. Every 400 rows one of the four goes, and another comes, which
-# may have been there before.
+# There are ten clusters in the plane, four at a time. Every 400 rows one of the four
+# goes, and another comes, which may have been there before.
 
 N, K, WARMUP = 8000, 10, 1000
 
@@ -53,12 +54,14 @@ def as_dicts(X):
 # DBSTREAM
 # --------
 #
-# Its radius and how fast it fades decide what it finds. They are chosen from six pairs on another stream, by its true
-# clusters. The loop learns a row and asks for its cluster.
+# Its radius and how fast it fades decide what it finds. They are chosen from six pairs
+# on another stream, by its true clusters. The loop learns a row and asks for its
+# cluster.
 
 
 def one_at_a_time(model, rows):
-    """Return the label of each row on arrival, and the rows in a second after the first 2,000."""
+    """Return the label of each row on arrival, and the rows in a second after the
+    first 2,000."""
     labels = []
     for i, x in enumerate(rows):
         if i == 2 * WARMUP:
@@ -76,31 +79,40 @@ def dbstream(radius, fading):
 other, other_truth = make_stream(seed=100, n=4000)
 pairs = list(product((2.5, 3.5, 4.5), (0.01, 0.001)))
 found = [one_at_a_time(dbstream(*pair), as_dicts(other))[0] for pair in pairs]
-best = pairs[np.argmax([adjusted_mutual_info_score(other_truth, labels) for labels in found])]
+best = pairs[
+    np.argmax([adjusted_mutual_info_score(other_truth, labels) for labels in found])
+]
 print(f"radius and fading: {best}")
 
 # %%
-# ``dyncrp.river.DynamicalMixture`` goes into the same loop. It needs no radius: widths and centres are learned
-# from the first 1,000 rows. Told nothing at all it would also choose the dynamics; that clusters last for a while and
-# come back much later cannot be seen in the first rows, so we say it.
+# ``dyncrp.river.DynamicalMixture`` goes into the same loop. It needs no radius: widths
+# and centres are learned from the first 1,000 rows. Told nothing at all it would also
+# choose the dynamics; that clusters last for a while and come back much later cannot be
+# seen in the first rows, so we say it.
 
 X, truth = make_stream(seed=1000)
 lasting = 0.999 * Exponential() + 0.001 * Stationary()
 
 results = {}
 results["DBSTREAM"] = one_at_a_time(dbstream(*best), as_dicts(X))
-results["dyncrp.river"] = one_at_a_time(dyncrp.river.DynamicalMixture(dynamics=lasting), as_dicts(X))
-results["dyncrp.river, told nothing"] = one_at_a_time(dyncrp.river.DynamicalMixture(), as_dicts(X))
+results["dyncrp.river"] = one_at_a_time(
+    dyncrp.river.DynamicalMixture(dynamics=lasting), as_dicts(X)
+)
+results["dyncrp.river, told nothing"] = one_at_a_time(
+    dyncrp.river.DynamicalMixture(), as_dicts(X)
+)
 
 # %%
 # MiniBatchKMeans
 # ---------------
 #
-# It is told that there are ten clusters, and takes a thousand rows at a time. Again the loop stays as it is.
+# It is told that there are ten clusters, and takes a thousand rows at a time. Again the
+# loop stays as it is.
 
 
 def batch_by_batch(model, X):
-    """Return the label of each row on arrival, and the rows in a second after the first batch."""
+    """Return the label of each row on arrival, and the rows in a second after the
+    first batch."""
     labels, seconds = [], 0.0
     for begin in range(0, len(X), 1000):
         start = process_time()
@@ -118,9 +130,10 @@ results["dyncrp, told nothing"] = batch_by_batch(told_nothing, X)
 # Side by side
 # ------------
 #
-# AMI compares labels on arrival with the truth, from row 1,000 on, since the labels of dyncrp are provisional before.
-# Speed is that after its warm-up, which takes about a second once, on one thread. The last column compares it with the
-# first model of the same loop.
+# AMI compares labels on arrival with the truth, from row 1,000 on, since the labels of
+# dyncrp are provisional before. Speed is that after its warm-up, which takes about a
+# second once, on one thread. The last column compares it with the first model of the
+# same loop.
 
 loops = {
     "DBSTREAM": ("dyncrp.river", "dyncrp.river, told nothing"),
@@ -132,32 +145,50 @@ for peer, ours in loops.items():
         labels, speed = results[name]
         score = adjusted_mutual_info_score(truth[WARMUP:], labels[WARMUP:])
         ratio = f"{speed / results[peer][1]:5.1f} times" if name in ours else ""
-        print(f"{name:28s} {score:.3f} {len(np.unique(labels[WARMUP:])):8d} {speed:14,.0f} {ratio}".rstrip())
+        found = len(np.unique(labels[WARMUP:]))
+        print(f"{name:28s} {score:.3f} {found:8d} {speed:14,.0f} {ratio}".rstrip())
 
 # %%
-# Told nothing, it forgets a cluster that has gone, and opens a new table when it returns. Such tables lie together, and
-# ``clusters`` joins them afterwards:
+# Told nothing, it forgets a cluster that has gone, and opens a new table when it
+# returns. Such tables lie together, and ``clusters`` joins them afterwards:
 
 joined = told_nothing.clusters().labels(results["dyncrp, told nothing"][0])
 score = adjusted_mutual_info_score(truth[WARMUP:], joined[WARMUP:])
-print(f"told nothing, joined at the end: AMI {score:.3f}, {len(np.unique(joined))} clusters")
+print(
+    f"told nothing, joined at the end: AMI {score:.3f}, {len(np.unique(joined))} "
+    "clusters"
+)
 
 # %%
 # What they found
 # ---------------
 #
-# Each line is one label, in order of its first use, and each mark is a row, in the colour of its true cluster. With
-# ``DynamicalMixture`` a line has one colour, and a cluster that returns is on its line again. DBSTREAM
-# numbers its clusters anew as it joins them, so a line changes its colour. ``MiniBatchKMeans`` places all centres in
+# Each line is one label, in order of its first use, and each mark is a row, in the
+# colour of its true cluster. With ``DynamicalMixture`` a line has one colour, and a
+# cluster that returns is on its line again. DBSTREAM numbers its clusters anew as it
+# joins them, so a line changes its colour. ``MiniBatchKMeans`` places all centres in
 # the first batch.
 
-shown = {"truth": truth} | {name: results[name][0] for name in ("dyncrp", "DBSTREAM", "MiniBatchKMeans")}
-lines = {name: np.unique(labels[WARMUP:], return_index=True, return_inverse=True)[1:] for name, labels in shown.items()}
+shown = {"truth": truth} | {
+    name: results[name][0] for name in ("dyncrp", "DBSTREAM", "MiniBatchKMeans")
+}
+lines = {
+    name: np.unique(labels[WARMUP:], return_index=True, return_inverse=True)[1:]
+    for name, labels in shown.items()
+}
 heights = [len(first) + 1 for first, _ in lines.values()]
-figure, axes = plt.subplots(4, 1, figsize=(8.0, 8.0), sharex=True, layout="constrained", height_ratios=heights)
+figure, axes = plt.subplots(
+    4, 1, figsize=(8.0, 8.0), sharex=True, layout="constrained", height_ratios=heights
+)
 for axis, (name, (first, inverse)) in zip(axes, lines.items(), strict=True):
     line = np.argsort(np.argsort(first))[inverse]
-    marks = {"c": truth[WARMUP:], "cmap": "tab10", "s": 8, "marker": "|", "linewidth": 0.4}
+    marks = {
+        "c": truth[WARMUP:],
+        "cmap": "tab10",
+        "s": 8,
+        "marker": "|",
+        "linewidth": 0.4,
+    }
     axis.scatter(np.arange(WARMUP, N), line, **marks)
     axis.set(ylim=(len(first) - 0.4, -0.6), yticks=[], ylabel="label")
     axis.set_title(name, loc="left")

@@ -22,23 +22,35 @@ from dyncrp.input.words import Vocabulary
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event
 from dyncrp.stream.stream import Stream
+from dyncrp.views.clusters import clusters_of
 from dyncrp.views.methods import TableMethods
 
 
 class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster a stream of observations into a growing number of tables that come and go with time.
 
-    Observations are seated by the Dynamical CRP with ``alpha`` and ``dynamics``. Each table draws its parameters from
-    the prior of ``family``, and its observations from those. Each observation is seen once, in order. A table keeps its
-    id for ever; ids count up from 0 in order of opening. The result does not depend, to the bit, on how the stream is
-    split into calls. Parameters changed by ``set_params`` take effect at the next ``fit``.
+    Examples
+    --------
+    Nothing needs to be known:
 
-    Unknown hyperparameters are learned from the first ``warmup`` rows (see ``dyncrp.tune``), and then stay fixed. These
-    are unknown: a family without arguments, such as ``Gaussian()``; a dynamics without a timescale, such as
-    ``Exponential()``; a list of dynamics to choose from; and any parameter that is None where None means unknown below.
-    By default, everything except the memory is unknown. During the warm-up all rows are kept, and hyperparameters,
-    tables and ids are provisional: ``partial_fit`` and ``learn_one`` learn from the first 1, 2, 4, 8, … rows, ``fit``
-    from all of its rows, and each time all rows are seated again. ``learned_`` is true once the warm-up is over.
+    >>> from sklearn.datasets import load_iris
+    >>> from dyncrp import DynamicalMixture
+    >>> model = DynamicalMixture().fit(load_iris().data)
+    >>> print(model.clusters())
+    3 tables in 2 clusters
+    cluster  rows  share  first seen  last seen  typical
+    ...
+
+    Or much is, and the stream goes on:
+
+    >>> from dyncrp import Exponential, Gaussian
+    >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0)
+    >>> model.fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0], [9.1, 9.0]]).labels_
+    array([0, 1, 0, 1])
+    >>> model.partial_fit([[-9.0, 9.0], [9.0, 9.1]]).labels_
+    array([2, 1])
+    >>> model.predict([[8.8, 9.0], [40.0, -40.0]])  # -1: none of the tables, a new one
+    array([ 1, -1])
 
     Parameters
     ----------
@@ -51,21 +63,31 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
     alpha : float, "auto" or None, default="auto"
         How readily new tables open. None means unknown. "auto" is None if the family or the dynamics is unknown, and 1
         otherwise.
-    memory : float or None, default=inf
-        How many of its members a table remembers, at least 2. With each new member, a table forgets 1/memory of what it
-        knew, so that it can follow a cluster that moves. None means unknown: a finite memory is chosen if the evidence
-        supports it.
     warmup : int or "auto", default="auto"
         The number of rows from which unknown hyperparameters are learned. "auto" is 1,000, or 10,000 documents if the
         family counts words.
     resolution : float, default=1.0
         A factor from 1e-6 to 1e6 that divides the variance of clusters, given or learned. Above 1 there are more and
         narrower clusters, below 1 fewer and wider ones.
+    memory : float or None, default=inf
+        How many of its members a table remembers, at least 2. With each new member, a table forgets 1/memory of what it
+        knew, so that it can follow a cluster that moves. None means unknown: a finite memory is chosen if the evidence
+        supports it.
+    alarm_rate : float or None, default=None
+        The share of rows that raise an alarm while nothing changes, such as 0.001; see ``events_``. None for no alarms.
+    n_examples : int, default=0
+        How many typical rows and how many of the latest rows to keep of each table, for ``examples``.
+    max_tables : int or None, default=None
+        The largest number of open tables, None for no limit. When one more opens, the table with the lowest occupancy
+        closes. A closed table is forgotten, and its id is never used again.
+    n_jobs : int or None, default=None
+        The number of processes that learn unknown hyperparameters, as in scikit-learn.
+
+    Other Parameters
+    ----------------
     learn_alpha : bool, default=False
         Whether alpha is updated while learning. Every 100 observations it becomes its posterior mean given the tables
         opened so far, under a Gamma prior of shape 1 with the initial alpha as its mean.
-    n_jobs : int or None, default=None
-        The number of processes that learn unknown hyperparameters, as in scikit-learn.
     assignment : {"predictive", "variational"}, default="predictive"
         "predictive" scores a table by log p(x | its data); "variational" is the coordinate ascent of the paper.
     table_count : {"map", "posterior"}, default="map"
@@ -75,34 +97,33 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         The number of coordinate steps of "variational".
     new_table_threshold : float, default=0.5
         The probability at which a new table opens.
-    max_tables : int or None, default=None
-        The largest number of open tables, None for no limit. When one more opens, the table with the lowest occupancy
-        closes. A closed table is forgotten, and its id is never used again.
     prune_below : float, default=0.0
         The occupancy below which a table closes. The table that the observation joined or opened never closes.
-    alarm_rate : float or None, default=None
-        The share of rows that raise an alarm while nothing changes, such as 0.001; see ``events_``. None for no alarms.
-    n_examples : int, default=0
-        How many typical rows and how many of the latest rows to keep of each table, for ``examples``.
 
     Notes
     -----
+    In the order of use: ``fit`` or ``partial_fit`` learns, ``clusters`` shows what was found, ``predict`` and
+    ``predict_clusters`` tell where rows belong, ``describe``, ``explain`` and ``examples`` say why, ``merge``,
+    ``split`` and ``rename`` edit, ``save`` and ``load`` keep the model. ``plots.clusters(model, X)`` draws it.
+
+    Observations are seated by the Dynamical CRP with ``alpha`` and ``dynamics``. Each table draws its parameters from
+    the prior of ``family``, and its observations from those. Each observation is seen once, in order. A table keeps its
+    id for ever; ids count up from 0 in order of opening. The result does not depend, to the bit, on how the stream is
+    split into calls. Parameters changed by ``set_params`` take effect at the next ``fit``.
+
+    Unknown hyperparameters are learned from the first ``warmup`` rows (see ``dyncrp.tune``), and then stay fixed. These
+    are unknown: a family without arguments, such as ``Gaussian()``; a dynamics without a timescale, such as
+    ``Exponential()``; a list of dynamics to choose from; and any parameter that is None where None means unknown.
+    By default, everything except the memory is unknown. During the warm-up all rows are kept, and hyperparameters,
+    tables and ids are provisional: ``partial_fit`` and ``learn_one`` learn from the first 1, 2, 4, 8, … rows, ``fit``
+    from all of its rows, and each time all rows are seated again. ``learned_`` is true once the warm-up is over.
+
     What was learned is in attributes that end in an underscore. ``labels_``, ``responsibilities_``, ``novelty_``,
     ``novelty_p_``, ``closed_ids_`` and ``events_`` describe the last batch; ``n_tables_``, ``table_ids_``,
-    ``centers_``, ``occupancies_`` and ``names_`` the open tables; ``family_``, ``dynamics_``, ``alpha_``, ``memory_``,
-    ``learned_`` and ``evidence_`` the hyperparameters; ``n_features_in_``, ``feature_names_in_``, ``encoding_`` and
-    ``vocabulary_`` the columns. Each has a docstring of its own.
-
-    Examples
-    --------
-    >>> from dyncrp import DynamicalMixture, Exponential, Gaussian
-    >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0)
-    >>> model.fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0], [9.1, 9.0]]).labels_
-    array([0, 1, 0, 1])
-    >>> model.partial_fit([[-9.0, 9.0], [9.0, 9.1]]).labels_
-    array([2, 1])
-    >>> model.predict([[8.8, 9.0], [40.0, -40.0]])  # -1: none of the tables, a new one
-    array([ 1, -1])
+    ``centers_``, ``occupancies_`` and ``names_`` the open tables, and ``n_clusters_`` counts the clusters;
+    ``family_``, ``dynamics_``, ``alpha_``, ``memory_``, ``learned_`` and ``evidence_`` the hyperparameters;
+    ``n_features_in_``, ``feature_names_in_``, ``encoding_`` and ``vocabulary_`` the columns. Each has a docstring
+    of its own.
     """
 
     def __init__(
@@ -326,7 +347,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         self, X: ArrayLike, n: int | None = None, *, times: ArrayLike | None = None
     ) -> NDArray[np.int64]:
         """Return the cluster of the table that each row belongs to, or −1; see ``clusters`` and ``predict``."""
-        return self.clusters(n).labels(self.predict(X, times))
+        return clusters_of(self.stream_, n).labels(self.predict(X, times))
 
     @property
     def stream_(self) -> Stream:

@@ -34,6 +34,7 @@ from dyncrp.families.base import check_rows
 from dyncrp.input.words import read_documents
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.stream import Stream
+from dyncrp.stream.warmup import Searching
 
 Float = NDArray[np.float64]
 Names = tuple[Hashable, ...]
@@ -135,7 +136,8 @@ class DynamicalMixture(base.Clusterer):
             max_tables=max_tables,
             prune_below=prune_below,
         )
-        self._stream = Stream(spec, piecewise=True, expects_missing=isnan(absent))
+        self._stream = Stream(spec, expects_missing=isnan(absent))
+        self._stream.searching = Searching.IN_CALLS
         given = spec.given
         self._family = spec.family if given is None else given.family  # it says what a row may be
         if given is None:

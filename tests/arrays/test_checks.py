@@ -1,5 +1,6 @@
 """The checks: what passes unchanged in meaning, and what is refused by name."""
 
+import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ from dyncrp.arrays.checks import (
     BadRow,
     BadTime,
     NotANumber,
+    are_dates,
     as_observations,
     as_times,
     duration,
@@ -163,7 +165,7 @@ class TestAsTimes:
 
     def test_the_message_shows_dates_as_dates(self):
         dates = np.array(["2024-01-02", "2024-01-01"], dtype="M8[D]")
-        with pytest.raises(ValueError, match=r"2024-01-01 is earlier than 2024-01-02, the time before it, at row 1$"):
+        with pytest.raises(ValueError, match=r"2024-01-01 is earlier than 2024-01-02, .* it, at row 1; to sort"):
             as_times(dates)
         with pytest.raises(ValueError, match=r": 2024-01-01 is earlier than 2024-01-02T00:00:00.0+, the latest time"):
             as_times(dates[1:], last=as_times(dates[:1])[0])
@@ -202,8 +204,31 @@ class TestAsTimes:
 
     @pytest.mark.parametrize("times", [[True, True], ["1"], [None], [1j], np.array([1], "m8[s]"), [timedelta(1)]])
     def test_only_numbers_and_dates_are_times(self, times):
-        with pytest.raises(ValueError, match="numbers or datetime64"):
+        with pytest.raises(ValueError, match="numbers or dates"):
             as_times(times)
+
+    @pytest.mark.parametrize("kind", [list, pd.Series, np.array, lambda texts: np.array(texts, dtype=object)])
+    def test_texts_are_read_as_dates(self, kind):
+        times = kind(["01/Mar/2026:00:00:06 +0000", "01/Mar/2026:01:00:07 +0100"])
+        assert are_dates(times)
+        assert as_times(times).tolist() == [1772323206.0, 1772323207.0]
+
+    def test_a_text_that_is_no_date_is_named(self):
+        with pytest.raises(BadTime, match=r"numbers or dates: 'soon' is not an ISO 8601 date, at row 1$"):
+            as_times(["2026-03-01", "soon"])
+        with pytest.raises(BadTime, match=r"the time is missing, at row 1$"):
+            as_times(pd.Series(["2026-03-01", None]))
+        with pytest.raises(ValueError, match=r"may be 2025-04-03 or 2025-03-04; pass pandas.to_datetime"):
+            as_times(["03/04/2025"])
+
+    def test_the_hint_to_sort_is_in_pickles_and_sorts(self):
+        times = np.array([0.0, 2.0, 1.0])
+        with pytest.raises(BadTime) as fault:
+            as_times(times)
+        assert str(pickle.loads(pickle.dumps(fault.value))) == str(fault.value)
+        assert fault.value.reason.endswith("the time before it")
+        order = eval(fault.value.hint.split("order = ")[1].split(", then")[0])
+        as_times(times[order])
 
 
 class TestAsObservations:

@@ -62,8 +62,8 @@ def test_what_tune_prints_can_be_pasted(rooms, tmp_path):
     assert (tmp_path / "evidence.png").read_bytes().startswith(b"\x89PNG")
     program, *arguments = shlex.split(command)
     assert program == "dyncrp"
-    pasted = invoke(*arguments).stdout
-    assert pasted == invoke("run", rooms, *TIMED, *told).stdout  # run learns the same
+    pasted = invoke(*arguments, "-o", "-").stdout
+    assert pasted == invoke("run", rooms, *TIMED, *told, "-o", "-").stdout  # run learns the same
     model = eval(line, {name: getattr(dyncrp, name) for name in dyncrp.__all__})
     table = np.genfromtxt(rooms, delimiter=",", skip_header=1, dtype=str)
     model.fit(table[:, 1:].astype(float), times=table[:, 0].astype("M8[us]"))
@@ -75,8 +75,8 @@ def test_what_tune_prints_has_every_setting(rooms, tmp_path):
     told += ["--set", "max_tables=5", "--set", "learn_alpha=true", "--set", "assignment=variational"]
     told += ["--set", "resolution=4"]  # is in the variance then
     command, line = invoke("tune", rooms, *TIMED, *told).stdout.splitlines()
-    pasted = invoke(*shlex.split(command)[1:], "--save", tmp_path / "model.npz").stdout
-    assert pasted == invoke("run", rooms, *TIMED, *told).stdout
+    pasted = invoke(*shlex.split(command)[1:], "--save", tmp_path / "model.npz", "-o", "-").stdout
+    assert pasted == invoke("run", rooms, *TIMED, *told, "-o", "-").stdout
     shown = json.loads(invoke("info", tmp_path / "model.npz", "--json").stdout)["options_to_paste"]
     for model in (
         DynamicalMixture.load(tmp_path / "model.npz"),
@@ -111,7 +111,7 @@ def test_run_draws_a_timeline(rooms, tmp_path, monkeypatch):
     assert "0.99 * Exponential(timescale=600.0) + 0.01 * Stationary(), alpha 0.01" in done.stderr
     drawn = []
     monkeypatch.setattr(
-        "dyncrp.plots.timeline", lambda *args, clusters, **rest: drawn.append(clusters) or timeline(*args)
+        "dyncrp.plots.report", lambda _, *args, clusters, **rest: drawn.append(clusters) or timeline(*args)
     )
     again = ["-o", tmp_path / "again.csv", "--plot", tmp_path / "again.png"]
     invoke("run", rooms, *TIMED, *known, *again, "--clusters", "2")
@@ -159,12 +159,14 @@ def test_info_leaves_clusters_out_where_they_take_long_or_are_unknown(tmp_path, 
     ("arguments", "message"),
     [
         (["run", "-"], "standard input needs --format"),
-        (["run", "rows.xls"], "rows.xls has none of the suffixes .csv"),
-        (["run", "rooms.csv", "--format", "xls"], "--format must be one of csv, jsonl, parquet, npy"),
+        (["run", "rows.xyz"], "rows.xyz has none of the suffixes .csv"),
+        (["run", "rows.xls"], "rows.xls is a spreadsheet, which is not read: save the sheet as CSV"),
+        (["run", "rooms.csv", "--sort-by-time"], "--sort-by-time needs --time-column"),
+        (["run", "rooms.csv", "--format", "xls"], "--format must be one of csv, jsonl, json, parquet, npy"),
         (["run", "rooms.csv", "-o", "out.xls"], "the output must be csv, jsonl, parquet"),
-        (["run", "rooms.csv", "--output-format", "parquet"], "Parquet needs --output FILE"),
+        (["run", "rooms.csv", "-o", "-", "--output-format", "parquet"], "Parquet needs --output FILE"),
         (["run", "rooms.csv", "--resume"], "--resume needs --checkpoint FILE"),
-        (["run", "rooms.csv", "--checkpoint", "state"], "--checkpoint needs --output FILE"),
+        (["run", "rooms.csv", "-o", "-", "--checkpoint", "state"], "--checkpoint needs --output FILE"),
         (["run", "rooms.csv", "-o", "rooms.csv"], "--output and INPUT are the same file"),
         (["run", "rooms.csv", "-o", "a.csv", "--checkpoint", "./a.csv"], "--checkpoint and --output are the same file"),
         (["run", "rooms.csv", "-o", "a.pq", "--checkpoint", "a.pq.part"], "are the same file, a.pq.part"),
@@ -183,10 +185,9 @@ def test_info_leaves_clusters_out_where_they_take_long_or_are_unknown(tmp_path, 
         (["run", "rooms.csv", "--alpha", "-1"], "alpha must be a positive finite number"),
         (["run", "rooms.csv", "--family", "cauchy"], "unknown family 'cauchy'"),
         (["run", "rooms.csv", "--every", "0"], "--every"),
-        (
-            ["run", "rooms.csv", "-o", "a.csv", "--clusters", "2", "--plot", "a.clusters.csv"],
-            "the clusters of --output are",
-        ),
+        (["run", "rooms.csv", "--save", "rooms.clusters.csv"], "--save and --output are the same file"),
+        (["run", "rooms.csv", "-o", "a.csv", "--save", "a.csv.new"], "are the same file, a.csv.new"),
+        (["run", "rooms.csv", "--groups", "2"], "there is no option --groups: use --clusters, as in --clusters 3"),
         (["run", "rooms.csv", "--no-such-option"], "--no-such-option"),
         (["run"], "INPUT"),
     ],
@@ -200,14 +201,14 @@ def test_wrong_usage_is_code_2_and_does_nothing(rooms, monkeypatch, arguments, m
     assert [path.name for path in rooms.parent.iterdir()] == ["rooms.csv"]
 
 
-NO_NUMBERS = ("0", "00", "-1", "many", "", " 3", "3.0", "1e3", "1_0", "٣", "²", "nan", "inf", "none", "9" * 5000)
+NO_NUMBERS = ("0", "00", "-1", "many", "", " 3", "3.0", "1e3", "1_0", "٣", "²", "nan", "inf", "no", "9" * 5000)
 
 
 @pytest.mark.parametrize("text", NO_NUMBERS, ids=lambda text: text[:5])
 def test_a_number_of_clusters_is_checked_before_anything_is_done(rooms, monkeypatch, text):
     monkeypatch.chdir(rooms.parent)
     done = invoke("run", "rooms.csv", "-o", "out.csv", "--clusters", text, code=2)
-    assert done.stderr == f"dyncrp: --clusters must be auto or an integer ≥ 1, got {text!r}\n"
+    assert done.stderr == f"dyncrp: --clusters must be auto, none or an integer ≥ 1, got {text!r}\n"
     assert [path.name for path in rooms.parent.iterdir()] == ["rooms.csv"]
 
 
@@ -291,10 +292,10 @@ def test_progress_on_a_terminal_and_elsewhere(rooms, monkeypatch):
 
 def test_parquet_without_arrow_is_named_and_csv_needs_none(rooms, tmp_path, monkeypatch):
     known = ["--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
-    wanted = invoke("run", rooms, *TIMED, *known).stdout
+    wanted = invoke("run", rooms, *TIMED, *known, "-o", "-").stdout
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
-    assert invoke("run", rooms, *TIMED, *known).stdout == wanted
+    assert invoke("run", rooms, *TIMED, *known, "-o", "-").stdout == wanted
     assert (
         "pip install 'dyncrp[cli]'" in invoke("run", rooms, *TIMED, *known, "-o", tmp_path / "a.parquet", code=1).stderr
     )
@@ -325,7 +326,7 @@ def dyncrp_command(*arguments):
 
 @pytest.mark.slow
 def test_a_closed_standard_error_leaves_the_data_alone(rooms):
-    done = shell(dyncrp_command("run", rooms, *SMALL) + " 2>&-")
+    done = shell(dyncrp_command("run", rooms, *SMALL, "-o", "-") + " 2>&-")
     assert done.returncode == 0
     assert "dyncrp" not in done.stdout
     assert len(done.stdout.splitlines()) == 241
@@ -337,7 +338,7 @@ def test_a_closed_standard_error_leaves_the_data_alone(rooms):
     ("command", "where"), [("run", ">&-"), ("info", ">&-"), ("run", ">/dev/full"), ("tune", ">/dev/full")]
 )
 def test_a_standard_output_that_takes_nothing(rooms, saved, command, where):
-    arguments = [saved] if command == "info" else [rooms, *SMALL]
+    arguments = [saved] if command == "info" else [rooms, *SMALL, *["-o", "-"] * (command == "run")]
     done = shell(f"{dyncrp_command(command, *arguments)} {where}")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("dyncrp: standard output")

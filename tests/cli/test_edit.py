@@ -53,7 +53,7 @@ def test_tables_are_renamed_in_the_file(saved):
     assert invoke("rename", saved, "door 3", "hall").stdout == said
     assert invoke("merge", saved, "2", "hall").stdout == "tables 2 and 1 are table 1, 'hall' from now on, with 3 rows\n"
     assert "names:          1 'hall'\n" in invoke("info", saved).stdout
-    table = invoke("summary", saved).stdout.splitlines()
+    table = invoke("summary", saved, "--tables").stdout.splitlines()
     assert table[1].startswith("table  called  rows")
     assert table[2].split()[:3] == ["1", "hall", "3"]
     assert invoke("rename", saved, "2", "").stdout == "table 1 has no name from now on; it was called 'hall'\n"
@@ -89,6 +89,7 @@ def state(tmp_path):
     def label(rows, suffix="csv", *more, **given):
         (tmp_path / "in.csv").write_text("x\n" + "".join(f"{x}\n" for x in rows))
         kept = ["--checkpoint", tmp_path / "state", "--resume", "--events", tmp_path / "e.jsonl", "--names"]
+        more = more if "--clusters" in more else (*more, "--clusters", "none")
         return invoke("run", tmp_path / "in.csv", *KNOWN, "-o", tmp_path / f"out.{suffix}", *kept, *more, **given)
 
     return label
@@ -115,7 +116,7 @@ def test_a_run_goes_on_with_what_its_checkpoint_was_told(state, tmp_path):
 
 def test_clusters_and_timelines_follow_a_merge(state, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr("dyncrp.plots.timeline", lambda times, tables, *rest, **more: drawn.append(tables) or Figure())
+    monkeypatch.setattr("dyncrp.plots.report", lambda _, times, tables, *rest, **more: drawn.append(tables) or Figure())
     rows = X.ravel().tolist()
     state(rows, "parquet", "--clusters", "3")
     invoke("merge", tmp_path / "state", "0", "2")

@@ -13,7 +13,8 @@ KNOWN += ["--dynamics", "stationary()"]
 
 def run(path, *options, code=0):
     """Run on a file with known hyperparameters; return what was written, and what was said."""
-    done = CliRunner().invoke(app, ["run", str(path), *KNOWN, *map(str, options)])
+    printed = [] if "-o" in options else ["-o", "-"]
+    done = CliRunner().invoke(app, ["run", str(path), *KNOWN, *printed, "--clusters", "none", *map(str, options)])
     assert done.exit_code == code, done.output
     assert "Traceback" not in done.output
     return done.stdout, done.stderr

@@ -1,5 +1,6 @@
 """Groups of options are dataclasses, whose fields typer sees as options of the command."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from dyncrp.cli.app import app as program
 from dyncrp.cli.options import InputOptions, expand_groups
 from dyncrp.io.readers import Selection
 
@@ -67,3 +69,18 @@ def test_the_selection_that_options_describe():
     options = InputOptions("-", columns='"a,b", c', time_column="t", skip_bad=True)
     assert options.select("c") == Selection(("a,b", "c"), "t", ("c",), skip_bad=True)
     assert options.select("all").keep is None
+
+
+def test_help_has_examples_first_then_the_options_of_a_first_day(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = CliRunner().invoke(program, ["run", "--help"]).output
+    panels = re.findall(r"╭─ (\w+) ─", shown)
+    assert panels == ["Arguments", "Options", "Input", "Times", "Output", "Model", "Checkpoint"]
+    head, _, rest = shown.partition("╭─ Options")
+    first_day = re.findall(r"│ (--[\w-]+)", rest.partition("╭─ Input")[0])
+    assert len(first_day) == 12 + len(["--help"])
+    examples = [line.strip() for line in head.splitlines() if line.startswith((" dyncrp run ", " cat "))]
+    assert len(examples) == 4
+    for example in examples:  # their options exist
+        assert set(re.findall(r"--[\w-]+", example)) <= set(re.findall(r"--[\w-]+", rest))
+    assert "--groups" not in shown

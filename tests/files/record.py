@@ -126,6 +126,14 @@ def texts():
     return model, {"kind": "texts", "rows": said[36:], "times": days[36:].tolist(), "dates": True}
 
 
+def masks():
+    """Texts with numbers and URLs, which are no words."""
+    rng = np.random.default_rng(19)
+    said = [f"{' '.join(rng.choice(WORDS[k].split(), 4))} {k}.5 http://a.b/{k}" for k in rng.integers(3, size=36)]
+    model = DynamicalMixture(Multinomial(0.1), Stationary(), 0.5).partial_fit(said[:30])
+    return model, {"kind": "texts", "rows": said[30:], "times": None}
+
+
 def examples_of_texts():
     """Texts of which some are kept."""
     rng = np.random.default_rng(18)
@@ -242,6 +250,7 @@ CASES = {
     "memory-normal-gamma": lambda: simple(DynamicalMixture(NormalGamma(1.3, 40.0), STICKY, memory=20.0)),
     "alarm-rate": lambda: simple(DynamicalMixture(ROUND, STICKY, alarm_rate=0.01), n=120, n_next=40, D=2, digits=2),
     "examples-texts": examples_of_texts,
+    "masks": masks,
     "examples": lambda: simple(DynamicalMixture(ROUND, STICKY, n_examples=1), D=2),
     "posterior": lambda: simple(DynamicalMixture(ROUND, STICKY, assignment="variational", table_count="posterior")),
     "closing": lambda: simple(DynamicalMixture(ROUND, STICKY, max_tables=3, prune_below=0.05)),

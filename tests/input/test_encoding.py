@@ -13,8 +13,9 @@ from dyncrp import Bernoulli, Categorical, Columns, DynamicalMixture, Gaussian, 
 from dyncrp.arrays.checks import BadRow
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import Entry
-from dyncrp.input.infer import counts_rows, prefers_log
+from dyncrp.input.infer import prefers_log
 from dyncrp.input.input import Input
+from dyncrp.input.left_out import counts_rows
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream import Stream
 
@@ -99,8 +100,9 @@ def test_dates_are_left_out_and_mixed_cells_refused():
     dates = pd.date_range("2024", periods=3)
     for column in (dates, dates.to_series(), dates.to_pydatetime(), dates.date, pl.Series(dates.to_list())):
         assert Encoding.infer({"t": column})["t"] == Entry("t", "left out", (), "times")
-    assert Encoding.infer({"t": 1.7e9 + np.arange(30.0) ** 2})["t"].reason == "times"
-    for cells in ([1, "a"], [True, "a"], [True, 2], [[1], [2]], [np.zeros(1), np.zeros(2)], [1, dates[0]]):
+    rising = {"t": 1.7e9 + np.arange(30.0) ** 2, "x": np.sin(np.arange(30.0))}
+    assert Encoding.infer(rising)["t"].reason == "times"
+    for cells in ([True, 2], [[1], [2]], [np.zeros(1), np.zeros(2)], [1, dates[0]]):
         with pytest.raises(ValueError, match="column 'c' must hold numbers, text, booleans or dates, and one of these"):
             Encoding.infer({"c": cells})
 
@@ -108,7 +110,7 @@ def test_dates_are_left_out_and_mixed_cells_refused():
 @pytest.mark.parametrize(
     ("entry", "cells", "message"),
     [
-        (Entry("c", "number"), [1.0, "2"], "column 'c' must hold numbers, got '2', at row 1, column 1"),
+        (Entry("c", "number"), ["1", "two"], "column 'c' must hold numbers, got 'two', at row 1, column 1"),
         (Entry("c", "number"), [1.0, 10**400], "column 'c' must hold finite numbers, got inf, at row 1, column 1"),
         (Entry("c", "log"), np.array([1.0, np.inf]), "column 'c' must hold finite numbers, got inf, at row 1"),
         (
@@ -286,3 +288,14 @@ def test_a_state_does_not_hold_words():
 def test_numbers_whose_differences_are_beyond_all_numbers_count_no_rows():
     assert not counts_rows([1.5e308, -1.5e308] * 20)
     assert counts_rows(np.arange(7.0, 47.0))
+
+
+@pytest.mark.parametrize(
+    "texts", [["2012/01/01 10:00", None], ["[01/Mar/2026:00:00:06 +0000]"], ["2026-03-01 10:00 UTC"]]
+)
+def test_texts_that_are_dates_are_left_out_as_times(texts):
+    frame = pd.DataFrame({"when": texts * 60, "code": ["20120101", "20120102"] * 30 * len(texts)})
+    assert Encoding.infer(frame)["when"] == Entry("when", "left out", (), "times")
+    assert Encoding.infer(frame)["code"].kind == "category"
+    assert Encoding.infer(frame.astype({"when": "category"}))["when"].reason != "times"
+    assert Encoding.infer(frame, by_type=True)["when"].reason != "times"

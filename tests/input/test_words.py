@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dyncrp.arrays.checks import BadRow
-from dyncrp.input.words import STOP_WORDS, Vocabulary, holds_documents, read_documents, tokenize
+from dyncrp.input.words import LONG, STOP_WORDS, Vocabulary, holds_documents, read_documents, tokenize
 
 WORDS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=8)
 
@@ -174,3 +174,19 @@ def test_what_looks_like_documents():
     frames = pd.DataFrame({"a": ["b"]}), pytest.importorskip("polars").DataFrame({"a": ["b"]})
     for rows in ([[1.0]], [3], [None, [1.0]], np.zeros((1, 2)), np.zeros(2), pd.Series([1.0]), 3, *frames):
         assert not holds_documents(rows), rows
+
+
+def test_texts_have_no_masks_but_those_of_earlier_files_do():
+    texts = ["call 555 or see http://a.b", ["<number>", "kept"], {"<url>": 2}]
+    assert Vocabulary().read(texts).words == ["call", "or", "see", "<number>", "kept", "<url>"]
+    assert Vocabulary(stop_words=True).read(texts).words == ["call", "see", "<number>", "kept", "<url>"]
+    earlier = Vocabulary.from_plain({"stop_words": False, "words": ["a", "<number>"]})
+    assert earlier.read(texts).words == ["call", "<number>", "or", "see", "<url>", "<number>", "kept", "<url>"]
+    assert earlier.to_plain() == {"stop_words": False, "words": ["a", "<number>"]}
+    assert not Vocabulary.from_plain(Vocabulary().to_plain()).masks
+
+
+def test_the_words_of_long_texts_are_kept_once():
+    long = "some words " * LONG
+    first, *others = [id(word) for word in read_documents([long, long]).words if word == "words"]
+    assert set(others) == {first}

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from dyncrp.input.entries import Entry
+from dyncrp.input.infer import infer_entries
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import Selection, open_reader
-from dyncrp.io.readers.columns import infer_column
+from dyncrp.io.readers.columns import read_cells
 from dyncrp.io.readers.csv import DELIMITER_NAMES, CsvReader
 from dyncrp.io.readers.formats import NumberFormat, YesNo, find_format
 from reading import ROWS, read, selection, write_rows
@@ -31,7 +33,7 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
     np.testing.assert_array_equal(chunk.X[:, 0], [-0.614, 2.0, 1e-3])
     np.testing.assert_array_equal(chunk.times, [0.5, 1.0, 1.25])
     assert list(chunk.kept["x" if keep else "t"]) == (["-0,614", "2", "1e-3"] if keep else ["0,5", "1", "1,25"])
-    for line, column in (("2;1.234", "x"), ("2.5;1", "t")):  # thousands, perhaps
+    for line, column in (("2;1.23", "x"), ("2.5;1", "t")):
         path.write_text(f"t;x\n{line}\n")
         with (
             open_reader(str(path), "csv", chosen, 100) as reader,
@@ -54,9 +56,23 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
             {"delimiter": ",", "columns": ("a;b",)},
             "3 cells, but the first line has 1; --delimiter sets the character between cells",
         ),
-        ("a,b\n1,2\none,2\n", {}, "'one' is not a number"),
-        ("a,b\n1,2\nk.A.,2\n", {}, "'k.A.' is not a number; --missing k.A. takes it for a missing cell"),
-        ("a,b\n1,2\n12x,2\n", {}, "'12x' is not a number"),
+        (
+            "a,b\n1,2\none,2\n",
+            {},
+            "'one' is not a number; --missing one takes it for a missing cell, --categorical a takes the column for "
+            "categories, --skip-bad skips such rows",
+        ),
+        (
+            "a,b\n1,2\n?,2\n",
+            {},
+            "'?' is not a number; --missing '?' takes it for a missing cell, --skip-bad skips such rows",
+        ),
+        (
+            "a,b\n1,2\n12x,2\n",
+            {"takes": ("number",)},
+            "'12x' is not a number; --missing 12x takes it for a missing cell, --skip-bad skips such rows",
+        ),
+        ("a,b\n1,2\n3\n", {}, "the row has 1 cell, but the first line has 2; --skip-bad skips such rows"),
         (
             'a,b\n1,"-0,614"\n',
             {"decimal": ".", "columns": ("a", "b"), "takes": ("number",)},
@@ -141,6 +157,31 @@ def test_numbers_as_people_write_them(tmp_path, monkeypatch, format, arrow, writ
         assert kept == [cell for cell, number in zip(written, numbers, strict=True) if number is not None]
 
 
+NO_DIGIT_BEFORE = [
+    ([".25", " .01138", "-.250", "1.5", "5."], None, [0.25, 0.01138, -0.25, 1.5, 5.0]),
+    (["$.25", "-$.125", "$1,250.5"], None, [0.25, -0.125, 1250.5]),
+    ([",25", "-,01138", ",250"], None, [0.25, -0.01138, 0.25]),
+    ([",25", "-,01138", ",250"], ",", [0.25, -0.01138, 0.25]),
+    ([".25", "-.01138", ".250"], ".", [0.25, -0.01138, 0.25]),
+]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize(("written", "decimal", "numbers"), NO_DIGIT_BEFORE)
+def test_numbers_with_no_digit_before_the_mark(tmp_path, monkeypatch, format, arrow, written, decimal, numbers):
+    if not arrow:
+        monkeypatch.setattr(CsvReader, "_arrow", lambda self, width: None)
+    lines = [f"{cell}\t{i}" for i, cell in enumerate(written * 10)]
+    if format == "jsonl":
+        lines = [json.dumps({"x": cell, "y": i}) for i, cell in enumerate(written * 10)]
+    (tmp_path / "rows").write_text("\n".join(["x\ty"] * (format == "csv") + lines))
+    chosen = Selection(decimal=decimal if format == "csv" else None)  # an option of CSV
+    with open_reader(str(tmp_path / "rows"), format, chosen, 7) as reader:
+        X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        assert X[:, reader.features.index("x")].tolist() == numbers * 10
+
+
 @pytest.mark.parametrize(
     ("cell", "point", "comma"), [("1,234", 1234.0, 1.234), ("1.234 €", 1.234, 1234.0), ("$12,500", 12500.0, 12.5)]
 )
@@ -176,10 +217,11 @@ def test_an_address_or_two_currencies_are_no_number(tmp_path):
         (["5", "7", "12%", "3"], NumberFormat()),
         (["950", "80", "1,250.00"], NumberFormat(".", ",")),
         (["950", "1.250", "1.234,5"], NumberFormat(",", ".")),
-        (["950", "80", "1,250.00", "abc"], NumberFormat()),
+        (["950", "80", "1,250.00", "abc"], NumberFormat(".", ",")),
+        (["950", "80", "1,250.00", "1.2.3"], NumberFormat()),
     ],
 )
-def test_what_is_mostly_plain_stays_so_unless_all_is_explained(cells, format):
+def test_what_is_mostly_plain_stays_so_unless_all_numbers_are_explained(cells, format):
     assert find_format(cells, None) == format
 
 
@@ -205,8 +247,22 @@ def test_a_pipe_of_plain_numbers_is_not_kept_waiting(monkeypatch):
             return len(line)
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Slow())))
-    with open_reader("-", "csv", Selection(), 100) as reader:
+    with open_reader("-", "csv", Selection(takes=("number",)), 100) as reader:
         assert next(reader.chunks()).X.tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize("n_first", [30, 1000])
+def test_a_pipe_and_a_file_have_the_same_columns(tmp_path, monkeypatch, n_first):
+    """If the family is open, there is a warm-up, and a pipe is waited for as long."""
+    text = "id,x,zero\n" + "".join(f"{i},{i % 7},0\n" for i in range(50))
+    (tmp_path / "rows.csv").write_text(text)
+    with open_reader(str(tmp_path / "rows.csv"), "csv", Selection(n_first=n_first), 100) as reader:
+        line = reader.notes[0]
+        assert line == "numbers: 1; left out: id (counts the rows), zero (constant)"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()), buffer_size=1)))
+    with open_reader("-", "csv", Selection(n_first=n_first), 100) as reader:
+        assert (reader.features, reader.notes[0]) == (("x",), line)
+        assert sum(len(chunk.X) for chunk in reader.chunks()) == 50
 
 
 CHOICES = [
@@ -259,7 +315,7 @@ KINDS = """id,when,protocol,flag,bytes,up,outbound,share,note,host
 """
 KINDS += "".join(
     f"{i},2024-01-01T00:00:{i:02},{'tcp' if i % 3 else 'udp'},{i % 2},{i * i},"
-    f"{'yes' if i % 4 else 'No'},0,{3 * i}%,n{i},\n"
+    f"{'yes' if i % 4 else 'No'},0,{3 * i % 40}%,n{i},\n"
     for i in range(30)
 )
 LINE_OF_KINDS = "numbers: 2; categories: protocol; booleans: 2; left out: id (counts the rows), when (times), "
@@ -275,14 +331,14 @@ def test_what_columns_hold_is_found_and_said(tmp_path, monkeypatch, most_rows):
         assert reader.notes == [
             LINE_OF_KINDS,
             "when holds times: --time-column when uses them",
-            "to cluster id all the same, name the columns with --columns",
+            "to cluster id all the same: --numeric id",
             "up: yes is read as 1, no as 0",
             "share: '12%' is read as 12",
         ]
         chunks = list(reader.chunks())
         assert reader.encoding["protocol"].words == ("udp", "tcp")
     X = np.concatenate([chunk.X for chunk in chunks])
-    assert X.tolist() == [[i % 3 > 0, i % 2, i * i, i % 4 > 0, 3 * i] for i in range(30)]
+    assert X.tolist() == [[i % 3 > 0, i % 2, i * i, i % 4 > 0, 3 * i % 40] for i in range(30)]
     assert [cell for chunk in chunks for cell in chunk.kept["protocol"]][:2] == ["udp", "tcp"]
     for features in (("id",), ("outbound", "id")):  # what is chosen is never left out
         with open_reader(str(path), "csv", Selection(features), most_rows) as reader:
@@ -310,7 +366,7 @@ def test_what_options_say_of_columns_counts(tmp_path):
     wanted = {"id": "left out", "when": "left out", "protocol": "category", "flag": "category", "bytes": "log"}
     wanted |= {"up": "number", "outbound": "number", "share": "number", "note": "category", "host": "left out"}
     assert kinds == wanted
-    rows = [[i % 3 > 0, i % 2, np.log1p(i * i), i % 4 > 0, 0, 3 * i, i] for i in range(30)]
+    rows = [[i % 3 > 0, i % 2, np.log1p(i * i), i % 4 > 0, 0, 3 * i % 40, i] for i in range(30)]
     np.testing.assert_allclose(X, rows)
     # Reading that continues has the categories that came before.
     with open_reader(str(path), "csv", Selection(**chosen, findings=place["findings"]), 7) as reader:
@@ -357,21 +413,46 @@ def test_what_columns_of_json_and_parquet_hold(tmp_path):
         np.testing.assert_array_equal(X, wanted)
 
 
-def test_a_file_of_plain_numbers_is_taken_as_it_is(tmp_path):
+def test_plain_numbers_are_taken_as_they_are_but_for_counters_and_constants(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,x,zero,bit\n" + "".join(f"{i},{i % 7},0,{i % 2}\n" for i in range(50)))
     with open_reader(str(path), "csv", Selection(), 100) as reader:
-        assert reader.features == ("id", "x", "zero", "bit")
-        assert reader.notes == ["id counts the rows: --exclude id leaves it out"]
-        assert reader.encoding is None
-    path.write_text("id,x\n" + "".join(f"{i},{'NA' if i % 3 else i}\n" for i in range(50)))
-    with open_reader(str(path), "csv", Selection(), 100) as reader:
-        assert reader.features == ("id", "x")
+        assert reader.features == ("x", "bit")
+        assert reader.notes[0] == "numbers: 2; left out: id (counts the rows), zero (constant)"
+        assert reader.notes[1] == "to cluster id all the same: --numeric id"
         X = np.concatenate([chunk.X for chunk in reader.chunks()])
-        np.testing.assert_array_equal(X, [[i, np.nan if i % 3 else i] for i in range(50)])
+        assert X.tolist() == [[i % 7, i % 2] for i in range(50)]
+    names = "id", "x", "zero", "bit"
+    with open_reader(str(path), "csv", Selection(names), 100) as reader:
+        assert (reader.features, reader.encoding) == (names, None)
+    with open_reader(str(path), "csv", Selection(numeric=("id",)), 100) as reader:
+        assert reader.features == ("id", "x", "bit")
+    with open_reader(str(path), "csv", Selection(takes=("number",)), 100) as reader:  # a family takes them all
+        assert (reader.features, reader.encoding) == (names, None)
+        assert reader.notes == ["id counts the rows: --exclude id leaves it out"]
+    path.write_text("id,x\n" + "".join(f"{i},0\n" for i in range(50)))  # there would be nothing left
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        assert (reader.features, reader.notes) == (("id", "x"), [])
+    path.write_text("id,x,y\n" + "".join(f"{i},{'NA' if i % 3 else i},\n" for i in range(50)))
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        assert reader.notes[0] == "numbers: 1; left out: id (counts the rows), y (empty)"
+        X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        np.testing.assert_array_equal(X, [[np.nan if i % 3 else i] for i in range(50)])
     path.write_text("at,x\n" + "".join(f"{1763287200000 + 60000 * i},{i % 7}\n" for i in range(50)))
     with open_reader(str(path), "csv", Selection(), 100) as reader:
-        assert reader.notes == ["at holds times: --time-column at uses them"]
+        assert reader.notes == [
+            "numbers: 1; left out: at (times)",
+            "at holds times: --time-column at uses them",
+        ]
+
+
+def test_an_index_without_a_name_is_left_out(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(",x\n" + "".join(f"{7 * i % 97},{i % 7}\n" for i in range(50)))
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        assert reader.notes == ["numbers: 1; left out: '' (every row differs)"]
+    with open_reader(str(path), "csv", Selection(exclude=("",)), 100) as reader:
+        assert (reader.features, reader.notes) == (("x",), [])
 
 
 @pytest.mark.parametrize(
@@ -404,7 +485,10 @@ def test_a_missing_cell_is_nan(tmp_path, cell, missing, chosen):
 
 def test_one_word_of_two_is_no_yes_or_no():
     assert find_format(["f"] * 30, None) is None  # the sex of 30 people, perhaps
-    assert infer_column("sex", None, ["f"] * 30).kind == "category"  # others may come
+    (entry,) = infer_entries([read_cells("sex", None, ["f"] * 19)])
+    assert entry.kind == "category"  # others may come
+    (entry,) = infer_entries([read_cells("sex", None, ["f"] * 30)])
+    assert entry == Entry("sex", "left out", (), "constant")
     assert find_format([True, True], None) == YesNo("true", "false")
 
 
@@ -499,3 +583,117 @@ def test_time_since_1970_is_recognised_in_a_time_column(tmp_path, unit):
     path.write_text("t,x\n9e30,1\n")
     with pytest.raises(FileError, match=r"'9e30' is not a time; the times are .*seconds since 1970"):
         read(path, time_column="t", time_format=unit)
+
+
+def columns_of(path, text, **chosen):
+    path.write_text(text, encoding="utf-8")
+    with open_reader(str(path), "csv", Selection(**chosen), 3) as reader:
+        X = np.concatenate([chunk.X for chunk in reader.chunks()])
+        return dict(zip(reader.features, X.T.tolist(), strict=True)), reader.notes
+
+
+def test_german_thousands_beside_decimal_commas(tmp_path):
+    path, text = tmp_path / "rows.csv", "price;sold;id\n0,99;6.424;7\n1,50;688;8\n2,25;12.010;9\n"
+    found, notes = columns_of(path, text)
+    assert found == {"price": [0.99, 1.5, 2.25], "sold": [6424.0, 688.0, 12010.0], "id": [7.0, 8.0, 9.0]}
+    assert "sold: '12.010' is read as 12010" in notes
+    assert not any(note.startswith("id:") for note in notes)  # nothing to say about it
+    later = text.replace("688", "68") + "3,5;1.234.567;1.000\n"  # a column that had no points before
+    assert columns_of(path, later, n_first=3)[0]["id"] == [7.0, 8.0, 9.0, 1000.0]
+    with pytest.raises(FileError, match=r"line 5, column 'id': '10.5' is not written as the other numbers"):
+        columns_of(path, text + "3,5;1;10.5\n", n_first=3)
+    points = "price;sold\n0,99;6.42\n1,50;688\n"  # those are decimal for certain
+    assert columns_of(path, points)[0]["sold"] == [6.42, 688.0]
+
+
+@pytest.mark.parametrize(
+    ("decimal", "values"), [(None, None), (",", [6424.0, 688.0, 12010.0]), (".", [6.424, 688.0, 12.01])]
+)
+def test_thousands_without_other_decimals_are_refused_with_the_choice(tmp_path, decimal, values):
+    path, text = tmp_path / "rows.csv", "sold;x\n6.424;1\n688;2\n12.010;3\n"
+    if values is None:
+        message = "column 'sold': '6.424' may be 6.424 or 6424: --decimal . or --decimal , says which"
+        with pytest.raises(FileError, match=re.escape(message)):
+            columns_of(path, text)
+        many = "sold,x\n" + "".join(f"{i}.425,1.5\n{i},2.25\n" for i in range(1, 25))
+        with pytest.raises(FileError, match=r"'1\.425' may be 1\.425 or 1425"):
+            columns_of(path, many)
+        assert columns_of(path, "sold,x\n6.424,1\n688,2\n")[0]["sold"] == [6.424, 688.0]  # one may be by chance
+        assert columns_of(path, "sold;x\n6.424;1\n1688;2\n")[0]["sold"] == [6.424, 1688.0]  # no mark in 1688
+        assert columns_of(path, "sold;x\n6.424;1\n0.688;2\n")[0]["sold"] == [6.424, 0.688]
+        return
+    assert columns_of(path, text, decimal=decimal)[0]["sold"] == values
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["1,00,000", "50,000.5", "12,34,567"], [100000.0, 50000.5, 1234567.0]),
+        (["(1,234.50)", "12.00", "(3.25)"], [-1234.5, 12.0, -3.25]),
+        (["12,5", "1,250", "3"], [12.5, 1.25, 3.0]),
+        (["1.234.567", "6.424", "12"], [1234567.0, 6424.0, 12.0]),
+        (["1e5", "2.5E-3", "3"], [1e5, 2.5e-3, 3.0]),
+        (["1\u2009234.5", "12\u00a0345", "7"], [1234.5, 12345.0, 7.0]),
+        (["1'234", "12’345.5", "7"], [1234.0, 12345.5, 7.0]),
+        (["12%", "3.5 %", "7%"], [12.0, 3.5, 7.0]),
+    ],
+)
+def test_no_number_is_read_wrongly(tmp_path, cells, numbers):
+    text = "x\ty\n" + "".join(f"{cell}\t{i}\n" for i, cell in enumerate(cells))
+    assert columns_of(tmp_path / "rows.csv", text)[0]["x"] == numbers
+
+
+def test_a_later_cell_with_thousands_names_options_that_work(tmp_path):
+    text = "x\ty\n" + "5\t1\n" * 3 + "1,200\t2\n"
+    hint = "'1,200' is not a number; --decimal . takes the comma for thousands, --decimal , for decimals"
+    with pytest.raises(FileError, match=re.escape(hint)):
+        columns_of(tmp_path / "rows.csv", text, n_first=3)
+    for decimal, value in ((".", 1200.0), (",", 1.2)):
+        assert columns_of(tmp_path / "rows.csv", text, n_first=3, decimal=decimal)[0]["x"][-1] == value
+
+
+UNCLEAR = [
+    ("weight;n\n2.949;1\n105.458;2\n", "weight", "'2.949' may be 2.949 or 2949"),
+    ("weight;version\n1,742;1.0\n", "weight", "'1,742' may be 1742 or 1.742"),
+    ("weight;version\n2.949;1.0\n", "weight", "'2.949' may be 2.949 or 2949"),
+    ("weight;day\n2.949;31.12\n1.500;01.02\n", "weight", "'2.949' may be 2.949 or 2949"),
+    ("lat;x\n52.771;2,68\n51.420;3,5\n", "lat", "'52.771' may be 52.771 or 52771"),
+    ("lat;x\n52.771;2,68\n1688;3,5\n", "lat", "'52.771' may be 52.771 or 52771"),
+]
+
+
+@pytest.mark.parametrize(("text", "column", "readings"), UNCLEAR)
+def test_between_semicolons_weak_evidence_does_not_decide(tmp_path, text, column, readings):
+    message = f", column {column!r}: {readings}: --decimal . or --decimal , says which"
+    with pytest.raises(FileError, match=re.escape(message)):
+        columns_of(tmp_path / "rows.csv", text)
+
+
+def test_between_semicolons_other_numbers_show_decimal_points(tmp_path):
+    path = tmp_path / "rows.csv"
+    assert columns_of(path, "x;y\n2.949;0.5\n1.250;12.25\n")[0]["x"] == [2.949, 1.25]
+    for other in ("0.123", "12.5", "1234.567", "1.25e3"):
+        assert columns_of(path, f"x;y\n2.949;1\n{other};2\n")[0]["x"] == [2.949, float(other)]
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize("unit", ["", " €"])
+def test_a_later_point_between_semicolons_may_be_between_thousands(tmp_path, monkeypatch, arrow, unit):
+    if not arrow:
+        monkeypatch.setattr(CsvReader, "_arrow", lambda self, width: None)
+    path = tmp_path / "rows.csv"
+    text = "x;y\n" + f"5{unit};1\n" * 3 + f"1.000{unit};2\n"
+    message = f", line 5: column 'x': '1.000{unit}' may be 1 or 1000; --decimal . or --decimal , says which"
+    with pytest.raises(FileError, match=re.escape(message) + "$"):
+        columns_of(path, text, n_first=3)
+    with open_reader(str(path), "csv", Selection(n_first=3), 3) as reader:
+        place = next(reader.chunks()).place
+    with (
+        open_reader(str(path), "csv", Selection(n_first=3, findings=place["findings"]), 3) as reader,
+        pytest.raises(FileError, match=re.escape(message)),
+    ):
+        list(reader.chunks(place))
+    for decimal, value in ((".", 1.0), (",", 1000.0)):
+        assert columns_of(path, text, n_first=3, decimal=decimal)[0]["x"][-1] == value
+    assert columns_of(path, text.replace("1.000", "1.5"), n_first=3)[0]["x"][-1] == 1.5
+    assert columns_of(path, text.replace(f"5{unit}", f"1688{unit}"), n_first=3)[0]["x"][-1] == 1.0

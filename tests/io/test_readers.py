@@ -44,7 +44,8 @@ def test_every_format_gives_the_same_rows(tmp_path, format, most_rows):
         assert reader.progress(chunks[-1].place) == 1.0
         assert max(len(chunk.rows) for chunk in chunks) <= most_rows + 1
         # and from the place after any chunk, the rest
-        for at in (0, len(chunks) // 2, len(chunks) - 1):
+        assert reader.seekable == (format != "json")
+        for at in (0, len(chunks) // 2, len(chunks) - 1) if reader.seekable else ():
             rest = list(reader.chunks(dict(chunks[at].place)))
             np.testing.assert_array_equal(
                 np.concatenate([np.empty((0, 2)), *(chunk.X for chunk in rest)]), X[chunks[at].place["row"] :]
@@ -134,7 +135,7 @@ BAD = [
     ("jsonl", '{"x": 1}\n{"x": 1' + "0" * 400 + "}\n", {}, "line 2, column 'x': 1000"),
     ("jsonl", '{"x": 1}\n{"x": \n', {}, "line 2: not JSON: Expecting value"),
     ("jsonl", '{"x": 1}\n[1]\n', {}, 'line 2: a row must be an object, such as {"x": 1.5}'),
-    ("jsonl", "[" * 100_000 + "\n", {}, "line 1: not JSON: maximum recursion depth"),
+    ("jsonl", "[" * 100_000 + "\n", {}, "row 0: not JSON: maximum recursion depth"),
     ("jsonl", "\n", {}, " is empty"),
 ]
 
@@ -603,7 +604,7 @@ def test_zstd_without_arrow_is_named(tmp_path, monkeypatch):
 def test_a_format_that_is_no_text_is_not_decompressed(tmp_path, format):
     path = tmp_path / f"rows.{format}.gz"
     path.write_bytes(gzip.compress(write_rows(tmp_path, format).read_bytes()))
-    with pytest.raises(FileError, match="is compressed, which only CSV and JSON lines may be: decompress it first"):
+    with pytest.raises(FileError, match="is compressed, which only CSV and JSON may be: decompress it first"):
         read(path, format)
 
 

@@ -1,5 +1,6 @@
 """What is written says all that was found, in every format, and can be cut back."""
 
+import csv
 import json
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_parquet(tmp_path):
     writer.start()
     writer.write(chunk.kept, *results(2))
     writer.finish()
-    writer.clean()
+    writer.settle()
     writer.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
     found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
@@ -230,7 +231,7 @@ def test_a_column_called_as_one_of_the_result_is_refused(tmp_path):
     (tmp_path / "in.csv").write_text("x,table\n1,2\n")
     with (
         open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, None), 10) as reader,
-        pytest.raises(FileError, match="has a column 'table', which is also a column of the output"),
+        pytest.raises(FileError, match="has 'table' among its columns, as the output has: do not keep them"),
     ):
         WRITERS["csv"](str(tmp_path / "out.csv"), reader)
 
@@ -239,35 +240,134 @@ def test_a_time_column_called_as_one_of_the_result_must_be_renamed(tmp_path):
     (tmp_path / "in.csv").write_text("x,row\n1,2\n")
     with (
         open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), "row"), 10) as reader,
-        pytest.raises(FileError, match="has a column 'row', which is also a column of the output: rename it"),
+        pytest.raises(FileError, match="has 'row' among its columns, as the output has: rename them"),
     ):
         WRITERS["csv"](str(tmp_path / "out.csv"), reader)
 
 
-def test_clusters_are_a_column_of_parquet_that_can_be_taken_back(tmp_path, monkeypatch):
+HARD_NAMES = ["plain", 'a "b", c', "", None, '"', 'two\nlines, "quoted"', ',5,"', "é, %d", '"table": 7, ']
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("format", WRITERS)
+def test_clusters_are_a_column_that_can_be_taken_back(tmp_path, monkeypatch, format, named):
     monkeypatch.setattr("dyncrp.io.writers.parquet.ROWS_IN_GROUP", 2)
-    (tmp_path / "in.csv").write_text("cluster,x\nmine,1\n")
-    path = str(tmp_path / "out.parquet")
-    with open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",)), 10) as reader:
-        writer = WRITERS["parquet"](path, reader, joined=True)
+    monkeypatch.setattr("dyncrp.io.writers.text.BLOCK", 37)  # records are cut anywhere
+    n = len(HARD_NAMES)
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"x": 1, "note": name}) + "\n" for name in HARD_NAMES))
+    path, more = tmp_path / f"out.{format}", {"name": HARD_NAMES[::-1]} if named else {}
+    with open_reader(str(tmp_path / "in.jsonl"), "jsonl", Selection(("x",), None, ("note",)), 100) as reader:
+        kept = next(reader.chunks()).kept
+        writer = WRITERS[format](str(path), reader, joined=True, more=more)
         writer.start()
-        for _ in range(2):
-            writer.write({}, np.arange(3), np.array([4, 5, 6]), np.ones(3), np.ones(3))
-        writer.finish(lambda tables: tables // 5)
-        assert parquet.read_table(path)["cluster"].to_pylist() == [0, 1, 1, 0, 1, 1]
+        for first in (4, 40):
+            writer.write(kept, np.arange(n), np.arange(first, first + n), np.ones(n), np.ones(n), **more)
+        rows = read_all(path) if format != "parquet" else None
+        writer.finish(lambda tables: tables // 5 - 1)
+        writer.settle()
         writer.close()
-        writer.resume(writer.length, writer.tail(), finished=True)
-        writer.write({}, np.arange(1), np.array([7]), np.ones(1), np.ones(1))
-        writer.finish(lambda tables: -tables)
-        assert parquet.read_table(path)["cluster"].to_pylist() == [-4, -5, -6, -4, -5, -6, -7]
-        writer.close()
-        assert WRITERS["parquet"].clusters_file(path) is None
-        assert WRITERS["csv"].clusters_file("a.b/labels.csv") == "a.b/labels.clusters.csv"
+        tables = [*range(4, 4 + n), *range(40, 40 + n)]
+        found = read_all(path)
+        assert list(found)[-1] == "cluster"
+        assert [int(cluster) for cluster in found["cluster"]] == [table // 5 - 1 for table in tables]
+        assert [name or None for name in found["note"]] == [name or None for name in HARD_NAMES * 2]
+        if rows is not None:
+            assert rows == {name: column for name, column in found.items() if name != "cluster"}
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["in.jsonl", path.name]
+        again = WRITERS[format](str(path), reader, joined=True, more=more)
+        again.resume(writer.length, writer.tail(), finished=True)
+        assert read_all(path) == found  # the checkpoint refers to it until the next one
+        again.settle()
+        if rows is not None:
+            assert read_all(path) == rows
+        again.write(kept, np.arange(n), np.arange(n), np.ones(n), np.ones(n), **more)
+        again.finish(lambda tables: -tables)
+        again.settle()
+        again.close()
+    assert [int(cluster) for cluster in read_all(path)["cluster"]] == [-table for table in [*tables, *range(n)]]
+
+
+def read_all(path):
+    """Return the columns of an output."""
+    if path.suffix == ".parquet":
+        return parquet.read_table(path).to_pydict()
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file)) if path.suffix == ".csv" else list(map(json.loads, file))
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_what_a_kill_left_beside_is_put_in_its_place(tmp_path, format):
+    writer, chunk = make_joined(tmp_path, format)
+    writer.start()
+    writer.write(chunk.kept, *results(2))
+    before = writer.length, writer.tail()
+    writer.finish(lambda tables: tables)
+    after = writer.length, writer.tail()
+    assert after != before
+    writer.close()  # killed before it could settle
+    path = tmp_path / f"out.{format}"
+    for length_and_tail, clusters in ((before, False), (after, True), (after, True)):
+        again, _ = make_joined(tmp_path, format)
+        again.recover(*length_and_tail)
+        assert (b"cluster" in path.read_bytes()) == clusters
+    assert not (tmp_path / f"out.{format}.new").exists()
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_a_link_and_its_mode_are_kept(tmp_path, format):
+    (tmp_path / "far").mkdir()
+    real, link = tmp_path / "far" / "real", tmp_path / f"out.{format}"
+    real.touch(mode=0o640)
+    real.chmod(0o640)
+    link.symlink_to(real)
+    writer, chunk = make_joined(tmp_path, format)
+    writer.start()
+    writer.write(chunk.kept, *results(2))
+    writer.finish(lambda tables: tables)
+    writer.settle()
+    writer.close()
+    assert link.is_symlink()
+    assert b"cluster" in real.read_bytes()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def make_joined(tmp_path, format):
+    (tmp_path / "in.jsonl").write_text(CONTENT)
+    with open_reader(str(tmp_path / "in.jsonl"), "jsonl", Selection(("x",), "t"), 10) as reader:
+        return WRITERS[format](str(tmp_path / f"out.{format}"), reader, joined=True), next(reader.chunks())
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_a_column_called_cluster_is_refused(tmp_path, format):
+    (tmp_path / "in.csv").write_text("cluster,x\nmine,1\n")
+    path = str(tmp_path / f"out.{format}")
     with open_reader(str(tmp_path / "in.csv"), "csv", Selection(("x",), None, ("cluster",)), 10) as reader:
-        WRITERS["csv"](str(tmp_path / "out.csv"), reader, joined=True)
-        WRITERS["parquet"](path, reader)
-        with pytest.raises(FileError, match="has a column 'cluster', which is also a column of the output"):
-            WRITERS["parquet"](path, reader, joined=True)
+        WRITERS[format](path, reader)
+        with pytest.raises(
+            FileError,
+            match="has 'cluster' among its columns, as the output has: do not keep them, or use --clusters none",
+        ):
+            WRITERS[format](path, reader, joined=True)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("format", WRITERS)
+def test_an_output_is_known_by_its_columns(tmp_path, format, joined):
+    path = tmp_path / f"out.{format}"
+    assert not WRITERS[format].wrote(str(path))
+    (tmp_path / "in.jsonl").write_text(CONTENT)
+    with open_reader(str(tmp_path / "in.jsonl"), "jsonl", Selection(("x",), "t"), 10) as reader:
+        writer = WRITERS[format](str(path), reader, joined=joined, more=["name", "novelty_p"])
+        writer.start()
+        writer.write(next(reader.chunks()).kept, *results(2), name=["a", "b"], novelty_p=np.ones(2))
+        writer.finish((lambda tables: tables) if joined else None)
+        writer.settle()
+        writer.close()
+    assert WRITERS[format].wrote(str(path))
+    for other in (b"", b"row,x\n1,2\n", b'{"row": 1, "x": 2}\n', b"\xff" * 99, b"x,table,probability,novelty\n"):
+        path.write_bytes(other)
+        assert not WRITERS[format].wrote(str(path))
 
 
 def test_groups_of_rows_in_parquet_do_not_depend_on_how_they_came(tmp_path, monkeypatch):

@@ -65,7 +65,7 @@ def run(*arguments, code=0):
 
 
 def label(path, output, *options, code=0):
-    return run(path, "--time-column", "when", "-o", output, *KNOWN, *options, code=code)
+    return run(path, "--time-column", "when", "-o", output, "--clusters", "none", *KNOWN, *options, code=code)
 
 
 def read(path):
@@ -391,7 +391,7 @@ def test_ids_are_known_once_a_model_is_saved(tmp_path):
         rows = {"x": [0.0, 9.0, 0.0], "y": [0.0, 9.0, 0.0], "who": labels}
         path, output = write(tmp_path / f"b.{suffix}", rows), tmp_path / f"b.out.{suffix}"
         told = ["--columns", "x,y", "--label-column", "who", "--names", "--model", tmp_path / "model.npz"]
-        run(path, *told, "-o", output)
+        run(path, *told, "-o", output, "--clusters", "none")
         if suffix == "csv":
             lines = list(csv.reader(output.read_text().splitlines()))
             assert lines[0] == ["row", "table", "name", "probability", "novelty"]
@@ -416,7 +416,10 @@ def test_what_is_known_is_no_feature_and_is_copied_if_asked(source, tmp_path):
     text = run(source, *told, *known, "--columns", "x,who", code=2).stderr
     assert "--columns must name each feature once, and not the columns of times, labels and marks" in text
     clash = write(tmp_path / "in.jsonl", {"name": ["a"], "x": [0.0], "y": [0.0]})
-    assert "has a column 'name', which is also" in run(clash, *KNOWN, "--keep", "name", "--names", code=1).stderr
+    assert (
+        "has 'name' among its columns, as the output has"
+        in run(clash, *KNOWN, "--keep", "name", "--names", code=1).stderr
+    )
 
 
 def test_an_input_with_other_labels_is_not_resumed(source, tmp_path):

@@ -1,7 +1,9 @@
 """Runs end with the same bytes, however they are cut, stopped, killed or short of disk."""
 
+import csv
 import errno
 import fcntl
+import gzip
 import json
 import os
 import re
@@ -24,6 +26,8 @@ from cases import PATIENCE
 from dyncrp import DynamicalMixture
 from dyncrp.cli.app import app
 from dyncrp.io import files, growing
+from dyncrp.io.writers import WRITERS
+from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.run import Run
 from dyncrp.jobs.stop import Stop, Stopped
 
@@ -48,7 +52,7 @@ def write(path, n):
 
 def run(*arguments, code=0, **given):
     done = runner.invoke(app, ["run", *map(str, arguments)], **given)
-    assert done.exit_code == code, done.output
+    assert done.exit_code == code or code is None, done.output
     assert "Traceback" not in done.output
     return done
 
@@ -120,64 +124,139 @@ def test_a_signal_saves_and_says_how_to_resume(source, tmp_path, monkeypatch, nu
     assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
 
 
-def in_clusters(path):
-    """Return the tables, clusters and rows of a file of clusters."""
-    header, *lines = path.read_text().splitlines()
-    assert header == "table,cluster,rows"
-    table, cluster, rows = zip(*(map(float, line.split(",")) for line in lines), strict=True)
-    return list(table), list(cluster), list(rows)
+def read(path):
+    """Return the columns of an output."""
+    if path.suffix == ".parquet":
+        return parquet.read_table(path).to_pydict()
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file)) if path.suffix == ".csv" else list(map(json.loads, file))
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_clusters_are_those_of_the_model(source, tmp_path, suffix):
+SUFFIXES = ["csv", "jsonl", "parquet"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_row_has_its_cluster_in_the_same_file(source, tmp_path, suffix):
     output = tmp_path / f"out.{suffix}"
-    for asked in ("auto", "2", "AUTO"):
-        done = label(source, output, "--clusters", asked, "--save", tmp_path / "model.npz", "--force")
-        found = DynamicalMixture.load(tmp_path / "model.npz").clusters(2 if asked == "2" else None)
-        assert f"{len(found.table_ids)} tables in {len(found)} clusters of " in done.stderr
-        if suffix == "parquet":
-            rows = parquet.read_table(output)
-            assert rows.schema.names == ["row", "t", "table", "probability", "novelty", "cluster"]
-            np.testing.assert_array_equal(rows["cluster"], found.labels(rows["table"].to_numpy()))
-            assert f"the cluster of each row is in {output}" in done.stderr
-            assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "model.npz", "out.parquet"]
-        else:
-            beside = tmp_path / "out.clusters.csv"
-            columns = found.table_ids, found.cluster_of, found.table_sizes.round(2)
-            assert in_clusters(beside) == tuple(column.tolist() for column in columns)
-            assert f"the cluster of each table is in {beside}" in done.stderr
+    for asked in (["--clusters", "auto"], ["--clusters", "2"], ["--clusters", "AUTO"], []):
+        done = label(source, output, *asked, "--save", tmp_path / "model.npz", "--force")
+        found = DynamicalMixture.load(tmp_path / "model.npz").clusters(2 if "2" in asked else None)
+        assert f"dyncrp: {len(found)} clusters, of {len(found.table_ids)} tables\n" in done.stderr
+        rows = read(output)
+        assert list(rows) == ["row", "t", "table", "probability", "novelty", "cluster"]
+        np.testing.assert_array_equal(np.int64(rows["cluster"]), found.labels(np.int64(rows["table"])))
+        assert f"the table and the cluster of each row are in {output}" in done.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "model.npz", output.name]
     plain = tmp_path / f"plain.{suffix}"
-    done = label(source, plain)
-    assert "cluster" not in done.stderr
-    if suffix == "parquet":
-        assert parquet.read_table(plain).equals(rows.drop_columns("cluster"))
-    else:
-        assert plain.read_bytes() == output.read_bytes()
+    done = label(source, plain, "--clusters", "none")
+    assert "clusters, of" not in done.stderr
+    assert f"the table of each row is in {plain}" in done.stderr
+    assert read(plain) == {name: column for name, column in rows.items() if name != "cluster"}
 
 
-def test_the_summary_names_the_largest_clusters(tmp_path):
-    rows = [(30 * k, 0) for k in range(7) for _ in range(50 + 10 * k)]
-    (tmp_path / "in.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
-    known = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=9000", "--alpha", "1"]
-    known += ["--dynamics", "stationary()"]
-    text = run(tmp_path / "in.csv", *known, "--clusters", "auto").stderr
-    assert "dyncrp: 7 tables in 7 clusters, the largest of 110, 100, 90, 80 and 70 rows\n" in text
-    assert " is in " not in text  # there is no file beside standard output
-    assert "dyncrp: 7 tables in 1 cluster of 560 rows\n" in run(tmp_path / "in.csv", *known, "--clusters", "1").stderr
+def write_rooms(path):
+    rows = [(30 * k, k % 2) for k in range(25) for _ in range(20 + k)]
+    path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    known = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=90000", "--alpha", "1"]
+    return [*known, "--dynamics", "stationary()"]
+
+
+def test_a_run_ends_with_its_clusters(tmp_path, monkeypatch):
+    source = tmp_path / "in.csv"
+    known = write_rooms(source)
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run(source, *known)
+    lines = done.stderr.splitlines()
+    at = lines.index("dyncrp: 25 clusters, of 25 tables")
+    assert lines[at + 1 :][:2] == [
+        "cluster  rows  share  first seen  last seen  typical",
+        "     24    44    6 %         756        799  x 720 ↑, y 0 ↓",
+    ]
+    assert lines[at + 21 :][1:] == [
+        "and 5 smaller clusters with 110 rows",
+        f"dyncrp: the table and the cluster of each row are in {tmp_path / 'in.clusters.csv'}",
+    ]
+    assert done.stdout == ""
+    assert run(source, *known, "--quiet").stderr == ""
+    text = run(source, *known, "--clusters", "1").stderr
+    assert "dyncrp: 1 cluster, of 25 tables\n" in text
     rng = np.random.default_rng(0)
-    (tmp_path / "in.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in 9 * rng.random((400, 2))))
-    text = run(tmp_path / "in.csv", *known, "--clusters", "auto").stderr
-    assert re.search(r"dyncrp: \d+ tables in 1 cluster: no clusters stand out\n", text)
-    (tmp_path / "in.csv").write_text("x,y\n1,2\n")
-    assert "dyncrp: 1 table in 1 cluster\n" in run(tmp_path / "in.csv", *known, "--clusters", "auto").stderr
+    source.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in 9 * rng.random((400, 2))))
+    assert re.search(r"dyncrp: 1 cluster, of \d+ tables: no clusters stand out\n", run(source, *known).stderr)
+    source.write_text("x,y\n1,2\n")
+    assert "dyncrp: 1 cluster, of 1 table\n" in run(source, *known).stderr
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_without_an_output_labels_go_beside_the_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    known = write_rooms(tmp_path / "in.csv")
+    content = (tmp_path / "in.csv").read_bytes()
+    run("in.csv", *known)
+    beside = tmp_path / "in.clusters.csv"
+    wanted = beside.read_bytes()
+    (tmp_path / "in.csv.gz").write_bytes(gzip.compress(content))
+    run("in.csv.gz", *known)  # again: what an earlier run made is replaced
+    assert beside.read_bytes() == wanted
+    for options, name in ((["--output-format", "jsonl"], "in.clusters.jsonl"), (["--keep", "x"], beside.name)):
+        for _ in range(2):
+            run("in.csv", *known, *options)
+        assert "cluster" in read(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "in.clusters.csv",
+        "in.clusters.jsonl",
+        "in.csv",
+        "in.csv.gz",
+    ]
+    for mine in ("mine\n", "row,x\n1,2\n", ""):
+        beside.write_text(mine)
+        assert "in.clusters.csv exists: use --force to replace it" in run("in.csv", *known, code=2).stderr
+        assert beside.read_text() == mine
+    run("in.csv", *known, "--force")
+    assert beside.read_bytes() == wanted
+    named = run("in.csv", *known, "-o", "in.clusters.csv", code=2)  # who names a file means to keep it
+    assert "in.clusters.csv exists: use --force" in named.stderr
+
+
+def test_a_pipe_gets_rows_as_they_come_and_no_clusters(tmp_path, monkeypatch):
+    known = write_rooms(tmp_path / "in.csv")
+    content = (tmp_path / "in.csv").read_bytes()
+    for arguments in ([tmp_path / "in.csv", "-o", "-"], ["-", "--format", "csv"], ["/dev/stdin", "--format", "csv"]):
+        if arguments[0] == "/dev/stdin":  # a device has no folder for an output
+            monkeypatch.setattr("dyncrp.cli.options.is_pipe", lambda path: True)
+            arguments = [tmp_path / "in.csv", "--format", "csv"]
+        done = run(*arguments, *known, input=content)
+        assert done.stdout.startswith("row,table,probability,novelty\n0,0,")
+        assert "dyncrp: 25 clusters, of 25 tables\n" in done.stderr
+        assert " in -" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+    monkeypatch.setattr("dyncrp.jobs.run.clusters_of", lambda *_: pytest.fail("nobody would see them"))
+    run(tmp_path / "in.csv", *known, "-o", "-", "--quiet")
+
+
+def test_an_input_in_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    known = write_rooms(tmp_path / "in.csv")
+    monkeypatch.setattr("dyncrp.cli.run.os.access", lambda path, mode: False)
+    text = run(tmp_path / "in.csv", *known, code=2).stderr
+    assert "in.clusters.csv cannot be written: name another file with --output, or use -o - to print the rows" in text
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_too_many_tables_for_clusters_are_a_note(source, tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr("dyncrp.views.clusters.MOST_TABLES", 2)
+    output = tmp_path / f"out.{suffix}"
+    done = label(source, output)
+    assert "dyncrp: there are no clusters: clusters are found among up to 2 tables" in done.stderr
+    assert f"the table of each row is in {output}" in done.stderr
+    assert "cluster" not in read(output)
+    assert "is complete, but there are no clusters" in label(source, output, "--clusters", 2, "--force", code=1).stderr
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_more_clusters_than_tables_do_not_lose_the_output(source, tmp_path, suffix):
-    label(source, tmp_path / f"whole.{suffix}")
-    output, beside = tmp_path / f"out.{suffix}", tmp_path / "out.clusters.csv"
+    label(source, tmp_path / f"whole.{suffix}", "--clusters", "none")
+    output = tmp_path / f"out.{suffix}"
     kept = ["--checkpoint", tmp_path / "state", "--resume"]
-    beside.write_text("of another run")
     made = ["--save", tmp_path / "model.npz", "--plot", tmp_path / "line.png"]
     done = label(source, output, *kept, *made, "--clusters", "99", "--force", code=1)
     K = DynamicalMixture.load(tmp_path / "model.npz").n_tables_
@@ -187,79 +266,93 @@ def test_more_clusters_than_tables_do_not_lose_the_output(source, tmp_path, suff
     )
     assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
     assert (tmp_path / "line.png").exists()
-    assert beside.exists() == (suffix == "parquet")  # which has no file of clusters; clusters of other tables mislead
-    beside.unlink(missing_ok=True)
-    for asked in ("2", "auto", "2"):  # clusters are all that may be asked for anew
+    for asked in ("2", "auto", "none", "2"):  # clusters are all that may be asked for anew
         label(source, output, *kept, "--clusters", asked)
         label(source, tmp_path / f"whole.{suffix}", "--clusters", asked, "--force")
         assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
-        if suffix == "csv":
-            assert beside.read_bytes() == (tmp_path / "whole.clusters.csv").read_bytes()
-    assert "all rows are written, but there are no clusters" in run(source, *KNOWN, "--clusters", "999", code=1).stderr
+    text = run(source, *KNOWN, "--clusters", "999", "-o", "-", code=1).stderr
+    assert "all rows are written, but there are no clusters" in text
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_clusters_of_an_input_that_has_grown(source, tmp_path, suffix):
-    kept = ["--checkpoint", tmp_path / "state", "--resume", "--clusters", "auto"]
-    for n in (120, 120, N):
+    kept = ["--checkpoint", tmp_path / "state", "--resume"]
+    for n in (120, 120, 121, N):
         write(source, n)
         label(source, tmp_path / f"out.{suffix}", *kept)
-    label(source, tmp_path / f"whole.{suffix}", "--clusters", "auto")
-    assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
-    if suffix == "csv":
-        assert (tmp_path / "out.clusters.csv").read_bytes() == (tmp_path / "whole.clusters.csv").read_bytes()
+        label(source, tmp_path / f"whole.{suffix}", "--force")
+        assert (tmp_path / f"out.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+        assert not list(tmp_path.glob("*.new"))
 
 
 def test_tables_that_were_closed_have_no_cluster(source, tmp_path):
-    output = tmp_path / "out.parquet"
-    label(source, output, "--clusters", "auto", "--set", "max_tables=2")
-    rows = parquet.read_table(output)
-    of_cluster = dict(zip(rows["table"].to_pylist(), rows["cluster"].to_pylist(), strict=True))
-    assert sum(cluster >= 0 for cluster in of_cluster.values()) == 2
-    assert set(of_cluster.values()) >= {-1}
+    for suffix in SUFFIXES:
+        output = tmp_path / f"out.{suffix}"
+        label(source, output, "--set", "max_tables=2")
+        rows = read(output)
+        of_cluster = dict(zip(rows["table"], map(int, rows["cluster"]), strict=True))
+        assert sum(cluster >= 0 for cluster in of_cluster.values()) == 2
+        assert set(of_cluster.values()) >= {-1}
 
 
 def test_clusters_of_an_input_without_rows(tmp_path):
     (tmp_path / "in.csv").write_text("x,y\n")
-    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.csv", "--clusters", "auto")
-    assert (tmp_path / "out.clusters.csv").read_text() == "table,cluster,rows\n"
-    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.parquet", "--clusters", "auto")
+    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "row,table,probability,novelty,cluster\n"
+    run(tmp_path / "in.csv", *KNOWN, "-o", tmp_path / "out.parquet")
     assert "cluster" in parquet.read_table(tmp_path / "out.parquet").schema.names
 
 
-def test_clusters_of_another_run_are_not_replaced(source, tmp_path):
-    beside, kept = tmp_path / "out.clusters.csv", ["--checkpoint", tmp_path / "state"]
-    beside.write_text("mine\n")
-    refused = f"{beside} exists: use --force to replace it"
-    assert refused in label(source, tmp_path / "out.csv", "--clusters", "auto", code=2).stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.clusters.csv"]
-    label(source, tmp_path / "out.csv", *kept)
-    assert refused in label(source, tmp_path / "out.csv", *kept, "--resume", "--clusters", "auto", code=2).stderr
-    assert beside.read_text() == "mine\n"
-    label(source, tmp_path / "out.csv", *kept, "--resume", "--clusters", "auto", "--force")
-    assert beside.read_text() != "mine\n"
-    label(source, tmp_path / "out.csv", *kept, "--resume", "--clusters", "auto")  # its own now
-    done = label(source, tmp_path / "b.csv", "--save", tmp_path / "b.clusters.csv", "--clusters", "auto", code=2)
-    assert "--save and the clusters of --output are the same file" in done.stderr
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_disk_that_is_full_for_the_clusters_keeps_the_rows(source, tmp_path, monkeypatch, suffix):
+    output = tmp_path / f"out.{suffix}"
+    label(source, tmp_path / f"whole.{suffix}")
+    label(source, tmp_path / f"plain.{suffix}", "--clusters", "none")
+    kept = ["--checkpoint", tmp_path / "state", "--resume"]
+    append = growing.GrowingFile.append
 
-
-def test_a_disk_that_is_full_for_the_clusters_keeps_the_output(source, tmp_path, monkeypatch):
-    label(source, tmp_path / "whole.csv", "--clusters", "auto")
-    kept = ["--checkpoint", tmp_path / "state", "--resume", "--clusters", "auto"]
-    write_file = files.write
-
-    def full(path, content):
-        if str(path).endswith(".clusters.csv"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
-        write_file(path, content)
+    def full(self, content):
+        if self.path.endswith(".new"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        append(self, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write", full)
-        done = label(source, tmp_path / "out.csv", *kept, code=1)
-    assert "out.clusters.csv: No space left on device" in done.stderr
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    label(source, tmp_path / "out.csv", *kept)
-    assert (tmp_path / "out.clusters.csv").read_bytes() == (tmp_path / "whole.clusters.csv").read_bytes()
+        patch.setattr(growing.GrowingFile, "append", full)
+        done = label(source, output, *kept, code=1)
+    assert f"out.{suffix}.new: No space left on device" in done.stderr
+    assert output.read_bytes() == (tmp_path / f"plain.{suffix}").read_bytes()
+    label(source, output, *kept)
+    assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("n_calls", range(6))
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_kill_at_any_step_of_the_end(source, tmp_path, monkeypatch, suffix, n_calls):
+    """A kill comes before the n-th checkpoint or renaming, in the first run and when its output is continued."""
+    output, kept, calls = tmp_path / f"out.{suffix}", ["--checkpoint", tmp_path / "state", "--resume"], []
+
+    def counted(function):
+        def call(*arguments):
+            calls.append(function.__name__)
+            if len(calls) == n_calls + 1:
+                raise MemoryError
+            return function(*arguments)
+
+        return call
+
+    for n in (120, N):
+        write(source, n)
+        label(source, tmp_path / f"whole.{suffix}", "--force")
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoint, "write", counted(Checkpoint.write))
+            patch.setattr(WRITERS[suffix], "settle", counted(WRITERS[suffix].settle))
+            label(source, output, *kept, code=None)
+        if len(calls) <= n_calls:
+            assert calls == ["write", "settle"] * (n == N) + ["write"] * (1 + (n == 120)) + ["write", "settle"]
+        label(source, output, *kept)
+        assert output.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+    assert not list(tmp_path.glob("*.new"))
 
 
 def test_a_signal_without_a_checkpoint(source, tmp_path, monkeypatch):
@@ -390,7 +483,8 @@ def test_nothing_is_replaced_without_being_told(source, tmp_path):
     assert output.read_text() != "mine\n"
     output.unlink()
     done = label(source, output, "--checkpoint", tmp_path / "state", code=2)
-    assert "state exists: use --resume to continue it, or --force to replace it" in done.stderr
+    finished = f"{tmp_path / 'state'} is the checkpoint of a run that has finished, after row {N}"
+    assert f"{finished}: add --resume to continue it, or --force to start again\n" in done.stderr
     source.write_text("t,x,y\n0,1,?\n1,2,3\n")
     label(source, output, "--checkpoint", tmp_path / "state", "--force", code=1)
     assert not (tmp_path / "state").exists()  # or --resume would continue another run
@@ -502,23 +596,23 @@ def test_bad_rows_stop_or_are_skipped(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("x,y\n1,2\n3,?\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
-    message = f"dyncrp: {source}, line 3, column 'y': '?' is not a number; --missing '?' takes it for a missing cell"
-    assert done.stderr == f"dyncrp: features: x, y\n{message}\n"
-    done = run(source, "--skip-bad", *KNOWN)
+    fault = "line 3, column 'y': '?' is not a number"
+    remedies = "--missing '?' takes it for a missing cell, --skip-bad skips such rows"
+    assert done.stderr == f"dyncrp: features: x, y\ndyncrp: {source}, {fault}; {remedies}\n"
+    done = run(source, "--skip-bad", *KNOWN, "-o", "-")
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
-    fault = "line 3, column 'y': '?' is not a number; --missing '?' takes it for a missing cell"
     assert f"2 bad rows skipped: {fault}; line 5, column 'x': X must lie" in done.stderr
 
 
 def test_a_missing_cell_is_taken_unless_the_family_takes_whole_rows_only(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("x,y\n0.6,0.8\n0.6,\n0.8,0.6\n")
-    assert len(run(source, *KNOWN).stdout.splitlines()) == 4
+    assert len(run(source, *KNOWN, "-o", "-").stdout.splitlines()) == 4
     sphere = ["--family", "von_mises_fisher", "--set", "concentration=20", "--alpha", "1", "--dynamics", "stationary()"]
     reason = "line 3, column 'y': the cell is missing, and VonMisesFisher takes whole rows only"
     remedies = "--skip-bad skips such rows, --exclude y leaves the column out, --missing says which cells are missing"
     assert f"{source}, {reason}; {remedies}" in run(source, *sphere, code=1).stderr
-    done = run(source, *sphere, "--skip-bad")
+    done = run(source, *sphere, "--skip-bad", "-o", "-")
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2"]
     assert f"1 bad row skipped: {reason}\n" in done.stderr
 
@@ -585,7 +679,7 @@ def test_a_model_knows_its_columns(source, tmp_path):
 def test_an_input_without_rows(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("x,y\n")
-    assert run(source, *KNOWN).stdout == "row,table,probability,novelty\n"
+    assert run(source, *KNOWN, "-o", "-").stdout == "row,table,probability,novelty\n"
     assert "has no rows" in run(source, *KNOWN, "--save", tmp_path / "model.npz", code=1).stderr
     source.write_text("x,y\n1,2\n")
     assert "1 sample is too few to learn the hyperparameters" in run(source, code=1).stderr
@@ -594,7 +688,7 @@ def test_an_input_without_rows(tmp_path):
 def test_a_century_between_rows_and_extreme_values(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("when,x\n1850-01-01,1e-300\n1950-01-01T12:00:00.5,0\n2050-01-01,-1e-300\n2050-01-01,1e100\n")
-    done = run(source, "--time-column", "when", *KNOWN)
+    done = run(source, "--time-column", "when", *KNOWN, "-o", "-")
     assert [line.split(",")[2] for line in done.stdout.splitlines()[1:]] == ["0", "1", "2", "3"]
     source.write_text("x\n1e300\n")
     assert (
@@ -737,13 +831,6 @@ def test_stop_takes_a_second_signal_at_once():
         stop.waiting = True
         with pytest.raises(Stopped):
             signal.raise_signal(signal.SIGTERM)
-
-
-def test_the_clusters_of_an_output_that_is_replaced_go_too(source, tmp_path):
-    label(source, tmp_path / "out.csv", "--clusters", "auto")
-    assert (tmp_path / "out.clusters.csv").exists()
-    label(source, tmp_path / "out.csv", "--force")
-    assert not (tmp_path / "out.clusters.csv").exists()
 
 
 def test_a_model_that_was_saved_in_its_warm_up_learns_from_the_rows_of_a_run(tmp_path):

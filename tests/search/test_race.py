@@ -1,6 +1,7 @@
 """Hyperparameters of counts of words: the race finds what trying all candidates to the end finds."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 from itertools import product
 
@@ -96,6 +97,42 @@ def test_those_next_to_the_best_are_given_another_chance(monkeypatch):
     assert set(product(*near)) <= finished.keys()
     for (strength, readiness), log_evidence in finished.items():
         assert log_evidence == evidence(Multinomial(strength), Stationary(), readiness, rows, times)[0]
+
+
+def long_texts(n=600, n_words=4000, length=150):
+    shares = 1.0 / np.arange(3, n_words + 3)
+    return as_counts(np.random.default_rng(0).multinomial(length, shares / np.sum(shares), n))
+
+
+@pytest.mark.parametrize("most", [0, 1 << 16, 1 << 20])
+def test_candidates_that_start_again_find_the_same(monkeypatch, most):
+    rows, times = long_texts(), np.arange(600.0)
+    spec = spec_of(dynamics=[Stationary(), Exponential(30.0)])
+    expected = learn(spec, rows, times)
+    monkeypatch.setattr(race, "MOST_WORDS", 1 << 16)
+    monkeypatch.setattr(race, "MOST_BYTES", most)
+    assert learn(spec, rows, times) == expected
+
+
+def test_candidates_need_little_memory_between_their_turns(monkeypatch):
+    rows, times = long_texts(), np.arange(600.0)
+    monkeypatch.setattr(race, "MOST_WORDS", 1 << 16)
+    monkeypatch.setattr(race, "MOST_BYTES", most := 1 << 20)
+    steps, held = race.race(spec_of(dynamics=[Stationary(), Exponential(30.0)]), rows, times), []
+    tracemalloc.start()
+    try:
+        jobs = next(steps)
+        while True:
+            assert len(jobs) * race.BYTES_OF_WORD * len(rows[:250].data) <= most or len(jobs) == 1
+            results = [run(*arguments) for run, arguments in jobs]
+            held.append(tracemalloc.get_traced_memory()[0])
+            jobs = steps.send(results)
+    except StopIteration:
+        pass
+    finally:
+        tracemalloc.stop()
+    # Those that wait, those that are done, those that have just run, and a few arrays; without a bound, it is 30 MB.
+    assert max(held) < 4 * most
 
 
 def test_how_a_stream_forgets_is_found():

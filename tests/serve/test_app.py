@@ -14,7 +14,7 @@ import pytest
 from cases import PATIENCE
 from dyncrp import DynamicalMixture
 from dyncrp.serve import app as app_module
-from dyncrp.serve import feeds, registry
+from dyncrp.serve import feeds, registry, sending
 from dyncrp.serve.journal import Journal, JournalError
 from dyncrp.serve.limits import Limits
 from dyncrp.serve.openapi import openapi
@@ -74,7 +74,7 @@ def test_a_stream_tells_what_it_is(client):
     assert told["model"].startswith("Gaussian(variance=1.0")
     assert told["alarm_rate"] == 0.001
     listed = client.get("/streams").json()["streams"]
-    assert listed == [{key: told[key] for key in ("name", "rows", "tables", "learned", "clock", "features")}]
+    assert listed == [{key: told[key] for key in ("name", "rows", "tables", "learned", "warmup", "clock", "features")}]
 
 
 def test_putting_a_stream_twice(client):
@@ -266,8 +266,10 @@ def test_tables_clusters_and_timeline(client):
     assert (first["id"], first["rows"], first["share"], first["last_seen"]) == (0, 20, 0.5, 38.0)
     assert first["cluster"] == 0
     clusters = client.get("/streams/s/clusters").json()["clusters"]
-    assert clusters == [{"cluster": 0, "tables": [0], "rows": 20}, {"cluster": 1, "tables": [1], "rows": 20}]
-    assert client.get("/streams/s/clusters?n=1").json()["clusters"] == [{"cluster": 0, "tables": [0, 1], "rows": 40}]
+    assert [(one["cluster"], one["tables"], one["rows"]) for one in clusters] == [(0, [0], 20), (1, [1], 20)]
+    assert {column for column, _, _ in clusters[0]["typical"]} == {"x", "y"}
+    (one,) = client.get("/streams/s/clusters?n=1").json()["clusters"]
+    assert (one["cluster"], one["tables"], one["rows"]) == (0, [0, 1], 40)
     assert client.get("/streams/s/clusters?n=9").status_code == 400
     assert client.get("/streams/s/clusters?n=x").status_code == 400
     line = client.get("/streams/s/timeline?last=2").json()
@@ -397,7 +399,7 @@ def test_a_deleted_stream_ends_its_feeds(client):
 
 
 def test_a_reader_that_does_not_read_holds_up_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(app_module, "SECONDS_PER_SEND", 0.5)
+    monkeypatch.setattr(sending, "SECONDS_PER_SEND", 0.5)
     with serving(tmp_path) as (client, service):
         client.put("/streams/s", json=KNOWN | {"alpha": 1e6, "max_tables": 50})  # every row opens a table
         port = client.base_url.port

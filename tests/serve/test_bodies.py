@@ -78,8 +78,12 @@ def test_dates_of_arrow_are_times():
 @pytest.mark.parametrize(
     ("content", "kind", "message", "where"),
     [
-        ('{"rows": [[1], [NaN]]}', JSON, "it has no number NaN", {}),
-        ('{"rows": [[1], [Infinity]]}', JSON, "it has no number Infinity", {}),
+        ('{"rows": [[1], [Infinity]]}', JSON, "'x0' must hold finite numbers", {"row": 1, "column": "x0"}),
+        ('{"x": 1}\n{"x": -Infinity}', NDJSON, "'x' must hold finite numbers", {"row": 1, "column": "x"}),
+        ("x\n1\ninf\n", CSV, "'x' must hold finite numbers", {"row": 1, "column": "x"}),
+        (arrow(pa.table({"x": [1.0, float("inf")]})), ARROW, "'x' must hold finite numbers", {"row": 1, "column": "x"}),
+        ('{"rows": [[1]], "times": [Infinity]}', JSON, "a time must be finite", {"row": 0, "column": "times"}),
+        ('{"rows": [[1], [2]], "times": [1, NaN]}', JSON, "the time is missing", {"row": 1, "column": "times"}),
         ('{"rows": [{"a": 1}, {"a": 1e999}]}', JSON, "'a' must hold finite numbers", {"row": 1, "column": "a"}),
         ('{"rows": [[' + "9" * 5000 + "]]}", JSON, "this is not JSON", {}),
         ('{"rows": [[1], [' + "9" * 400 + "]]}", JSON, "must hold finite numbers", {"row": 1, "column": "x0"}),
@@ -183,3 +187,17 @@ def test_times_come_once():
 
 def test_json_is_read_as_utf8():
     assert read_json('{"größe": 1}'.encode()) == {"größe": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ('{"rows": [{"x": 1}, {"x": NaN}, {"x": "NA"}, {"x": null}]}', JSON),
+        ('{"x": 1}\n{"x": NaN}\n{"x": "n/a"}\n{"x": null}\n', NDJSON),
+        ('x\n1\nNaN\nNA\n""\n', CSV),
+        (arrow(pa.table({"x": [1.0, float("nan"), None, None]})), ARROW),
+    ],
+)
+def test_nan_and_words_for_it_are_missing_cells(content, kind):
+    rows = Form().resolve(read(content, kind))
+    np.testing.assert_array_equal(rows.numbers, [[1.0], [np.nan], [np.nan], [np.nan]])

@@ -45,6 +45,7 @@ def test_an_event_that_comes_while_others_are_read_is_not_missed():
 
 def test_a_reader_that_is_left_alone_is_told_that_the_line_is_open(monkeypatch):
     monkeypatch.setattr(feeds, "SECONDS_PER_COMMENT", 0.01)
+    monkeypatch.setattr(feeds, "SECONDS_PER_BEAT", 0.01)
 
     async def first(watch, n):
         found = []
@@ -60,7 +61,10 @@ def test_a_reader_that_is_left_alone_is_told_that_the_line_is_open(monkeypatch):
         feed = Feed(0, learned=True)
         return await first(watch_events(feed, 0, nothing), 3), await first(watch_rows(feed, 0, nothing), 3)
 
-    assert asyncio.run(run()) == ([":\n\n"] * 3, [":\n\n"] * 3)
+    comments, (first_word, *beats) = asyncio.run(run())
+    assert comments == [":\n\n"] * 3
+    assert first_word == ":\n\n"
+    assert [text.splitlines()[0] for text in beats] == ["event: beat"] * 2
 
 
 def test_rows_since():

@@ -1,205 +1,19 @@
-"""The page in a real browser, Debian's chromium, before a server of its own process; nothing is simulated."""
+"""The page in a real browser; see ``browsing``."""
 
-import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cases import PATIENCE
+from browsing import broken_connections, colours, expect, is_live, line, needs_browser, visits
 
-CHROMIUM = shutil.which("chromium")
-PAGE_PATIENCE = 120_000  # milliseconds
 STATIC = Path(__file__).parents[2] / "src" / "dyncrp" / "serve" / "static"
-try:
-    from playwright.sync_api import expect, sync_playwright
-
-    expect.set_options(timeout=PAGE_PATIENCE)
-except ImportError:
-    sync_playwright = None
-
-needs_browser = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: `apt-get install chromium` gives one"),
-    pytest.mark.skipif(sync_playwright is None, reason="there is no playwright: `pip install playwright` gives one"),
-]
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
-TOLD = {  # nothing is left to learn, so that the ids of tables are final at once
-    "family": "gaussian",
-    "dynamics": "stationary()",
-    "alpha": 0.1,
-    "set": {"variance": 1.0, "prior_variance": 400.0},
-    "features": ["width", "height"],
-    "n_examples": 3,
-    "alarm_rate": 0.01,
-}
-PLACES = np.array([[-20.0, 0.0], [0.0, 20.0], [20.0, 0.0], [0.0, -20.0]])
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
-
-
-class Server:
-    """``dyncrp serve`` on a free port, stopped and started again at will."""
-
-    def __init__(self, folder, *options):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.folder, self.options = folder, options
-        self.url = f"http://127.0.0.1:{self.port}/"
-        self.start()
-
-    def start(self):
-        command = [sys.executable, "-m", "dyncrp", "serve", str(self.folder), "--port", str(self.port), *self.options]
-        log = Path(f"{self.folder}.log")
-        with log.open("ab") as file:
-            self.process = subprocess.Popen(command, stdout=file, stderr=file)
-        end = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self("GET", "health")
-                return
-            except OSError:
-                said = log.read_text()
-                assert self.process.poll() is None, said
-                assert time.monotonic() < end, said
-                time.sleep(0.05)
-
-    def stop(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        self.process.wait(PATIENCE)
-
-    def __call__(self, method, path, body=None, token=None):
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-                return json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as refused:
-            with refused:
-                raise AssertionError(f"{method} {path}: {refused.code} {refused.read().decode()}") from None
-
-    def make(self, name, **settings):
-        return self("PUT", f"streams/{name}", {**TOLD, **settings})
-
-    def send(self, name, rows, **more):
-        return self("POST", f"streams/{name}/rows", {"rows": np.asarray(rows).tolist(), **more})
-
-    def tables(self, name):
-        return {table["id"]: table for table in self("GET", f"streams/{name}/tables")["tables"]}
-
-
-def visits(n_places, per_visit, n_visits, seed=0):
-    """Rows that stay at one of some places for a while: (n, 2)."""
-    rng = np.random.default_rng(seed)
-    places = np.repeat(np.arange(n_visits) % n_places, per_visit)
-    return PLACES[places] + rng.normal(size=(len(places), 2))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS.split())
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("served") / "streams")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def serve(tmp_path):
-    """Return a function that starts a server for one test, which may stop it."""
-    started = []
-
-    def serve(*options):
-        started.append(Server(tmp_path / "streams", *options))
-        return started[-1]
-
-    yield serve
-    for server in started:
-        if server.process.poll() is None:
-            server.stop()
-
-
-class Watched:
-    """What a page says on its console and asks of others; a test that expects some of it takes it away."""
-
-    def __init__(self, page, url):
-        self.errors, self.strangers = [], []
-        page.on("console", lambda said: said.type in ("error", "warning") and self.errors.append(said.text))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("request", lambda asked: asked.url.startswith(url) or self.strangers.append(asked.url))
-
-
-@pytest.fixture
-def visit(browser):
-    """Return a function that opens the page; at the end there may be no error on its console and no other host."""
-    opened = []
-
-    def visit(server, stream="", **context):
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-        context.set_default_timeout(PAGE_PATIENCE)
-        page = context.new_page()
-        page.watched = Watched(page, server.url)
-        opened.append((context, page))
-        page.goto(f"{server.url}#{stream}")
-        return page
-
-    yield visit
-    for context, page in opened:
-        context.close()
-        assert page.watched.errors == []
-        assert page.watched.strangers == []
-
-
-def is_live(page):
-    expect(page.locator("#state[data-state=live]")).to_be_visible()
-
-
-def broken_connections(page):
-    """Take away what a browser itself says of a connection that breaks."""
-    said = page.watched.errors
-    page.watched.errors = [text for text in said if not re.search(r"net::ERR_|status of 50[23]", text)]
-
-
-def line(page, table):
-    return page.locator(f'#tables tr[data-id="{table}"]')
-
-
-def colours(page):
-    """Return how many pixels of each colour the drawing has, of those that it has more than a few of."""
-    return page.evaluate(
-        """() => {
-          const canvas = document.querySelector("canvas");
-          const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
-          copy.drawImage(canvas, 0, 0);
-          const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
-          const counts = {};
-          for (let i = 0; i < data.length; i += 4) {
-            const colour = "#" + [0, 1, 2].map((j) => data[i + j].toString(16).padStart(2, "0")).join("");
-            counts[colour] = (counts[colour] ?? 0) + 1;
-          }
-          return Object.fromEntries(Object.entries(counts).filter(([, n]) => n > 9));
-        }"""
-    )
 
 
 class TestPage:
@@ -217,7 +31,7 @@ class TestPage:
 
         server.send("arrive", visits(3, 20, 3, seed=1))
         expect(page.locator("canvas")).to_have_attribute("data-last", "139")
-        expect(page.locator("canvas")).to_have_attribute("aria-label", re.compile("rows 0 to 139: which of 3 tables"))
+        expect(page.locator("canvas")).to_have_attribute("aria-label", re.compile("rows 0 to 139: which of 3 clusters"))
         expect(page.locator("#tables tbody tr")).to_have_count(3)
         expect(page.locator("#facts")).to_have_text("140 rows, 3 open tables")
         assert {"#0072b2", "#c27c00", "#008a64"} <= set(colours(page))
@@ -309,7 +123,7 @@ class TestPage:
         is_live(page)
         server.stop(signal.SIGKILL)
         state = page.locator("#state")
-        expect(state).to_contain_text(re.compile(r"Connection broken at \d\d:\d\d:\d\d: trying again"))
+        expect(state).to_contain_text(re.compile(r"Disconnected at \d\d:\d\d:\d\d: trying again"))
         expect(state).to_contain_text("The last row shown is 19")
         expect(page.locator("main")).to_have_class("stale")
         expect(page.locator("#tables")).to_have_css("filter", "grayscale(1)")
@@ -373,6 +187,8 @@ class TestPage:
         page = visit(server, "keys")
         is_live(page)
         page.keyboard.press("Tab")
+        expect(page.get_by_text("Skip to the clusters")).to_be_focused()
+        page.keyboard.press("Tab")
         expect(page.get_by_text("Skip to the tables")).to_be_focused()
         page.keyboard.press("Enter")
         for _ in range(20):
@@ -404,7 +220,8 @@ class TestPage:
                 break
         page.keyboard.press("Enter")
         expect(page.locator("#merge-cancel")).to_be_focused()
-        page.keyboard.press("Tab")
+        for _ in range(2):  # past the button that joins them
+            page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         expect(page.locator("#tables tbody tr")).to_have_count(2)
 
@@ -441,7 +258,7 @@ class TestPage:
             expect(page.locator("#facts")).to_contain_text("2 rows")
             expect(page.locator("#learning")).to_contain_text("provisional")
             server("POST", "streams/doors/rows", {"rows": [[0.0, 0.0]] * 3}, token)
-            expect(page.locator("#learning")).to_contain_text("5 rows so far")
+            expect(page.locator("#learning")).to_contain_text("Warming up: 5 of")
         page.watched.errors = [text for text in page.watched.errors if "401" not in text]
 
     def test_there_may_be_several_streams_and_one_may_go(self, server, visit):
@@ -484,7 +301,7 @@ class TestPage:
         server.send("phone", visits(2, 10, 2))
         name = "a name that is much too long for a phone " * 3
         server("POST", "streams/phone/rename", {"table": 0, "name": name.strip()})
-        page = visit(server, "phone", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+        page = visit(server, "phone", viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
         is_live(page)
         sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(sideways) == 0
@@ -493,7 +310,7 @@ class TestPage:
         expect(page.locator("#panel-body dl")).to_be_visible()
         box = page.locator("#panel").bounding_box()
         assert box["x"] >= 0
-        assert box["x"] + box["width"] <= 390
+        assert box["x"] + box["width"] <= 360
         page.get_by_role("button", name="Close").tap()
         expect(page.locator("#panel")).to_be_hidden()
 

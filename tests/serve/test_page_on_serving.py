@@ -18,7 +18,7 @@ ADDRESS = "http://127.0.0.1:8000"
 def test_the_commands(tmp_path):
     blocks = "".join(re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
     commands = re.findall(r"^\$ (.*\n(?:> .*\n)*)((?:[^$>].*\n)*)", blocks, re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 10
     checker = doctest.OutputChecker()
     with serving(tmp_path) as (client, _):
         for command, wanted in commands:

@@ -22,7 +22,7 @@ from dyncrp.spark import cluster, session
 from dyncrp.spark.local import PROVIDER, find_java, java_version
 
 pytestmark = pytest.mark.filterwarnings("default")  # of Spark itself
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_sensors.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scaling" / "spark_sensors.py"
 MODEL = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(timedelta(minutes=10)), alpha=0.1)
 MODEL_OF_NUMBERS = DynamicalMixture(Gaussian(1.0, 100.0), Exponential(5.0), alpha=1.0)
 FEATURES = ["temperature", "pressure", "humidity"]

@@ -138,7 +138,7 @@ def test_a_cloud_has_no_valley(kind, D):
     }[kind]
     clusters = DynamicalMixture().fit(X).clusters(shape="any")
     assert len(clusters) == 1
-    assert str(clusters).endswith(": no clusters stand out") or len(clusters.table_ids) == 1
+    assert clusters.headline.endswith(": no clusters stand out") or len(clusters.table_ids) == 1
 
 
 @of_every_shape
@@ -249,7 +249,7 @@ def test_a_cluster_goes_by_its_oldest_table(shape):
     assert clusters.labels([3, -1, 0, 99]).tolist() == [2, -1, 0, -1]
     assert clusters.labels(np.array([[3], [1]])).tolist() == [[2], [0]]
     assert clusters.labels([]).tolist() == []
-    assert str(clusters) == "4 tables in 2 clusters"
+    assert clusters.headline == "4 tables in 2 clusters"
     assert model.predict_clusters([[53.0], [-500.0]], 2).tolist() == [2, -1]
 
 
@@ -264,7 +264,7 @@ def test_the_ids_are_those_of_tables_that_are_still_open():
 def test_one_table_is_one_cluster():
     model = DynamicalMixture(Gaussian(1.0, 400.0)).fit([[0.0, 1.0]])
     for clusters in (found for shape in SHAPES for found in (model.clusters(shape=shape), model.clusters(1, shape))):
-        assert (len(clusters), clusters.tree.shape, str(clusters)) == (1, (0, 4), "1 table in 1 cluster")
+        assert (len(clusters), clusters.tree.shape, clusters.headline) == (1, (0, 4), "1 table in 1 cluster")
 
 
 @of_every_shape

@@ -6,9 +6,11 @@ from scipy.special import gammaln
 from scipy.stats import multivariate_t
 from sklearn.metrics import adjusted_mutual_info_score
 
-from dyncrp import Bernoulli, Categorical, DynamicalMixture, Gaussian, NormalGamma, Poisson
+from dyncrp import Bernoulli, Categorical, Columns, DynamicalMixture, Gaussian, NormalGamma, Poisson, Stationary
 from dyncrp.engine import has_extension
+from dyncrp.families import protocols
 from dyncrp.families.protocols import Scatter
+from dyncrp.views import clusters, components
 from dyncrp.views.components import join_by_likelihood, join_by_scatter, join_slowly
 from dyncrp.views.linkage import apply
 
@@ -89,13 +91,63 @@ def test_tables_of_other_families_join_by_their_own_likelihood(family):
     parameters = np.repeat(family.sample_parameters(4, 12, 3), 3, axis=0)
     rows = [family.check(family.sample(np.tile(one, (20, 1)), seed)) for seed, one in enumerate(parameters)]
     stats = np.array([family.statistics(X).sum(axis=0) for X in rows])
-    from dyncrp.families import protocols
-
     shapes = protocols.shapes(family, stats, np.array([protocols.squares(family, X).sum(axis=0) for X in rows]))
     joins = join_by_likelihood(family, stats, shapes)
     kept = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
     roots = apply([(0.0, join.kept, join.gone) for join in joins[:kept]], 12)
     assert adjusted_mutual_info_score(np.repeat(np.arange(4), 3), roots) == pytest.approx(1.0)
+
+
+def tiled(n_tables, seed=0):
+    """Return a family, and stats and shapes of tables of 100 rows that tile two long clusters, half of them each."""
+    rng = np.random.default_rng(seed)
+    family = NormalGamma(1.0, 100.0)
+    along = np.linspace(-3.0, 3.0, n_tables // 2)
+    centers = np.vstack([np.column_stack([along, along]), np.column_stack([along + 40.0, along])])
+    rows = [center + rng.normal(size=(100, 2)) for center in centers]
+    stats = np.array([family.statistics(X).sum(axis=0) for X in rows])
+    return family, stats, protocols.shapes(family, stats, np.zeros((n_tables, 0)))
+
+
+def roots_of(joins, n_tables):
+    kept = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
+    return apply([(0.0, join.kept, join.gone) for join in joins[:kept]], n_tables)
+
+
+def test_more_rows_of_the_same_kind_do_not_split_clusters():
+    family, stats, shapes = tiled(60)
+    few = join_by_likelihood(family, stats, shapes)
+    many = join_by_likelihood(family, 1000.0 * stats, shapes._replace(counts=1000.0 * shapes.counts))
+    assert roots_of(many, 60).tolist() == roots_of(few, 60).tolist()
+    np.testing.assert_allclose([join.gain for join in many], [join.gain for join in few], rtol=1e-6)
+
+
+def test_few_calls_join_many_tables(monkeypatch):
+    K, calls = 400, []
+    family, stats, shapes = tiled(K)
+    compute = type(family).log_bayes_factor
+    monkeypatch.setattr(type(family), "log_bayes_factor", lambda *arguments: calls.append(1) or compute(*arguments))
+    joins = join_by_likelihood(family, stats, shapes)
+    n_calls = len(calls)
+    assert n_calls < K * 3 // 4
+    assert sorted(join.gone for join in joins) == list(range(1, K))
+    monkeypatch.setattr(components, "MOST_AT_ONCE", 10**6)
+    one_by_one = join_by_likelihood(family, stats, shapes)
+    assert len(calls) - n_calls >= K - 1
+    halves = np.repeat([0, 1], K // 2)
+    for found in (joins, one_by_one):
+        roots = roots_of(found, K)
+        assert not set(roots[halves == 0]) & set(roots[halves == 1])
+
+
+def test_no_valleys_are_looked_for_where_they_cannot_matter(monkeypatch):
+    def fail(*arguments):
+        raise AssertionError("valleys")
+
+    monkeypatch.setattr(clusters, "join_by_valleys", fail)
+    X = np.array([[0.0, 0.0], [50.0, 1.0]] * 10)
+    family = Columns([([0], NormalGamma(1.0, 400.0)), ([1], Categorical(1.0))])
+    assert len(DynamicalMixture(family, Stationary(), 1.0).fit(X).clusters()) == 2
 
 
 def test_clusters_are_better_than_tables_where_clusters_are_long():

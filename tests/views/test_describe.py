@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cases import THREE_FEATURES
-from dyncrp import Categorical, DynamicalMixture, Exponential, Gaussian
+from dyncrp import Categorical, DynamicalMixture, Exponential, Gaussian, Multinomial, Stationary
 from dyncrp.views.describe import describe_features
 
 FAMILY = Gaussian(1.0, 400.0)
@@ -138,7 +138,9 @@ def test_a_table_without_rows_has_no_share():
 def test_without_pandas_the_extra_is_named(monkeypatch):
     model = DynamicalMixture(Gaussian(1.0, 4.0)).fit([[0.0]])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"describe needs pandas: pip install pandas, or 'dyncrp\[experiments\]'"):
+    with pytest.raises(
+        ImportError, match=r"a frame of tables needs pandas: pip install pandas, or 'dyncrp\[experiments\]'"
+    ):
         model.describe()
 
 
@@ -168,3 +170,19 @@ def test_of_a_feature_that_was_always_missing_nothing_is_said():
     model = DynamicalMixture(Categorical(1.0, 4)).fit([[np.nan, 1.0], [np.nan, 2.0], [np.nan, 1.0]])
     assert set(model.describe()["x0"]) == {""}
     assert all(model.describe()["x1"])
+
+
+def test_masks_do_not_name_a_topic():
+    tokens = [["<number>", "<url>", word] for word in ("rain", "goal") for _ in range(5)]
+    words = DynamicalMixture(Multinomial(1.0), Stationary(), 1.0).fit(tokens).describe().words.tolist()
+    assert all(words)
+    assert not any("<" in text for text in words)
+
+
+def test_masks_do_not_make_a_topic():
+    words = ["rain wind cloud", "goal match team"] * 20
+    texts = [f"{text} {'1 ' * (i % 3)} {'http://a.b ' * (i % 5)}" for i, text in enumerate(words)]
+    plain = DynamicalMixture(Multinomial()).fit(words)
+    model = DynamicalMixture(Multinomial()).fit(texts)
+    assert model.labels_.tolist() == plain.labels_.tolist()
+    assert model.log_evidence_ == plain.log_evidence_

@@ -11,6 +11,8 @@ from typing import Any, NoReturn, SupportsInt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dyncrp.arrays.dates import AmbiguousDateError, DateError, parse_times
+
 Duration = float | timedelta | np.timedelta64
 Seed = int | np.random.Generator | None
 SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-250, 1e250  # the range of a positive parameter
@@ -22,6 +24,7 @@ EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 NOT_A_NUMBER = (
     "{name} must hold numbers (no argument must be a string or anything else that is not a number), got {value!r}"
 )
+HOW_TO_SORT = 'to sort the rows: order = np.argsort(times, kind="stable"), then X[order] and times[order]'
 LATEST_DATE = 9e12  # seconds from 1970 that fit into int64 as microseconds
 FURTHEST_DATE = 1e15  # seconds: some 30 million years, far within int64
 
@@ -78,7 +81,19 @@ class BadRow(ValueError):
 
 
 class BadTime(BadRow):
-    """The time of a row is invalid: it is not finite, or runs backwards."""
+    """The time of a row is invalid: it is missing, is not finite, or runs backwards. hint: what helps in Python."""
+
+    def __init__(
+        self, reason: str, row: SupportsInt, column: SupportsInt | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(reason, row, column)
+        self.hint = hint
+        if hint is not None:
+            self.args = (f"{self.args[0]}; {hint}",)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the fields in pickles."""
+        return type(self), (self.reason, self.row, self.column, self.hint)
 
 
 class BadLabel(BadRow):
@@ -168,9 +183,9 @@ def as_times(
 ) -> NDArray[np.float64]:
     """Return ``times`` as finite, non-decreasing float64 of shape (N,).
 
-    Dates (``datetime64``, timestamps of pandas or polars, ``datetime`` objects) become seconds since 1970, rounded to
-    float64, which today means to 0.24 µs. Dates with a time zone are converted to UTC; others are assumed to be UTC.
-    Order is checked before rounding, which preserves it.
+    Dates (``datetime64``, timestamps of pandas or polars, ``datetime`` objects, and texts as ``parse_times`` reads
+    them) become seconds since 1970, rounded to float64, which today means to 0.24 µs. Dates with a time zone are
+    converted to UTC; others are assumed to be UTC. Order is checked before rounding, which preserves it.
 
     n: how many times are expected, if known. last: the latest time of the stream; no time may be earlier. ordered:
     whether times must also not decrease among themselves.
@@ -180,9 +195,12 @@ def as_times(
     >>> as_times([0, 2, 1])
     Traceback (most recent call last):
         ...
-    dyncrp.arrays.checks.BadTime: times must not run backwards: 1 is earlier than 2, the time before it, at row 2
+    dyncrp.arrays.checks.BadTime: times must not run backwards: 1 is earlier than 2, the time before it, at row 2; to
+    sort the rows: order = np.argsort(times, kind="stable"), then X[order] and times[order]
     """
     array = _readings(times)
+    if array.ndim == 1 and _are_texts(array) and not np.ma.is_masked(times):
+        array = _parse(array)
     if array.ndim != 1:
         raise ValueError(
             f"times must be one-dimensional, one for each observation, got shape {array.shape}; "
@@ -200,10 +218,7 @@ def as_times(
         with np.errstate(over="ignore"):  # a longdouble that is too large raises below
             seconds = array.astype(np.float64)
     else:
-        raise ValueError(
-            f"times must be numbers or datetime64, got dtype {array.dtype}; "
-            "convert text with np.array(times, dtype='datetime64[us]')"
-        )
+        raise ValueError(f"times must be numbers or dates, got dtype {array.dtype}")
     bad = np.flatnonzero(~(np.abs(seconds) <= LATEST_TIME))
     if bad.size:
         raise BadTime(f"times must be finite, within ±{LATEST_TIME:g}, got {array[bad[0]]}", bad[0])
@@ -218,7 +233,9 @@ def as_times(
     if backwards.size:
         i = backwards[0]
         raise BadTime(
-            f"times must not run backwards: {array[i + 1]} is earlier than {array[i]}, the time before it", i + 1
+            f"times must not run backwards: {array[i + 1]} is earlier than {array[i]}, the time before it",
+            i + 1,
+            hint=HOW_TO_SORT,
         )
     return seconds
 
@@ -241,7 +258,26 @@ def are_dates(times: ArrayLike) -> bool:
     (True, False)
     """
     array = _readings(times)
-    return array.dtype.kind == "M" or (array.dtype.kind == "O" and array.size > 0 and isinstance(array.flat[0], date))
+    dates = array.dtype.kind == "O" and array.size > 0 and isinstance(array.flat[0], date)
+    return array.dtype.kind == "M" or dates or _are_texts(array)
+
+
+def _are_texts(array: NDArray[Any]) -> bool:
+    """Return whether an array holds texts, judging by the first cell that is not missing."""
+    if array.dtype.kind != "O":
+        return array.dtype.kind in "UT" and array.size > 0
+    return isinstance(next((cell for cell in array.flat if not is_missing(cell)), None), str)
+
+
+def _parse(texts: NDArray[Any]) -> NDArray[np.datetime64]:
+    """Return texts as dates."""
+    try:
+        return parse_times(texts.tolist())
+    except DateError as error:
+        raise BadTime(f"times must be numbers or dates: {error}", error.row) from None
+    except AmbiguousDateError as error:
+        choice = " or ".join(f"pandas.to_datetime(times, format={pattern!r})" for pattern in error.patterns)
+        raise ValueError(f"times must be dates of one meaning: {error}; pass {choice}") from None
 
 
 def _readings(times: Any) -> NDArray[Any]:
@@ -300,7 +336,7 @@ def _seconds(dates: NDArray[np.datetime64]) -> NDArray[np.float64]:
     """Return datetime64 as seconds since 1970; raise for missing dates and those that do not fit into int64."""
     missing = np.flatnonzero(np.isnat(dates))
     if missing.size:
-        raise BadTime("times must be finite, got NaT", missing[0])
+        raise BadTime("times must be finite, but this one is missing: NaT", missing[0])
     unit, count = np.datetime_data(dates.dtype)
     if unit not in UNITS:  # finer units only reach a few months from 1970, and NumPy wraps around silently
         raise ValueError(f"times must be dates in years to nanoseconds, got dtype {dates.dtype}")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import dyncrp
-from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions, Quiet, expand_groups
+from dyncrp.cli.options import (
+    RENAMED,
+    CheckpointOptions,
+    InputOptions,
+    ModelOptions,
+    OutputOptions,
+    Quiet,
+    expand_groups,
+)
+
+MOST_TABLES_SHOWN = 20
+SHOWN = f"all; with --tables, {MOST_TABLES_SHOWN}"
 
 app = typer.Typer(
     add_completion=False,
@@ -64,12 +76,18 @@ def run(
     checkpointing: CheckpointOptions,
     model: Annotated[Path | None, typer.Option(help="Continue with a saved model.")] = None,
     save: Annotated[Path | None, typer.Option(help="Where to save the model at the end.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw a timeline of the tables: PNG, SVG or PDF.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a timeline of the clusters: PNG, SVG or PDF.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Cluster the rows of a file: while reading, write the table, its probability and the novelty of each row.
+    """Find clusters in the rows of a file, tell what is typical of each, and label every row.
 
-    Family, dynamics and alpha are learned from the first rows unless they are given.
+    \b
+    dyncrp run data.csv
+    dyncrp run data.csv --time-column when --exclude id --plot timeline.png
+    dyncrp run messages.jsonl --text message --clusters 8 -o labels.parquet
+    cat data.csv | dyncrp run - --format csv --columns x,y --alarm-rate 0.001
+
+    Only the file is needed. Which columns to use and how they are read is found from the first rows, and said.
 
     Exit codes: 0 done, 1 bad data or a bad file, 2 wrong usage, 130 or 143 stopped by Ctrl-C or SIGTERM.
     """
@@ -107,15 +125,22 @@ def info(
 def summary(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved model or a checkpoint.")],
     clusters: Annotated[
-        int | None, typer.Option(min=1, help="Join tables into this many clusters and show them.")
+        int | None, typer.Option(min=1, help="How many clusters.", show_default="as many as stand out")
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many tables to show, the largest first.")] = 20,
-    every: Annotated[bool, typer.Option("--all", help="Show every table.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Show the tables, of which clusters are made.")] = False,
+    n: Annotated[
+        int | None, typer.Option("-n", min=1, help="How many to show, the largest first.", show_default=SHOWN)
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show all of them.")] = False,
+    groups: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Show the tables of a saved model or a checkpoint: their number of rows, first and last time, and means."""
+    """Show the clusters of a saved model or a checkpoint: rows, first and last time, and what is typical of each."""
+    from dyncrp.cli.errors import refuse
     from dyncrp.cli.summary import show
 
-    show(file, clusters, None if every else n)
+    if groups is not None:
+        refuse(RENAMED)
+    show(file, clusters, None if every else MOST_TABLES_SHOWN if tables and n is None else n, tables=tables)
 
 
 @app.command()
@@ -135,6 +160,10 @@ def serve(
         bool, typer.Option(help="Wait for the disk before answering; if not, a power cut may lose the last second.")
     ] = True,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a built-in stream; needs no folder.")] = False,
+    warmup_seconds: Annotated[
+        float,
+        typer.Option(min=0.0, help="End a warm-up so long after its first row if it has 100 rows; inf for never."),
+    ] = 30.0,
     max_body: Annotated[int, typer.Option(min=1, help="Largest size of a request, in megabytes.")] = 32,
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows in a request.")] = 100_000,
     max_streams: Annotated[int, typer.Option(min=1, help="Most streams.")] = 1_000,
@@ -153,7 +182,9 @@ def serve(
         refuse(f"serve needs {error.name}: pip install 'dyncrp[serve]'")
     from dyncrp.serve.limits import Limits
 
-    limits = Limits(max_body * 2**20, max_rows, streams=max_streams, features=max_features, tables=max_tables)
+    most = {"streams": max_streams, "features": max_features, "tables": max_tables}
+    seconds = None if math.isinf(warmup_seconds) else warmup_seconds
+    limits = Limits(max_body * 2**20, max_rows, **most, warmup_seconds=seconds)
     serve_folder(folder, host, port, token, limits, sync=sync, demo=demo)
 
 

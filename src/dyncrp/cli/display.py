@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from time import monotonic
 from typing import Self
 
@@ -13,6 +15,7 @@ from dyncrp.io.readers import Reader
 from dyncrp.jobs.model_text import count
 from dyncrp.jobs.run import Run, join_names
 
+USUAL_WIDTH = 100  # characters per line, if there is no terminal
 PLAIN_EVERY = 10.0  # seconds between two lines of progress, if there is no terminal
 
 
@@ -64,6 +67,16 @@ class Display:
     def _line(self, text: str) -> None:
         if not self.quiet:
             self.console.print(f"dyncrp: {text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def terminal_width(fallback: int = USUAL_WIDTH) -> int:
+    """Return the width of the terminal that shows standard error."""
+    if os.environ.get("COLUMNS", "").isdigit():
+        return int(os.environ["COLUMNS"])
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (AttributeError, OSError, ValueError):  # it is a file or a pipe, or closed
+        return fallback
 
 
 def show_features(reader: Reader, quiet: bool) -> None:

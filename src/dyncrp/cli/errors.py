@@ -49,6 +49,12 @@ def say(message: str, *, quiet: bool = False) -> None:
         print(f"dyncrp: {message}", file=sys.stderr, flush=True)
 
 
+def show(text: str) -> None:
+    """Print lines on standard error as they are."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
+
+
 def print_result(text: str) -> None:
     """Print a result on standard output, and flush it."""
     if sys.stdout is None:

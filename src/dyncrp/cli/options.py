@@ -22,32 +22,39 @@ if TYPE_CHECKING:
     from dyncrp.io.readers import Selection
     from dyncrp.search.spec import ModelSpec
 
-INPUT_HELP = "A .csv, .tsv, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2 or .zst."
+INPUT_HELP = (
+    "A .csv, .tsv, .json, .jsonl, .parquet or .npy file, or - for standard input; text may be .gz, .bz2, .zst or .zip."
+)
 COLUMNS_HELP = "Columns to cluster: x,y,z, or x1-x20, or sensor_*, or #3 for the third."
 TEXT_HELP = "The column of texts, if the rows are texts: they are clustered by their words."
 LOG_HELP = "Columns of numbers to transform to log(1 + x), or none."
 BY_ROWS = "by the first rows"
+BESIDE = "INPUT.clusters.csv; with standard input, -"
 TIME_HELP = "Format of dates, such as %d/%m/%Y %H:%M; or s, ms, us or ns since 1970; or number."
+SORT_HELP = "Sort the rows by the time column. All of them must fit into memory."
 LABEL_HELP = "The known table of each row: an id or a name; empty if unknown."
 CANNOT_LINK_HELP = "A column of marks: consecutive rows with the same mark cannot share a table."
 EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per event."
 ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
-OUTPUT_HELP = "A file such as out.csv, out.jsonl or out.parquet, or - for standard output."
+OUTPUT_HELP = "Where to write the labels: out.csv, out.jsonl, out.parquet, or - for standard output."
 FAMILY_HELP = (
     "A family such as gaussian, normal_gamma, normal_wishart, bernoulli, poisson, categorical, von_mises_fisher or "
     "multinomial."
 )
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
-CLUSTERS_HELP = "Join the tables into clusters at the end: how many, or auto for as many as stand out."
+CLUSTERS_HELP = "How many clusters to find at the end: a number, auto for as many as stand out, or none."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
+RENAMED = "there is no option --groups: use --clusters, as in --clusters 3"
 MOST_DIGITS = 18  # in a number of clusters
 # Options that a selection has as they are given.
 AS_GIVEN = (
     *("time_column", "label_column", "cannot_link_column", "time_format"),
-    *("text", "decimal", "encoding", "header", "skip_bad"),
+    *("text", "decimal", "encoding", "header", "skip_bad", "sort_by_time"),
 )
+# Options without a panel are those of a first day; help shows them first.
 _input = partial(typer.Option, rich_help_panel="Input")
+_times = partial(typer.Option, rich_help_panel="Times")
 _output = partial(typer.Option, rich_help_panel="Output")
 _model = partial(typer.Option, rich_help_panel="Model")
 _checkpoint = partial(typer.Option, rich_help_panel="Checkpoint")
@@ -83,20 +90,23 @@ class InputOptions:
     """What to read, and how. Its fields are in the order of the help and of ``as_arguments``."""
 
     input: Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
-    format: Annotated[str | None, _input(help="csv, jsonl, parquet or npy.", show_default="by the suffix")] = None
-    columns: Annotated[str | None, _input(help=COLUMNS_HELP, show_default="all but the times")] = None
-    exclude: Annotated[str | None, _input(help="Columns not to cluster, in the same notation.")] = None
+    format: Annotated[str | None, _input(help="csv, json, jsonl, parquet or npy.", show_default="by the suffix")] = None
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP, show_default="all but the times")] = None
+    exclude: Annotated[str | None, typer.Option(help="Columns not to cluster, in the same notation.")] = None
     categorical: Annotated[str | None, _input(help="Columns that hold categories.", show_default=BY_ROWS)] = None
     numeric: Annotated[str | None, _input(help="Columns that hold numbers.", show_default=BY_ROWS)] = None
     log: Annotated[str | None, _input(help=LOG_HELP, show_default=BY_ROWS)] = None
-    text: Annotated[str | None, _input(help=TEXT_HELP, show_default="no texts")] = None
+    text: Annotated[str | None, typer.Option(help=TEXT_HELP, show_default="no texts")] = None
     stop_words: Annotated[bool, _input("--stop-words", help="Ignore the most common English words in texts.")] = False
-    time_column: Annotated[str | None, _input(help="Times: numbers or dates.", show_default="the row index")] = None
+    time_column: Annotated[str | None, typer.Option(help="Times: numbers or dates.", show_default="the row index")] = (
+        None
+    )
     label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
     cannot_link_column: Annotated[str | None, _input(help=CANNOT_LINK_HELP, show_default="no marks")] = None
-    time_format: Annotated[str | None, _input(help=TIME_HELP, show_default=BY_ROWS)] = None
+    time_format: Annotated[str | None, _times(help=TIME_HELP, show_default=BY_ROWS)] = None
+    sort_by_time: Annotated[bool, _times("--sort-by-time", help=SORT_HELP)] = False
     missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
-    delimiter: Annotated[str | None, _input(help="Separator of CSV cells.", show_default=BY_ROWS)] = None
+    delimiter: Annotated[str | None, _input(help="Separator of CSV cells, or whitespace.", show_default=BY_ROWS)] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
     encoding: Annotated[str | None, _input(help="Encoding, such as latin-1.", show_default="UTF-8, or by mark")] = None
     header: Annotated[bool, _input(help="Whether CSV starts with column names; if not, they are 0, 1, 2, …")] = True
@@ -104,7 +114,8 @@ class InputOptions:
 
     def resolve_format(self) -> str:
         """Return the format, as given or by the suffix."""
-        from dyncrp.io.readers import READERS, SUFFIXES, find_suffix
+        from dyncrp.io.files import FileError
+        from dyncrp.io.readers import READERS, SUFFIXES, find_format
 
         if self.format is not None:
             if self.format not in READERS:
@@ -112,18 +123,26 @@ class InputOptions:
             return self.format
         if self.input == "-":
             refuse(f"standard input needs --format: one of {', '.join(READERS)}")
-        found = SUFFIXES.get(find_suffix(self.input))
+        try:
+            found = find_format(self.input)
+        except (FileError, OSError) as error:
+            refuse(str(error))
         if found is None:
             refuse(f"{self.input} has none of the suffixes {', '.join(SUFFIXES)}: use --format")
         return found
 
     def select(self, keep: str | None) -> Selection:
         """Return which columns to read, and how. keep: names of columns to copy, or "all"."""
-        from dyncrp.io.readers import Selection, find_suffix, is_pattern
+        from dyncrp.io.readers import WHITESPACE, Selection, find_suffix, is_pattern
 
         delimiter = "\t" if self.delimiter is None and find_suffix(self.input) == ".tsv" else self.delimiter
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
-            refuse(f"--delimiter must be one character, not a quote or a line end, got {delimiter!r}")
+        delimiter = {"tab": "\t", "\\t": "\t"}.get(str(delimiter), delimiter)
+        if delimiter not in (None, WHITESPACE) and (
+            len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()
+        ):
+            refuse(
+                f"--delimiter must be one character, tab or whitespace, not a quote or a line end, got {delimiter!r}"
+            )
         if self.decimal not in (None, ".", ","):
             refuse(f"--decimal must be . or , but is {self.decimal!r}")
         if self.decimal is not None and self.decimal == delimiter:
@@ -134,6 +153,8 @@ class InputOptions:
             if not is_pattern(self.time_format):
                 wanted = "a strptime format, or s, ms, us, ns or number"
                 refuse(f"--time-format must be {wanted}, got {self.time_format!r}")
+        if self.sort_by_time and self.time_column is None:
+            refuse("--sort-by-time needs --time-column")
         if self.encoding is not None and not _is_encoding(self.encoding):
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         names, kept = _split_names(self.columns), _split_names(keep)
@@ -192,39 +213,45 @@ class InputOptions:
 class OutputOptions:
     """What to write, and where."""
 
-    output: Annotated[str, _output("--output", "-o", help=OUTPUT_HELP)] = "-"
+    output: Annotated[str | None, typer.Option("--output", "-o", help=OUTPUT_HELP, show_default=BESIDE)] = None
     output_format: Annotated[
         str | None, _output(help="Such as csv, jsonl or parquet.", show_default="by the suffix")
     ] = None
-    keep: Annotated[str | None, _output(help="Columns to copy to the output, by name, or all.")] = None
+    keep: Annotated[str | None, typer.Option(help="Columns to copy to the output, by name, or all.")] = None
     names: Annotated[bool, _output("--names", help="Also write the name of the table of each row.")] = False
     events: Annotated[str | None, _output(metavar="FILE.jsonl", help=EVENTS_HELP)] = None
-    clusters: Annotated[str | None, _output(help=CLUSTERS_HELP, show_default="no clusters")] = None
+    clusters: Annotated[str, typer.Option(help=CLUSTERS_HELP)] = "auto"
     force: Annotated[bool, _output("--force", help="Replace an existing output, file of events or checkpoint.")] = False
+    groups: Annotated[str | None, _output(hidden=True)] = None  # what clusters were called once
 
-    def resolve_format(self) -> str:
-        """Return the format, as given or by the suffix; CSV to standard output."""
+    def resolve(self, input: str) -> tuple[str, str]:
+        """Return the path of the output and its format. By default, it is beside the input."""
         from dyncrp.io.readers import SUFFIXES
         from dyncrp.io.writers import WRITERS
 
-        suffix = Path(self.output).suffix.lower()
-        found = self.output_format or ("csv" if self.output == "-" else SUFFIXES.get(suffix, suffix[1:]))
+        suffix = "" if self.output is None else Path(self.output).suffix.lower()
+        unnamed = self.output is None or (not suffix and is_pipe(self.output))
+        by_suffix = "csv" if unnamed else SUFFIXES.get(suffix, suffix[1:])
+        found = self.output_format or by_suffix
         if found not in WRITERS or (self.output_format is None and suffix == ".tsv"):
             kinds = ", ".join(WRITERS)
             refuse(f"the output must be {kinds}, by suffix or --output-format; got {self.output_format or self.output}")
-        if not WRITERS[found].pipes and is_pipe(self.output):
+        path = self.output
+        if path is None:
+            path = "-" if is_pipe(input) else _beside(input, found)
+        if not WRITERS[found].pipes and is_pipe(path):
             refuse(f"{found.title()} needs --output FILE: it cannot be written to a pipe")
-        return found
+        return path, found
 
     def resolve_clusters(self) -> int | Literal["auto"] | None:
         """Return into how many clusters to join the tables, or None for no clusters."""
-        if self.clusters is None:
-            return None
-        if self.clusters.lower() == "auto":
-            return "auto"
-        n = self.clusters
+        if self.groups is not None:
+            refuse(RENAMED)
+        n = self.clusters.lower()
+        if n in ("auto", "none"):
+            return "auto" if n == "auto" else None
         if not (n.isascii() and n.isdigit() and 0 < len(n.lstrip("0")) <= MOST_DIGITS):
-            refuse(f"--clusters must be auto or an integer ≥ 1, got {n!r}")
+            refuse(f"--clusters must be auto, none or an integer ≥ 1, got {self.clusters!r}")
         return int(n)
 
 
@@ -236,7 +263,7 @@ class ModelOptions:
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
     alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
     memory: Annotated[str | None, _model(help=MEMORY_HELP, show_default="inf")] = None
-    alarm_rate: Annotated[float | None, _model(help=ALARM_HELP, show_default="no alarms")] = None
+    alarm_rate: Annotated[float | None, typer.Option(help=ALARM_HELP, show_default="no alarms")] = None
     settings: Annotated[list[str] | None, _model("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)] = None
 
     @property
@@ -271,10 +298,30 @@ class CheckpointOptions:
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on standard error.")]
 
 
+def _beside(input: str, format: str) -> str:
+    """Return the path of an output beside its input, whose suffixes it replaces.
+
+    >>> _beside("logs/day.csv.gz", "csv"), _beside("access.log", "csv"), _beside("day.parquet", "jsonl")
+    ('logs/day.clusters.csv', 'access.log.clusters.csv', 'day.clusters.jsonl')
+    """
+    from dyncrp.io.readers import SUFFIXES, find_suffix
+
+    suffix, name = find_suffix(input), input
+    if suffix in SUFFIXES:
+        name = name if name.lower().endswith(suffix) else name.removesuffix(Path(name).suffix)  # of a compression
+        name = name[: -len(suffix)]
+    return f"{name}.clusters.{format}"
+
+
 def _split_names(text: str | None) -> tuple[str, ...]:
-    """Return the names between commas, none for None. A name that contains a comma must be in double quotes."""
+    """Return the names between commas, none for None. A name that contains a comma must be in double quotes.
+
+    A column may have no name: '' stands for it.
+    """
+    if text is None:
+        return ()
     try:
-        return tuple(name.strip() for name in next(csv.reader([text or ""]), []))
+        return tuple(name.strip() for name in next(csv.reader([text]), [])) or ("",)
     except csv.Error:
         refuse(f"column names must be on one line, separated by commas, got {text!r}")
 

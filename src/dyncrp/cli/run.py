@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
 from dyncrp.arrays.checks import Clock
-from dyncrp.cli.display import Display, show_features
-from dyncrp.cli.errors import refuse, report_errors, say
+from dyncrp.cli.display import Display, show_features, terminal_width
+from dyncrp.cli.errors import refuse, report_errors, say, show
 from dyncrp.cli.options import CheckpointOptions, InputOptions, ModelOptions, OutputOptions
 from dyncrp.cli.paths import check_distinct, is_pipe
 from dyncrp.input.entries import CATEGORY, KINDS, NUMBER
+from dyncrp.input.infer import ROWS_TO_INFER
 from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
 from dyncrp.io.files import FileError
 from dyncrp.io.growing import GrowingFile
-from dyncrp.io.readers import Selection, open_reader
+from dyncrp.io.readers import OnlyTextError, Reader, Selection, open_reader
 from dyncrp.io.writers import WRITERS
 from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.model_text import brief_clusters, brief_model, count
-from dyncrp.jobs.run import JOIN, MOST_ROWS_IN_CHUNK, Run
+from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK, Run
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.stream.stream import Stream
-from dyncrp.views.clusters import Clusters
+from dyncrp.views.profile import profile
+from dyncrp.views.profile_text import format_profiles
 
 
 def run_file(
@@ -43,21 +46,25 @@ def run_file(
     plot: Path | None,
     quiet: bool,
 ) -> None:
-    """Check the options, label the rows, then save the model and draw the timeline if requested."""
-    format, output_format, selection = source.resolve_format(), target.resolve_format(), source.select(target.keep)
+    """Check the options, label the rows, tell the clusters, then save the model and draw them if requested."""
+    format, selection, join = source.resolve_format(), source.select(target.keep), target.resolve_clusters()
+    output, output_format = target.resolve(source.input)
     writer = WRITERS[output_format]
-    files = writer.files(target.output)
-    join = target.resolve_clusters()
-    clusters_file = None if join is None or is_pipe(target.output) else writer.clusters_file(target.output)
-    written: dict[str, str | Path | None] = {"--output": files[0], "the clusters of --output": clusters_file}
+    files = writer.files(output)
+    piped = is_pipe(output)
+    if join == "auto" and piped and quiet and plot is None:
+        join = None  # nobody would see them
+    if target.output is None and not piped and not os.access(Path(output).parent, os.W_OK):
+        refuse(f"{output} cannot be written: name another file with --output, or use -o - to print the rows")
+    written: dict[str, str | Path | None] = {"--output": files[0]}
     written |= {f"the {Path(file).suffix} of --output": file for file in files[1:]}
     written |= {"--events": target.events, "--checkpoint": checkpointing.checkpoint, "--save": save, "--plot": plot}
     check_distinct({"INPUT": source.input, "--model": model}, written)
-    if target.output == target.events == "-":
+    if output == target.events == "-":
         refuse("--output and --events are both standard output")
     if checkpointing.resume and checkpointing.checkpoint is None:
         refuse("--resume needs --checkpoint FILE")
-    for option, path in (("--output", target.output), ("--events", target.events)):
+    for option, path in (("--output", output), ("--events", target.events)):
         if checkpointing.checkpoint is not None and path is not None and is_pipe(path):
             refuse(f"--checkpoint needs {option} FILE: a run that writes to a pipe cannot be resumed")
     if model is not None and model_options.given:
@@ -69,6 +76,7 @@ def run_file(
     options = _options_to_compare(format, output_format, selection, model_options)
     # Checkpoints of earlier versions do not have these, which reads as None.
     options |= {"--names": target.names or None, "--stop-words": source.stop_words or None}
+    options["--sort-by-time"] = source.sort_by_time or None
     options["--alarm-rate"] = spec.alarm_rate
     vocabulary = None if source.text is None else Vocabulary(stop_words=source.stop_words)
     stream = Stream(spec, Input(vocabulary=vocabulary))
@@ -81,28 +89,44 @@ def run_file(
             if source.stop_words and vocabulary is not None and not vocabulary.stop_words:
                 refuse(f"--stop-words: {model} was learned with them")
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
-        selection = replace(selection, learned=stream.input.encoding, takes=_kinds_taken(stream))
+        n_first = min(ROWS_TO_INFER, stream.spec.warmup)  # a pipe is waited for no longer than the warm-up takes
+        selection = replace(selection, learned=stream.input.encoding, takes=_kinds_taken(stream), n_first=n_first)
         own = files if target.events is None else (*files, target.events)
-        before = _find_checkpoint(own, clusters_file, checkpointing, target.force, quiet)
-        replaces = target.force or (before is not None and before.options.get(JOIN) is not None)
-        if join is None and replaces and not is_pipe(target.output):
-            clusters_file = writer.clusters_file(target.output)  # of the output that is replaced; it is removed too
+        if target.output is None and not Path(output).is_symlink() and writer.wrote(output):
+            own = own[1:]  # an earlier run made it, and nobody named it
+        before = _find_checkpoint(own, checkpointing, target.force, quiet)
         if before is not None and before.n_rows:
             selection = replace(selection, findings=before.place.get("findings"))
         stop.waiting = source.input == "-"
-        with open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK)) as reader:
+        column = before.options.get("--text") if before is not None and before.n_rows else None
+        opened: Reader | None = None
+        if column is None or source.text is not None:
+            try:
+                opened = open_reader(source.input, format, selection, min(checkpointing.every, MOST_ROWS_IN_CHUNK))
+            except OnlyTextError as error:
+                if source.input == "-":  # it cannot be read again
+                    raise
+                column = error.column
+                say(
+                    f"{column} is the only column to cluster, and holds sentences: --text {shlex.quote(column)}",
+                    quiet=quiet,
+                )
+        if opened is None:
+            texts = replace(source, text=column, exclude=None, categorical=None, numeric=None, log=None)
+            run_file(texts, target, model_options, checkpointing, model, save, plot, quiet)
+            return
+        with opened as reader:
             stop.waiting = False
             show_features(reader, quiet)
             more = ["name"] * target.names + ["novelty_p"] * (stream.spec.alarm_rate is not None)
             job = Run(
                 reader,
-                writer(target.output, reader, joined=join is not None, more=more),
+                writer(output, reader, joined=join is not None and not piped, more=more),
                 stream,
                 checkpoint=None if checkpointing.checkpoint is None else str(checkpointing.checkpoint),
                 every=checkpointing.every,
                 options=options,
                 join=join,
-                clusters_file=clusters_file,
                 events=None if target.events is None else GrowingFile(target.events),
             )
             if before is not None:
@@ -114,21 +138,26 @@ def run_file(
             job.stream.save(save)
         if plot is not None and job.n_rows:
             _draw(job, plot, source.time_column or "row")
-        if job.no_clusters:
-            where = "all rows are written" if is_pipe(target.output) else f"{target.output} is complete"
+        if job.no_clusters and join != "auto":
+            where = "all rows are written" if piped else f"{output} is complete"
             why = re.sub("^n must", "--clusters must", job.no_clusters)
             raise FileError(f"{where}, but there are no clusters: {why}")
 
 
 def _draw(job: Run, plot: Path, name: str) -> None:
-    """Draw the timeline of a run. name: of the time axis."""
-    from dyncrp import plots  # slow to import, and rarely needed
+    """Draw the timeline of a run, by cluster with what is typical of each if there are any. name: of the time axis."""
+    import matplotlib  # slow to import, and rarely needed
 
+    from dyncrp import plots
+
+    matplotlib.use("agg")  # a file is written, and no window is wanted
     line, dated = job.timeline, job.stream.clock is Clock.DATES
     tables = job.stream.resolve(line.tables)  # some may have been merged since they were written
-    figure = plots.timeline(
-        line.times, tables, line.novelty, step=line.step, dated=dated, name=name, clusters=job.clusters
-    )
+    if job.clusters is None or not len(job.clusters):
+        figure = plots.timeline(line.times, tables, line.novelty, step=line.step, dated=dated, name=name)
+    else:
+        drawn = line.times, tables, line.novelty
+        figure = plots.report(job.stream, *drawn, step=line.step, dated=dated, name=name, clusters=job.clusters)
     figure.savefig(plot, dpi=200)
 
 
@@ -141,7 +170,7 @@ def _options_to_compare(
     settings = [setting for setting in model_options.settings or [] if not setting.startswith("alarm_rate=")]
     values |= {"memory": model_options.memory, "set": sorted(settings)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    derived = "findings", "takes", "learned"  # derived from the others and from the model
+    derived = "findings", "takes", "learned", "n_first"  # derived from the others and from the model
     return {"--" + name.replace("_", "-"): value for name, value in plain.items() if name not in derived}
 
 
@@ -154,44 +183,62 @@ def _kinds_taken(stream: Stream) -> tuple[str, ...]:
 
 
 def _find_checkpoint(
-    files: tuple[str, ...], clusters_file: str | None, checkpointing: CheckpointOptions, force: bool, quiet: bool
+    files: tuple[str, ...], checkpointing: CheckpointOptions, force: bool, quiet: bool
 ) -> Checkpoint | None:
     """Return the checkpoint to resume from, or None to start from the first row.
 
-    Without --force, it is an error if files exist that the run would replace.
+    Without --force, it is an error if files exist that the run would replace. A checkpoint comes first: it says that
+    the others can be continued.
     """
     checkpoint = checkpointing.checkpoint
-    if checkpointing.resume and checkpoint is not None and checkpoint.exists():
-        found = Checkpoint.read(str(checkpoint))
-        if found is None:
-            refuse(f"{checkpoint} is a saved model, not a checkpoint")
-        if clusters_file and found.options.get(JOIN) is None and Path(clusters_file).exists() and not force:
-            refuse(
-                f"{clusters_file} exists: use --force to replace it"
-            )  # it does not belong to the run that is resumed
-        row = f"after row {found.place['row']:,}"
-        if not found.n_rows:
-            say(f"{checkpoint} has no rows yet: starting from the first row", quiet=quiet)
-        elif found.finished:
-            say(f"{checkpoint} is finished: looking for new rows {row}", quiet=quiet)
-        else:
-            say(f"resuming from {checkpoint}, {row}", quiet=quiet)
-        return found
-    if clusters_file is not None:
-        files = *files, clusters_file
+    if checkpoint is not None and checkpoint.exists():
+        if checkpointing.resume:
+            return _read_checkpoint(checkpoint, quiet)
+        if not force:
+            _refuse_to_replace(checkpoint)
+        checkpoint.unlink()
+    for path in map(Path, files):
+        if not force and path.is_file() and (path.stat().st_size or not checkpointing.resume):
+            why = f"there is no checkpoint {checkpoint}, but {path}" if checkpointing.resume else path
+            refuse(f"{why} exists: use --force to replace it")
     if checkpointing.resume:
-        for path in map(Path, files):
-            if path.is_file() and path.stat().st_size and not force:
-                refuse(f"there is no checkpoint {checkpoint}, but {path} exists: use --force to replace it")
         say(f"there is no {checkpoint} yet: starting from the first row", quiet=quiet)
-        return None
-    for path in (*map(Path, files), *([] if checkpoint is None else [checkpoint])):
-        if path.is_file() and not force and str(path) != "-":
-            remedy = "--resume to continue it, or --force" if path == checkpoint else "--force"
-            refuse(f"{path} exists: use {remedy} to replace it")
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
     return None
+
+
+def _refuse_to_replace(checkpoint: Path) -> NoReturn:
+    """Say that a checkpoint exists, and how to continue its run."""
+    try:
+        found = Checkpoint.read(str(checkpoint))
+    except ValueError:
+        found = None
+    if found is None:
+        refuse(f"{checkpoint} exists, and is not a checkpoint: use --force to replace it")
+    run = f"a run that has {'' if found.finished else 'not '}finished, after row {found.place['row']:,}"
+    refuse(
+        f"{checkpoint} is the checkpoint of {run}: add --resume to continue it, or --force to start again\n"
+        f"dyncrp: resume with: {_command_to_resume()}"
+    )
+
+
+def _read_checkpoint(checkpoint: Path, quiet: bool) -> Checkpoint:
+    """Return a checkpoint, and print from where the run continues."""
+    found = Checkpoint.read(str(checkpoint))
+    if found is None:
+        refuse(f"{checkpoint} is a saved model, not a checkpoint")
+    row = f"after row {found.place['row']:,}"
+    if not found.n_rows:
+        say(f"{checkpoint} has no rows yet: starting from the first row", quiet=quiet)
+    elif found.finished:
+        say(f"{checkpoint} is finished: looking for new rows {row}", quiet=quiet)
+    else:
+        say(f"resuming from {checkpoint}, {row}", quiet=quiet)
+    return found
+
+
+def _command_to_resume() -> str:
+    """Return the command that continues this run."""
+    return shlex.join(["dyncrp", *sys.argv[1:], *([] if "--resume" in sys.argv else ["--resume"])])
 
 
 def _execute(job: Run, stop: Stop, quiet: bool) -> None:
@@ -205,15 +252,18 @@ def _execute(job: Run, stop: Stop, quiet: bool) -> None:
         if job.checkpoint is None:
             say("this run cannot be resumed: it has no --checkpoint", quiet=quiet)
         else:
-            again = sys.argv[1:] + ([] if "--resume" in sys.argv else ["--resume"])
-            say(f"resume with: {shlex.join(['dyncrp', *again])}", quiet=quiet)
+            say(f"resume with: {_command_to_resume()}", quiet=quiet)
         raise typer.Exit(128 + stopped.args[0]) from None
+    except BaseException:
+        job.discard()  # a file without rows would look like a result
+        raise
     finally:
         job.close()
     if job.n_bad and not job.n_rows:
         raise job.reader.error(f": every row is bad, {job.n_bad:,} in all: {job.faults[0]}")
     if not quiet:
         _print_summary(job, before, monotonic() - begin)
+        _print_clusters(job)
 
 
 def _brief_events(job: Run) -> str:
@@ -244,18 +294,21 @@ def _print_summary(job: Run, before: int, seconds: float) -> None:
         say(brief_model(job.stream))
         if job.events is not None or job.stream.spec.alarm_rate is not None:
             say(_brief_events(job))
-        if job.clusters is not None:
-            _print_clusters(job, job.clusters)
     if job.n_bad:
         faults = "; ".join(job.faults)
         more = f"; and {job.n_bad - len(job.faults):,} more" if job.n_bad > len(job.faults) > 0 else ""
         say(f"{count(job.n_bad, 'bad row')} skipped" + (f": {faults}{more}" if faults else ""))
 
 
-def _print_clusters(job: Run, clusters: Clusters) -> None:
-    """Print the sizes of the clusters, and which file has the cluster of each table or row."""
-    say(brief_clusters(clusters, told=job.join != "auto"))
-    if job.clusters_file is not None:
-        say(f"the cluster of each table is in {job.clusters_file}")
-    elif job.writer.clusters_file(job.writer.path) is None:
-        say(f"the cluster of each row is in {job.writer.path}")
+def _print_clusters(job: Run) -> None:
+    """Print the clusters with what is typical of them, and where the labels are."""
+    if job.no_clusters:
+        say(f"there are no clusters: {job.no_clusters}")
+    if job.clusters is not None and job.n_rows:
+        say(brief_clusters(job.clusters, told=job.join != "auto"))
+        show(format_profiles(profile(job.stream, job.clusters), terminal_width()))
+    if not job.n_rows:
+        say(f"{job.reader.name} has no rows, so there are no clusters")
+    elif job.writer.path != "-":
+        columns = "the table of each row is" if job.clusters is None else "the table and the cluster of each row are"
+        say(f"{columns} in {job.writer.path}")

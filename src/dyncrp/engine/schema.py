@@ -80,7 +80,9 @@ HEADER = (
           "or the categories in order of their codes. D is then the number of columns that are not left out, and "
           "`config.feature_names` has all of them", "columns hold numbers only"),
     Field("config.vocabulary", "object", "`stop_words`, whether the commonest words of English are left out of texts, "
-          "and `words`, those of the columns in order, null for a column that is free", "rows did not come as words"),
+          "`words`, those of the columns in order, null for a column that is free, and `masks`, false if URLs and "
+          "numbers are left out of texts; without a `masks`, they are the words `<url>` and `<number>`",
+          "rows did not come as words"),
     Field("config.prior_alpha", "number", "the mean of alpha's prior", "alpha is not learned (`learn_alpha`)"),
     Field("config.names", "list", "`[id, name]` of the tables that have [names](constraints.md)", "none has"),
     Field("config.merged", "list", "`[id, id that it stands for]` of the tables that were merged", "none was"),

@@ -20,6 +20,7 @@ from dyncrp.input.entries import (
     NUMBER,
     Float,
     as_cells,
+    as_number,
     as_word,
     is_empty,
     join_columns,
@@ -28,7 +29,7 @@ from dyncrp.input.entries import (
     quote,
 )
 from dyncrp.input.entries import Entry as Entry
-from dyncrp.input.infer import infer
+from dyncrp.input.infer import infer_entries, infer_entry, read_content
 
 IN_FILES = {BOOLEAN: "yes/no"}  # what version 1 of the model file calls a kind, where that differs
 
@@ -102,7 +103,12 @@ class Encoding:
         """
         if names is None:
             names = list(columns.columns if hasattr(columns, "columns") else columns)
-        return cls(tuple(infer(str(name), columns[name], by_type) for name in names))
+        contents = [read_content(str(name), columns[name], by_type=by_type) for name in names]
+        if not by_type:
+            return cls(infer_entries(contents))
+        entries = [infer_entry(*content[:-1], keep=True) for content in contents if content.kind != NUMBER]
+        of = {entry.name: entry for entry in entries}
+        return cls(tuple(of.get(content.name, Entry(content.name, NUMBER)) for content in contents))
 
     def encode(self, columns: Any, missing: Callable[[Any], bool] | None = None) -> tuple[Float, Encoding]:
         """Return rows X (n, D), and this encoding with the new categories of these rows appended.
@@ -127,6 +133,20 @@ class Encoding:
             entries.append(entry)
         X = np.column_stack(parts) if parts else np.empty((0, 0))
         return np.ascontiguousarray(X), self if tuple(entries) == self.entries else Encoding(tuple(entries))
+
+    def select(self, X: Any) -> Any:
+        """Return rows X (n, D) of an array. If it has all columns, those that are left out are dropped.
+
+        Categories and booleans must be encoded already, so this holds if the others are numbers.
+
+        >>> Encoding((Entry("id", "left out"), Entry("x", "number"))).select(np.array([[1.0, 0.5], [2.0, 0.7]]))
+        array([[0.5],
+               [0.7]])
+        """
+        shape = np.shape(X)
+        if len(shape) != 2 or shape[1] != len(self.entries) or not set(self.kinds) <= {NUMBER, LEFT_OUT}:
+            return X
+        return np.asarray(X)[:, [entry.kind == NUMBER for entry in self.entries]]
 
     def decode(self, X: Float) -> Float:
         """Return rows X (n, D), such as centres, with logarithms undone.
@@ -195,7 +215,7 @@ class Encoding:
         named = {kind: [entry.name for entry in self.entries if entry.kind == kind] for kind in KINDS}
         n_numbers, n_booleans = len(named[NUMBER]) + len(named[LOG]), len(named[BOOLEAN])
         logs = f" (log1p: {join_columns(named[LOG])})" if named[LOG] else ""
-        others = [f"{entry.name} ({entry.reason})" for entry in self.entries if entry.kind == LEFT_OUT]
+        others = [f"{entry.name or repr('')} ({entry.reason})" for entry in self.entries if entry.kind == LEFT_OUT]
         parts = {
             "numbers": f"{n_numbers}{logs}" if n_numbers else "",
             "categories": join_columns(named[CATEGORY]),
@@ -277,6 +297,8 @@ def _each(entry: Entry, at: int, cells: list[Any], read: Callable[[Any], float |
 
 
 def _number(cell: object) -> float | None:
+    if isinstance(cell, str):
+        return as_number(cell)
     if kind_of(cell) not in (NUMBER, BOOLEAN):
         return None
     try:

@@ -15,8 +15,10 @@ from dyncrp.arrays.checks import is_missing
 Float = NDArray[np.float64]
 NUMBER, LOG, BOOLEAN, CATEGORY, LEFT_OUT = KINDS = "number", "log", "boolean", "category", "left out"
 TIMES, COUNTER, CONSTANT, DIFFERS, EMPTY = "times", "counts the rows", "constant", "every row differs", "empty"
+NEARLY, SENTENCES = "nearly all different", "sentences"
 MOST_NAMED = 20  # columns listed in a message
-BLANK = frozenset(("",))
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--"))  # words for a missing cell, in lower case
+PAIRS = (("yes", "no"), ("true", "false"), ("y", "n"), ("t", "f"), ("on", "off"))  # words for 1 and 0
 LONGEST_QUOTE = 60  # characters of a cell in a message
 
 
@@ -34,8 +36,12 @@ class Entry(NamedTuple):
 
 
 def is_empty(cell: object) -> bool:
-    """Return whether a cell is missing or blank text."""
-    return is_missing(cell, BLANK)
+    """Return whether a cell is missing, or holds a word for a missing cell.
+
+    >>> is_empty(" NA "), is_empty(None), is_empty(0)
+    (True, True, False)
+    """
+    return is_missing(cell, MISSING)
 
 
 def kind_of(cell: object) -> str | None:
@@ -70,6 +76,19 @@ def plain_numbers(column: Any) -> Float | None:
     with np.errstate(over="ignore"):  # longdouble
         numbers: Float = np.ma.filled(array.astype(np.float64), np.nan)
     return numbers
+
+
+def as_number(text: str) -> float | None:
+    """Return the finite number that a text says, None if it says none.
+
+    >>> as_number(" 1.5 "), as_number("1_0"), as_number("inf")
+    (1.5, None, None)
+    """
+    try:
+        number = float(text) if "_" not in text else np.nan
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
 
 
 def as_word(cell: object) -> str:

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.arrays.dates import is_date
 from dyncrp.input.entries import (
     BOOLEAN,
     CATEGORY,
-    CONSTANT,
-    COUNTER,
-    DIFFERS,
-    EMPTY,
     LEFT_OUT,
     LOG,
     NUMBER,
+    PAIRS,
     TIMES,
     Entry,
     Float,
     as_cells,
+    as_number,
     as_word,
     is_empty,
     kind_of,
     plain_numbers,
     quote,
 )
+from dyncrp.input.left_out import FEW_ROWS, why_left_out
 
 ROWS_TO_INFER = 1000  # the first ones decide what a column holds
-FEW_ROWS = 20  # fewer rows cannot show that a column is constant or counts the rows
-EPOCHS = {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # how many make a second
-FIRST_SECOND, LAST_SECOND = 1e9, 3e9  # since 1970: the years 2001 to 2064
+FEW_NUMBERS = 20  # a column with more different ones is none of categories
 # log1p(x) is learned in place of x if it gains this many nats per row, and x has this skewness; see prefers_log.
 LEAST_GAIN, LEAST_SKEW, MOST_CLUSTERS = 0.3, 1.0, 4
 FEWEST_VALUES = 10  # positive values; a column with fewer is discrete, and has no density
@@ -40,33 +38,135 @@ NARROWEST = 0.05  # the least width of a cluster, in standard deviations: values
 N_STEPS = 30  # of expectation and maximisation
 
 
-def infer(name: str, column: Any, by_type: bool) -> Entry:
-    """Return the entry of a column, inferred from its type, or from its cells if the type is not enough."""
+class Content(NamedTuple):
+    """What the first cells of a column are.
+
+    kind: "number", "boolean", "category" or "times". cells: those that are not missing, as float64 for numbers and as
+    texts for categories. words: for booleans, those for 1 and for 0. said: whether the type says what the column
+    holds, as that of categories does, so that it is not left out.
+    """
+
+    name: str
+    kind: str
+    cells: Sequence[Any] | NDArray[Any]
+    words: tuple[str, ...] = ()
+    said: bool = False
+
+
+def infer_entries(contents: Sequence[Content], *, plain: bool | None = None, keep: bool = False) -> tuple[Entry, ...]:
+    """Return the entries of columns. Files and data frames meet here.
+
+    Plain numbers are not transformed, and at least one of them is not left out.
+
+    plain: whether all columns hold plain numbers, where the cells do not tell. keep: whether no column is left out but
+    dates.
+
+    >>> id, bytes = Content("id", "number", np.arange(50.0)), Content("bytes", "number", np.exp(np.arange(50.0) % 13))
+    >>> [entry.kind for entry in infer_entries([id, bytes])]
+    ['left out', 'number']
+    >>> [entry.kind for entry in infer_entries([id, bytes, Content("kind", "category", ["a", "b"])])]
+    ['left out', 'log', 'category']
+    """
+    if plain is None:
+        plain = all(content.kind == NUMBER for content in contents)
+    if not plain:
+        return tuple(infer_entry(*content[:-1], keep=keep or content.said) for content in contents)
+    reasons = {content.name: "" if keep else why_left_out(*content[:3]) for content in contents}
+    if all(reasons.values()):
+        reasons = dict.fromkeys(reasons, "")  # there must be something to cluster
+    return tuple(Entry(name, LEFT_OUT if reason else NUMBER, (), reason) for name, reason in reasons.items())
+
+
+def read_content(name: str, column: Any, *, by_type: bool = False) -> Content:
+    """Return what the first cells of a column of a data frame are.
+
+    by_type: whether text is text, even if all of it is numbers or yes and no.
+
+    >>> read_content("on", ["yes", "no", None, "yes"])[1:4]
+    ('boolean', ['yes', 'no', 'yes'], ('yes', 'no'))
+    """
     first = column[:ROWS_TO_INFER]
     numbers = plain_numbers(first)
     if numbers is not None:
-        return Entry(name, NUMBER) if by_type else infer_entry(name, NUMBER, numbers[~np.isnan(numbers)])
-    cells = [cell for cell in as_cells(first) if not is_empty(cell)]
+        return Content(name, NUMBER, numbers[~np.isnan(numbers)])
+    given = as_cells(first)
+    cells = [cell for cell in given if not is_empty(cell)]
     kind = str(getattr(column, "dtype", "")).lower()
     holds = {kind_of(cell) for cell in cells}
     if kind.startswith(("category", "categorical", "enum")) and holds <= {CATEGORY, NUMBER, BOOLEAN}:
-        holds = {CATEGORY}
+        return Content(name, CATEGORY, [as_word(cell) for cell in cells], said=bool(cells))
     if holds == {BOOLEAN} or (not holds and kind.startswith("bool")):
-        return infer_entry(name, BOOLEAN, cells, ("true", "false"), keep=by_type)
-    if not holds and kind.startswith(("str", "object", "utf8", "category", "categorical", "enum")):
-        return infer_entry(name, CATEGORY, [], keep=by_type)
+        return Content(name, BOOLEAN, cells, PAIRS[1])
+    if not holds and kind.startswith(("str", "object", "utf8")):
+        return Content(name, CATEGORY, [])
     if holds <= {NUMBER}:
-        numbers = np.array([float(cell) for cell in cells])
-        return Entry(name, NUMBER) if by_type else infer_entry(name, NUMBER, numbers)
-    if holds == {CATEGORY}:
-        return infer_entry(name, CATEGORY, [as_word(cell) for cell in cells], keep=by_type)
+        return Content(name, NUMBER, np.array([float(cell) for cell in cells]))
     if holds == {TIMES}:
-        return infer_entry(name, TIMES, cells)
+        return Content(name, TIMES, cells)
+    if CATEGORY in holds and holds <= {CATEGORY, NUMBER, BOOLEAN}:
+        texts = [as_word(cell) for cell in cells]
+        if by_type:
+            return Content(name, CATEGORY, texts)
+        # pandas reads a column of numbers as text if a word for a missing cell, such as -, is among them.
+        blanks = NUMBER in holds or any(isinstance(cell, str) and is_empty(cell) for cell in given)
+        return _read_texts(name, texts, numbers=blanks)
     different = {type(cell).__name__: cell for cell in cells}
     examples = " and ".join(f"{quote(cell)} ({kind})" for kind, cell in list(different.items())[:2])
     raise ValueError(
         f"column {name!r} must hold numbers, text, booleans or dates, and one of these only; it holds {examples}"
     )
+
+
+def _read_texts(name: str, texts: list[str], *, numbers: bool) -> Content:
+    """Return what the texts of a column are. numbers: whether texts that are all numbers stand for them."""
+    words = {text.lower() for text in texts}
+    for pair in PAIRS:
+        if words == set(pair):  # one of them alone would not be enough
+            return Content(name, BOOLEAN, [text.lower() for text in texts], pair)
+    values = [as_number(text) for text in texts]
+    found = np.array([value for value in values if value is not None])
+    odd = [text for text, value in zip(texts, values, strict=True) if value is None]
+    if not odd and numbers:
+        return Content(name, NUMBER, found)
+    if odd and 2 * len(odd) <= len(texts) and not (are_codes(texts) or shows_words(found, odd)):
+        raise ValueError(
+            f"column {name!r} must hold numbers or categories: it holds numbers and {quote(odd[0])}; "
+            f"pd.to_numeric(X[{name!r}], errors='coerce') takes it for a missing cell, and "
+            f"X[{name!r}].astype('category') takes the column for categories"
+        )
+    return read_words(name, texts)
+
+
+def read_words(name: str, texts: list[str]) -> Content:
+    """Return what the texts of a column are that are no numbers, and no yes and no: dates if the first is one."""
+    return Content(name, TIMES if texts and is_date(texts[0]) else CATEGORY, texts)
+
+
+def are_codes(texts: Sequence[str]) -> bool:
+    """Return whether numbers among texts are codes, since some have zeros before them.
+
+    >>> are_codes(["001", "136A"]), are_codes(["0.5", "0", "10"])
+    (True, False)
+    """
+    return any(len(text) > 1 and text[0] == "0" and text.isdigit() for text in texts)
+
+
+def shows_words(numbers: Float, odd: Sequence[str]) -> bool:
+    """Return whether a column that is mostly numbers holds categories, judging by the words among its first cells.
+
+    If the numbers have few values, which repeat, one word is enough. If they have many, the words must be a tenth of
+    the cells, and at least two must differ: one that repeats may say that a number is missing.
+
+    odd: the cells that are no numbers. One without letters and digits, such as ?, is no word.
+
+    >>> shows_words(np.array([4.0, 6.0] * 9), ["rotary"]), shows_words(np.arange(99.0), ["free"] * 20)
+    (True, False)
+    """
+    words = [text for text in odd if any(map(str.isalnum, text))]
+    n_values = len(np.unique(numbers))
+    if n_values <= FEW_NUMBERS and len(numbers) >= 4 * n_values:
+        return bool(words)
+    return len(set(words)) >= 2 and 10 * len(words) >= len(numbers) + len(odd)
 
 
 def infer_entry(
@@ -82,45 +182,15 @@ def infer_entry(
     >>> infer_entry("zero", "number", np.zeros(50)).reason
     'constant'
     """
-    n = len(column)
-    different = len(np.unique(column)) if kind == NUMBER else len(set(column))
-    reason = ""
-    if not n:
-        reason = EMPTY
-    elif kind == TIMES or (kind == NUMBER and n >= FEW_ROWS and find_epoch(column) and np.all(np.diff(column) >= 0)):
-        reason = TIMES  # since 1970, in order
-    elif kind != CATEGORY and n >= FEW_ROWS and different == 1:
-        reason = CONSTANT  # more categories may come
-    elif kind == CATEGORY and n >= FEW_ROWS and different == n:
-        reason = DIFFERS
-    elif kind == NUMBER and counts_rows(column):
-        reason = COUNTER
+    reason = why_left_out(name, kind, column)
     if reason and (not keep or kind == TIMES):
         return Entry(name, LEFT_OUT, (), reason)
     if kind == NUMBER:
-        if n >= FEW_ROWS and different == 2 and np.isin(column, (0.0, 1.0)).all():
+        values = np.unique(column)
+        if len(column) >= FEW_ROWS and np.array_equal(values, (0.0, 1.0)):
             return Entry(name, BOOLEAN, ("1", "0"))
         return Entry(name, LOG if prefers_log(np.asarray(column)) else NUMBER)
     return Entry(name, kind, words)
-
-
-def counts_rows(column: Sequence[float] | Float) -> bool:
-    """Return whether each number of a column is the one before plus 1, as in an index."""
-    with np.errstate(over="ignore"):  # differences of numbers near 1e308
-        return len(column) >= FEW_ROWS and bool(np.all(np.diff(column) == 1.0))
-
-
-def find_epoch(column: Sequence[float] | Float) -> str | None:
-    """Return the unit in which all numbers would be times since 1970 in the years 2001 to 2064, None if there is none.
-
-    >>> find_epoch(np.array([1763287200000.0])), find_epoch(np.array([12.0, 13.0]))
-    ('ms', None)
-    """
-    numbers = np.asarray(column)
-    for unit, scale in EPOCHS.items():
-        if len(numbers) and np.all((numbers >= FIRST_SECOND * scale) & (numbers < LAST_SECOND * scale)):
-            return unit
-    return None
 
 
 def prefers_log(column: Float) -> bool:

@@ -19,6 +19,7 @@ from dyncrp.engine.types import Rows
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.encoding import Encoding, is_frame, stack
+from dyncrp.input.entries import SENTENCES
 from dyncrp.input.words import Documents, Vocabulary, holds_documents
 from dyncrp.search.spec import ModelSpec
 
@@ -89,7 +90,8 @@ class Input:
         encoding, frames = self.encoding, tuple[Any, ...]()
         if encoding is None and is_frame(X):
             encoding = encoding_of(X, spec)
-            frames = () if encoding is None else (X,)
+            decides = encoding is not None or (spec.chooses_family and names_of(X) is not None)
+            frames = (X,) if decides else ()
         names = names_of(X) if encoding is None else tuple(encoding.names)
         return Input(names, encoding, None, frames), _for_columns(
             spec, encoding, list(X.columns) if is_frame(X) else None
@@ -120,6 +122,8 @@ class Input:
                 f"{type(family).__name__} takes counts of words, or texts: give the column of texts by itself, such as "
                 f"X[{str(self.encoding.names[0])!r}]"
             )
+        if self.encoding is not None and not is_frame(X):
+            X = self.encoding.select(X)
         if self.encoding is None or not is_frame(X):
             if self.names is not None and names_of(X) not in (None, self.names):
                 raise ValueError(f"the columns must be {list(self.names)!r}, in this order, got {list(X.columns)!r}")
@@ -157,7 +161,7 @@ class Input:
 
     def with_frame(self, X: Any) -> Input:
         """Return an input that also keeps frame X, if this one keeps frames; none if X is not such a frame."""
-        return replace(self, frames=(*self.frames, X) if self._can_stack(X) else ()) if self.frames else self
+        return replace(self, frames=(self.stack(X),) if self._can_stack(X) else ()) if self.frames else self
 
     def _can_stack(self, X: Any) -> bool:
         return type(X) is type(self.frames[0])
@@ -168,14 +172,14 @@ class Input:
 
     def looks_different(self, X: Any, spec: ModelSpec) -> bool:
         """Return whether the frames so far and X together show that columns hold something else."""
-        if not self.frames or not self._can_stack(X) or self.encoding is None:
+        if not self.frames or not self._can_stack(X):
             return False
         found = encoding_of(self.stack(X), spec)
-        return found is not None and found.kinds != self.encoding.kinds
+        return (found and found.kinds) != (self.encoding and self.encoding.kinds)
 
     def stack(self, X: Any) -> Any:
         """Return the frames of the warm-up and X as one."""
-        return stack([*self.frames, X], [] if self.encoding is None else self.encoding.names)
+        return stack([*self.frames, X], self.names or ())
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, for the header of a file."""
@@ -227,11 +231,15 @@ def encoding_of(frame: Any, spec: ModelSpec) -> Encoding | None:
             wanted = "columns that are not all numbers need distinct names, which are texts"
             raise ValueError(f"{wanted}, got {names!r}") from error
         return None
-    if Encoding.infer(frame, by_type=True).plain:
-        return None
     encoding = Encoding.infer(frame.head(spec.warmup), by_type=not spec.chooses_family)
+    if encoding.plain:
+        return None
     if not encoding.features:
-        raise ValueError(f"X has no columns to cluster; {encoding.describe()}")
+        problem = f"X has no columns to cluster; {encoding.describe()}"
+        texts = [entry.name for entry in encoding.entries if entry.reason == SENTENCES]
+        if texts:
+            problem += f"; DynamicalMixture(Multinomial()).fit(X[{texts[0]!r}]) clusters the sentences by their words"
+        raise ValueError(problem)
     return encoding
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set, Sized
 from functools import cache
 from itertools import chain
 from numbers import Number
@@ -24,7 +24,7 @@ from dyncrp.input.entries import quote
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-URL, NUMBER = "<url>", "<number>"
+URL, NUMBER = MASKS = "<url>", "<number>"
 ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 MARKS_UP_TO = 0x20000  # code points; beyond this, no letter has marks
 # Scripts without spaces between words. Each sign is a token, as in the word boundaries of the Unicode standard.
@@ -36,7 +36,11 @@ STOP_WORDS = frozenset(
     that the their them then there these they this those through to too under until up very was we were what when where
     which while who whom why will with would you your yours i'm it's don't can't that's""".split()  # noqa: SIM905
 )  # of English
+# What is left out of texts: by whether stop words are, and whether masks are kept.
+LEFT_OUT = {(False, True): frozenset[str](), (True, True): STOP_WORDS}
+LEFT_OUT |= {(False, False): frozenset(MASKS), (True, False): STOP_WORDS | {*MASKS}}
 ROWS_TO_FORGET = 1 << 14  # words are forgotten every so many rows
+LONG = 64  # words of a text; the words of longer ones are kept once, since each would take some 60 bytes
 
 
 PLAIN_TOKENS = re.compile(rf"{URL}|\d+(?:[.,:/]\d+)+|[a-z0-9]+(?:'[a-z0-9]+)*")  # for texts in ASCII
@@ -141,8 +145,8 @@ def read_documents(X: Any, stop_words: Collection[str] = ()) -> Documents:
     if isinstance(X, Set):
         raise ValueError("X must be a list of documents, got a set, which has no order")
     words: list[list[Any]] = []
-    counts: list[Sequence[Any]] = []
-    counted = False
+    counts: dict[int, list[float]] = {}  # by row, for those with counts
+    once: dict[str, str] = {}
     for row, document in enumerate(X):
         if hasattr(document, "tolist"):  # an array of NumPy
             document = document.tolist()
@@ -150,6 +154,8 @@ def read_documents(X: Any, stop_words: Collection[str] = ()) -> Documents:
             document = document.to_list()
         if isinstance(document, str):
             found: list[Any] = tokenize(document, stop_words)
+            if len(found) > LONG:
+                found = list(map(once.setdefault, found, found))
         elif isinstance(document, (Mapping, list, tuple)):
             found = list(document)
             if not all(type(word) is str for word in found):
@@ -159,14 +165,16 @@ def read_documents(X: Any, stop_words: Collection[str] = ()) -> Documents:
                 f"a document must be a text, a list of tokens or a dictionary of counts, got {quote(document)}", row
             )
         if isinstance(document, Mapping):
-            counted = True
-            counts.append([_as_count(count, word, row) for word, count in document.items()])
-        else:
-            counts.append((1.0,) * len(found))
+            counts[row] = [_as_count(count, word, row) for word, count in document.items()]
         words.append(found)
     flat = list(chain.from_iterable(words))
-    each = np.fromiter(chain.from_iterable(counts), np.float64, len(flat)) if counted else None
-    return Documents(flat, each, np.fromiter(map(len, words), np.int64, len(words)))
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    if not counts:
+        return Documents(flat, None, lengths)
+    each, ends = np.ones(len(flat)), np.cumsum(lengths)
+    for row, told in counts.items():
+        each[ends[row] - lengths[row] : ends[row]] = told
+    return Documents(flat, each, lengths)
 
 
 def _as_word(word: object, row: int) -> str:
@@ -197,7 +205,8 @@ class Vocabulary:
     A word that no open table has is forgotten. A new word takes the lowest free column. ``forget`` is called every
     16,384 rows, always at the same rows however a stream is divided into calls.
 
-    stop_words: whether to leave out the most common words of English when a text is tokenized.
+    When a text is tokenized, stop_words says whether to leave out the most common words of English, and masks whether
+    to keep the masks of URLs and numbers: any topic has some. Models of earlier versions keep them.
 
     >>> vocabulary = Vocabulary()
     >>> rows, added = vocabulary.encode(read_documents(["the cat", "the the mat"]))
@@ -210,8 +219,8 @@ class Vocabulary:
     {'a': 1, 'cat': 3}
     """
 
-    def __init__(self, *, stop_words: bool = False) -> None:
-        self.stop_words = bool(stop_words)
+    def __init__(self, *, stop_words: bool = False, masks: bool = False) -> None:
+        self.stop_words, self.masks = bool(stop_words), bool(masks)
         self.words: list[str | None] = []  # by column; None where it is free
         self._columns: dict[str, int] = {}
         self._free: list[int] = []  # descending
@@ -234,7 +243,7 @@ class Vocabulary:
 
     def read(self, X: Any) -> Documents:
         """Return checked documents. The vocabulary does not change."""
-        return read_documents(X, STOP_WORDS if self.stop_words else ())
+        return read_documents(X, LEFT_OUT[self.stop_words, self.masks])
 
     def names(self, documents: Documents) -> list[str | None]:
         """Return the words by column, as used by ``encode`` for these documents with grow=False."""
@@ -287,7 +296,8 @@ class Vocabulary:
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, for files."""
-        return {"stop_words": self.stop_words, "words": self.words}
+        plain = {"stop_words": self.stop_words, "words": self.words}
+        return plain if self.masks else plain | {"masks": False}
 
     @classmethod
     def from_plain(cls, plain: Any) -> Vocabulary:
@@ -295,7 +305,7 @@ class Vocabulary:
         words = plain.get("words") if isinstance(plain, dict) else None
         if not isinstance(words, list) or not all(word is None or type(word) is str for word in words):
             raise ValueError(f"a vocabulary must be a list of words, got {quote(plain)}")
-        found = cls(stop_words=plain.get("stop_words") is True)
+        found = cls(stop_words=plain.get("stop_words") is True, masks=plain.get("masks") is not False)
         found.words = words
         found._columns = {word: at for at, word in enumerate(words) if word is not None}
         found._free = [at for at, word in enumerate(words) if word is None][::-1]

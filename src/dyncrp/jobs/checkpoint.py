@@ -18,7 +18,15 @@ from dyncrp.stream.stream import Stream
 ROWS_IN_FINGERPRINT = 1000
 TIMELINE = "timeline_"  # the prefix of the names of the arrays of a timeline
 LARGEST = 2**62  # the largest integer in a checkpoint
-PLACE: dict[str, Any] = {"row": int, "offset": int, "line": int, "tail": [int, str], "times": (str,), "findings": dict}
+PLACE: dict[str, Any] = {
+    "row": int,
+    "offset": int,
+    "line": int,
+    "tail": [int, str],
+    "times": (str,),
+    "findings": dict,
+    "order": str,
+}
 PLACE |= {"last": ({int, float},)}
 KINDS: dict[str, Any] = {
     "options": dict,

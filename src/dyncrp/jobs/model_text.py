@@ -19,7 +19,6 @@ from dyncrp.views.clusters import Clusters
 
 FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
 MOST_NUMBERS_SHOWN = 10  # per vector
-MOST_CLUSTERS_SHOWN = 5
 WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
 DEFAULTS = ModelSpec.resolve().params
 WORDS = {"true": True, "false": False, "none": None}  # settings that are not text
@@ -183,22 +182,16 @@ def brief_model(stream: Stream) -> str:
 
 
 def brief_clusters(clusters: Clusters, *, told: bool) -> str:
-    """Return clusters as one readable line, with the sizes of the largest. told: whether a number was given.
+    """Return one line about the clusters. told: whether their number was given.
 
-    >>> ids = np.arange(8)
-    >>> sizes, tree = np.array([9.0, 1, 2, 30, 3, 7, 1, 0.9]), np.empty((7, 4))
+    >>> ids, sizes, tree = np.arange(6), np.ones(6), np.empty((5, 4))
     >>> brief_clusters(Clusters(ids, ids // 3 * 3, sizes, tree, "any"), told=False)
-    '8 tables in 3 clusters of 40, 12 and 2 rows'
+    '2 clusters, of 6 tables'
     >>> brief_clusters(Clusters(ids, 0 * ids, sizes, tree, "any"), told=False)
-    '8 tables in 1 cluster: no clusters stand out'
+    '1 cluster, of 6 tables: no clusters stand out'
     """
-    if len(clusters) == 1 and not told:
-        return str(clusters)
-    sizes = [f"{size:,.0f}" for size in np.sort(clusters.sizes)[::-1][:MOST_CLUSTERS_SHOWN].tolist()]
-    listed = ", ".join(sizes[:-1]) + " and " * (len(sizes) > 1) + sizes[-1]
-    of = " of" if len(clusters) <= MOST_CLUSTERS_SHOWN else ", the largest of"
-    joined = f"{count(len(clusters.table_ids), 'table')} in {count(len(clusters), 'cluster')}"
-    return f"{joined}{of} {listed} rows"
+    found = f"{count(len(clusters), 'cluster')}, of {count(len(clusters.table_ids), 'table')}"
+    return found + (": no clusters stand out" if len(clusters) == 1 < len(clusters.table_ids) and not told else "")
 
 
 def count(n: int, noun: str) -> str:

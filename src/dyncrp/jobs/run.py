@@ -3,16 +3,17 @@
 The order of writes guarantees this. Rows and events are written and synced before a checkpoint refers to them, and a
 checkpoint replaces the previous one in one step. Anything written after the last checkpoint is cut off and written
 again. The first checkpoint comes before the output, so an output without a checkpoint is not ours and is never cut.
+At the end, the rows with their clusters are made beside the output. They take its place once a checkpoint refers to
+them.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, islice
 from time import monotonic
 from typing import Any, Literal, NoReturn
@@ -24,9 +25,9 @@ from dyncrp.arrays.checks import BadLabel, BadRow, BadTime, as_times
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.input import NamedRows
-from dyncrp.io import files
 from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Chunk, Place, Reader
+from dyncrp.io.readers.columns import as_argument
 from dyncrp.io.writers import Writer
 from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
 from dyncrp.jobs.stop import Stop, Stopped
@@ -51,11 +52,10 @@ class Run:
         every: how many rows there are between checkpoints, up to a chunk more.
         options: plain values that must be the same when the run is resumed.
         join: into how many clusters to join the tables at the end, "auto" for as many as stand out, or None.
-        clusters_file: where to write the clusters, if they are not in the output.
         events: where to write events, or None.
 
     Attributes:
-        clusters: the clusters of the tables, at the end. no_clusters: why there are none although they were requested.
+        clusters: the clusters of the tables, at the end. no_clusters: why there are none, if they could not be found.
         n_rows: how many rows are labelled so far. n_bad: how many rows were skipped.
         faults: what is wrong with the first of the skipped rows, since the start or the resumption.
         n_rows_learned_from: the number of rows in the call that learned the hyperparameters, or 0.
@@ -73,12 +73,11 @@ class Run:
         every: int = 100_000,
         options: dict[str, Any] | None = None,
         join: int | Literal["auto"] | None = None,
-        clusters_file: str | None = None,
         events: GrowingFile | None = None,
     ) -> None:
         self.reader, self.writer, self.stream = reader, writer, stream
         self.checkpoint, self.every, self.options = checkpoint, every, {**(options or {}), JOIN: join}
-        self.join, self.clusters_file, self.events = join, clusters_file, events
+        self.join, self.events = join, events
         self.counts = Counter[str]()
         self.clusters: Clusters | None = None
         self.no_clusters = ""
@@ -114,6 +113,7 @@ class Run:
         self.stream, self.timeline, self.place = checkpoint.stream, checkpoint.timeline, checkpoint.place
         self.n_rows, self.n_bad, self.counts = checkpoint.n_rows, checkpoint.n_bad, Counter(checkpoint.counts)
         self._resumed = checkpoint
+        self.writer.recover(checkpoint.length, checkpoint.tail)
 
     @property
     def progress(self) -> float | None:
@@ -171,8 +171,7 @@ class Run:
             self.save()
             self.writer.finish(None if self.clusters is None else self._cluster_of)
             self.save(finished=True)
-            self.writer.clean()
-        self._write_clusters()
+            self.writer.settle()
 
     def save(self, *, finished: bool = False) -> None:
         """Write a checkpoint, if a file was given for it."""
@@ -201,6 +200,13 @@ class Run:
         ).write(self.checkpoint)
         self._n_unsaved = 0
 
+    def discard(self) -> None:
+        """Remove an output that has no rows, unless a checkpoint refers to it."""
+        if self._started and not self.n_rows and self.checkpoint is None:
+            self.close()
+            for path in filter(os.path.isfile, self.writer.files(self.writer.path)):
+                os.unlink(path)
+
     def close(self) -> None:
         """Close the files that are written."""
         self.writer.close()
@@ -224,18 +230,6 @@ class Run:
         """Return the clusters of tables given by the ids that were written; some may have been merged since."""
         assert self.clusters is not None
         return self.clusters.labels(self.stream.resolve(tables) if self.stream.started else tables)
-
-    def _write_clusters(self) -> None:
-        """Write the cluster of each table. Remove an earlier file of clusters if there are none now."""
-        if self.clusters_file is None:
-            return
-        if self.clusters is None:
-            with suppress(FileNotFoundError):
-                os.unlink(self.clusters_file)
-            return
-        columns = self.clusters.table_ids, self.clusters.cluster_of, self.clusters.table_sizes.round(2)
-        lines = [",".join(map(repr, row)) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        files.write(self.clusters_file, "\n".join(["table,cluster,rows", *lines, ""]).encode())
 
     @property
     def _family(self) -> Family:
@@ -263,6 +257,10 @@ class Run:
             self.writer.start()
         else:
             self.writer.resume(before.length, before.tail, before.finished)
+            if before.finished and self.checkpoint is not None:
+                cut_back = replace(before, length=self.writer.length, tail=self.writer.tail(), finished=False)
+                cut_back.write(self.checkpoint)
+                self.writer.settle()
 
     def _chunks(self) -> Iterator[Chunk]:
         """Yield the remaining chunks, if the input still begins with the same rows."""
@@ -348,7 +346,7 @@ class Run:
             if np.isnan(chunk.X[i, error.column]):
                 reason = f"the cell is missing, and {type(self._family).__name__} takes whole rows only"
                 if not self.reader.selection.skip_bad:
-                    remedy = f"--exclude {shlex.quote(column)} leaves the column out"
+                    remedy = f"--exclude {as_argument(column)} leaves the column out"
                     reason += f"; --skip-bad skips such rows, {remedy}, --missing says which cells are missing"
         where = chunk.where(int(chunk.rows[i])) + ("" if column is None else f", column {column!r}")
         return f"{where}: {reason}"

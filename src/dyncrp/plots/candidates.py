@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dyncrp.plots.figures import new_figure
 from dyncrp.plots.style import COLORS, MARKERS
 from dyncrp.search import Candidate
 
@@ -29,8 +30,6 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
     candidates : sequence of Candidate
         Such as ``DynamicalMixture.evidence_``.
     """
-    from matplotlib.figure import Figure
-
     if not len(candidates):
         raise ValueError(
             "there are no candidates to draw: nothing was unknown, or the model comes from a file, which has none"
@@ -38,7 +37,7 @@ def evidence(candidates: Sequence[Candidate]) -> Figure:
     chosen = next(c for c in candidates if c.chosen)
     sought = [c for c in candidates if c.reproducibility == c.reproducibility or c.family != chosen.family]
     weighed = [c for c in candidates if c.family == chosen.family and c.memory == chosen.memory]
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = new_figure(11, 4.6)
     left, right = figure.subplots(1, 2)
     _draw_families(left, sought or weighed, chosen)
     _draw_dynamics(right, weighed, chosen)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.plots.figures import new_figure
 from dyncrp.plots.style import COLORS
 from dyncrp.views.explain import Explanation, signed
 
@@ -34,8 +35,6 @@ def explain(explanation: Explanation) -> Figure:
     >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])
     >>> explain(model.explain([6.0, 0.0])).savefig("explain.png")  # doctest: +SKIP
     """
-    from matplotlib.figure import Figure
-
     if not isinstance(explanation, Explanation):
         raise ValueError(f"explanation must be what explain() returns, got {type(explanation).__name__}")
     if not explanation.odds:
@@ -44,8 +43,7 @@ def explain(explanation: Explanation) -> Figure:
     labels = ["prior weight", *map(explanation.label, first)]
     labels += [explanation.label_rest(len(others))] if others else []
     n_panels, n_bars = len(explanation.odds), len(labels) + 1
-    figure = Figure(figsize=(1.6 + 3.4 * n_panels + 0.05 * max(map(len, labels)), 0.27 * n_bars + 1.3))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(1.6 + 3.4 * n_panels + 0.05 * max(map(len, labels)), 0.27 * n_bars + 1.3)
     axes = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
     for axis, odds in zip(axes, explanation.odds, strict=True):
         parts = [odds.prior, *odds.features[first].tolist()]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import integer
 from dyncrp.datasets import Rooms
+from dyncrp.plots.figures import new_figure
 from dyncrp.plots.style import COLORS, Color, check_labels, match, table_style
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def building(
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
 
-    if axis is None:
-        width, depth = np.ptp(house.walls, axis=(0, 1))
-        axis = Figure(figsize=(6.0, 6.0 * depth / width), layout="constrained").add_subplot()
     shown = house.rooms if labels is None else check_labels("labels", labels, len(house.rooms))
     colors = _building_colors(house.rooms, shown)
     last = len(shown) if n is None else integer("n", n, 0)
+    if axis is None:
+        width, depth = np.ptp(house.walls, axis=(0, 1))
+        axis = new_figure(6.0, 6.0 * depth / width).add_subplot()
     shown, positions = shown[:last], house.positions[:last]
     axis.add_collection(LineCollection(list(house.walls), colors="0.25", linewidths=2.2, capstyle="projecting"))
     edges = [1, *(np.flatnonzero(np.diff(shown[1:])) + 2), len(shown)] if len(shown) > 1 else []
@@ -71,10 +72,8 @@ def building(
 
 def buildings(house: Rooms, labels: ArrayLike) -> Figure:
     """Draw a building twice: with its true rooms, and with tables (N,)."""
-    from matplotlib.figure import Figure
-
     width, depth = np.ptp(house.walls, axis=(0, 1))
-    figure = Figure(figsize=(12.0, 6.0 * depth / width + 0.4), layout="constrained")
+    figure = new_figure(12.0, 6.0 * depth / width + 0.4)
     left, right = figure.subplots(1, 2)
     building(house, axis=left)
     building(house, labels, axis=right)

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from dyncrp.arrays.checks import as_observations, as_times
 from dyncrp.dynamics import Dynamics
+from dyncrp.plots.figures import new_figure
 from dyncrp.plots.style import MOST_IN_LEGEND, Color, check_labels, match, table_style
 from dyncrp.process import occupancy_path
 
@@ -51,8 +52,6 @@ def stream(
     title : str, optional
         The title of the figure.
     """
-    from matplotlib.figure import Figure
-
     rows = as_observations(X)
     tables = check_labels("labels", labels, len(rows))
     t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
@@ -61,7 +60,7 @@ def stream(
     seated = _seat(tables, responsibilities)
     n_tables = seated.shape[1]
     shown = min(rows.shape[1], 2)
-    figure = Figure(figsize=(10, 2.0 * shown + 3.6), layout="constrained")
+    figure = new_figure(10, 2.0 * shown + 3.6)
     heights = [1.0] * shown + [0.34] + [1.15]
     axes = figure.subplots(shown + 2, 1, sharex=True, gridspec_kw={"height_ratios": heights})
     styles = {table: table_style(table) for table in range(-1 if np.any(tables < 0) else 0, n_tables)}

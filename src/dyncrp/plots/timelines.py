@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_times, integer
+from dyncrp.plots.figures import new_figure
 from dyncrp.plots.style import check_labels, cluster_styles, show_dates, table_style
 from dyncrp.views.clusters import Clusters
 
@@ -54,8 +55,6 @@ def timeline(
     clusters : Clusters, optional
         By which tables are coloured and ordered. Closed tables have no cluster, and are grey.
     """
-    from matplotlib.figure import Figure
-
     x = as_times(times, ordered=False)
     labels = check_labels("tables", tables, len(x))
     surprise = np.asarray(novelty, dtype=np.float64)
@@ -76,13 +75,13 @@ def timeline(
     if most < len(ids):
         names, shown = [*names, f"{len(ids) - most} others"], np.append(shown, -1)
     height = 0.2 * max(len(names), 4)
-    figure = Figure(figsize=(7.0, height + 2.6), layout="constrained")
+    figure = new_figure(7.0, height + 2.6)
     above, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [height + 0.3, 1.4]})
     width = float(np.clip(400.0 / len(x), 0.6, 2.5))
     styles = {int(table): table_style(int(table)) for table in shown} if clusters is None else cluster_styles(clusters)
     for at, table in enumerate(shown.tolist()):
         color = styles[table][0] if table >= 0 else (0.4, 0.4, 0.4)
-        above.broken_barh(_bars(x, line == at, width), (at - 0.38, 0.76), color=color, linewidth=0, rasterized=True)
+        above.broken_barh(bars(x, line == at, width), (at - 0.38, 0.76), color=color, linewidth=0, rasterized=True)
     above.set_yticks(range(len(names)), names, fontsize="small")
     above.set_ylim(-0.6, len(names) - 0.4)
     above.set_ylabel("table")
@@ -119,14 +118,18 @@ def _draw_cluster_names(axis: Axes, of_cluster: NDArray[np.int64]) -> None:
         axis.axhline(edge - 0.5, color="0.5", linewidth=0.6)
 
 
-def _bars(x: NDArray[np.float64], joined: NDArray[np.bool_], width: float) -> list[tuple[float, float]]:
+def bars(
+    x: NDArray[np.float64], joined: NDArray[np.bool_], width: float, points: float = TIMELINE_POINTS
+) -> list[tuple[float, float]]:
     """Return the begins and lengths of bars for the rows (n,) that joined a table, each ``width`` points wide.
+
+    points: the width of the axis.
 
     Rows that would touch, or that follow each other at the usual pace, share a bar without gaps.
     """
     order = np.argsort(x, kind="stable")
     x, places = x[order], np.flatnonzero(joined[order])
-    point = (x[-1] - x[0]) / TIMELINE_POINTS or 1.0
+    point = (x[-1] - x[0]) / points or 1.0
     at, pace = x[places], 3.0 * np.median(np.diff(x)) if len(x) > 1 else 0.0
     gaps = np.diff(at)
     parted = (gaps > width * point) & ((np.diff(places) > 1) | (gaps > pace))
@@ -155,8 +158,6 @@ def topics(
     name : str, default="time"
         The label of the time axis.
     """
-    from matplotlib.figure import Figure
-
     x = as_times(times, ordered=False)
     dated = Clock.of(times) is Clock.DATES
     labels = check_labels("tables", tables, len(x))
@@ -174,7 +175,7 @@ def topics(
     edges = np.linspace(np.min(x), np.max(x) if np.ptp(x) > 0 else np.min(x) + 1.0, TOPIC_BINS + 1)
     heights = [np.histogram(x[mask], edges)[0] for mask, _, _ in lines]
     tallest = max(1, int(np.max(heights)))
-    figure = Figure(figsize=(8.0, 0.42 * len(lines) + 1.0), layout="constrained")
+    figure = new_figure(8.0, 0.42 * len(lines) + 1.0)
     axis = figure.subplots()
     for at, (height, (_, color, _)) in enumerate(zip(heights, lines, strict=True)):
         floor = -float(at)

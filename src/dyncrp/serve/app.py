@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,11 +23,13 @@ from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch, read_object
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.middleware import Middleware, Receive, Scope, Send, refusal
+from dyncrp.serve.middleware import Middleware, refusal
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.registry import Action, Key, Notice, Registry
+from dyncrp.serve.sending import EventStream
 from dyncrp.serve.settings import KEYS, check_name
 from dyncrp.serve.streams import ServedStream, dump
+from dyncrp.serve.watching import Watch, resolved
 from dyncrp.serve.worker import Worker
 from dyncrp.views.clusters import Clusters
 
@@ -37,7 +40,7 @@ MOST_DIGITS = 18  # of an integer
 BODIES_AT_ONCE = 8  # of the largest size, in memory
 PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
 TABLES_JOINED_AT_ONCE = 200  # with more, the list of tables has the clusters that were computed last
-SECONDS_PER_SEND = 30.0  # for a reader of events to take something
+SECONDS_PER_LOOK = 0.02  # at a warm-up that is ending
 
 
 class Service:
@@ -52,6 +55,7 @@ class Service:
         self.limits = Limits() if limits is None else limits
         self.registry = Registry(folder, self.limits, sync=sync)
         self.feeds: dict[str, Feed] = {}
+        self.watch = Watch(self.registry.streams.values())
         self.worker: Worker
         self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
         self._clusters: dict[tuple[str, int | None], tuple[ServedStream, int, Clusters]] = {}
@@ -75,10 +79,10 @@ class Service:
     def _publish(self, notices: list[Notice]) -> None:
         """Tell the readers of the feeds; called in the event loop."""
         for notice in notices:
-            outcome = notice.outcome
-            if outcome is not None:
-                self.n_rows += outcome.n_rows
-                self.n_alarms += sum(event["kind"] == "alarm" for event in outcome.content["events"])
+            there = self.registry.streams.get(notice.name)
+            self.n_alarms += self.watch.publish(notice, None if there is None else there.stream.spec.alarm_rate)
+            if notice.outcome is not None:
+                self.n_rows += notice.outcome.n_rows
             else:
                 self._clusters = {key: kept for key, kept in self._clusters.items() if key[0] != notice.name}
             feed = self.feeds.get(notice.name)
@@ -110,7 +114,8 @@ class Service:
 
     async def get_stream(self, request: Request) -> Response:
         """Answer with what is known of a stream."""
-        return _json(await self._read(request, ServedStream.describe))
+        found = await self._read(request, ServedStream.describe)
+        return _json(found | {"pulse": self.watch.pulse(found["name"]).tell()})
 
     async def delete_stream(self, request: Request) -> Response:
         """Delete a stream."""
@@ -143,6 +148,35 @@ class Service:
         told, content = await self._told(request, ("table", "name"))
         return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
 
+    async def post_undo(self, request: Request) -> Response:
+        """Undo the last merge."""
+        async with self._body(request) as content:
+            if content.strip():
+                read_object(content, ())
+        return await self._do(request, ServedStream.undo_merge, content)
+
+    async def post_join(self, request: Request) -> Response:
+        """Put two tables into one cluster."""
+        told, content = await self._told(request, ("tables",))
+        return await self._do(request, lambda stream: stream.join(told.get("tables")), content)
+
+    async def post_part(self, request: Request) -> Response:
+        """Leave the clusters of two tables to the evidence again."""
+        told, content = await self._told(request, ("tables",))
+        return await self._do(request, lambda stream: stream.join(told.get("tables"), apart=True), content)
+
+    async def post_acknowledge(self, request: Request) -> Response:
+        """Note that alarms were seen."""
+        told, content = await self._told(request, ("alarms",))
+        return await self._do(request, lambda stream: stream.acknowledge(told.get("alarms")), content)
+
+    async def post_end_warmup(self, request: Request) -> Response:
+        """End the warm-up with the rows so far, and answer once it is over."""
+        await self._do(request, ServedStream.end_warmup, b"")
+        while await self._read(request, lambda stream: stream.is_searching):
+            await asyncio.sleep(SECONDS_PER_LOOK)
+        return await self.get_stream(request)
+
     async def _do(self, request: Request, action: Action, content: bytes) -> Response:
         name, key = _name(request), _key(request, content)
         answer = await self.worker.call(lambda registry: registry.do(name, action, key), name)
@@ -152,7 +186,8 @@ class Service:
 
     async def post_explain(self, request: Request) -> Response:
         """Answer why a row would join its table."""
-        told, _ = await self._told(request, ("row", "time"))
+        async with self._body(request) as content:
+            told = read_object(content, ("row", "time"), cells=True)
         time = None if told.get("time") is None else [told["time"]]
         batch = replace(as_batch([told.get("row")], self.limits), times=time)
         return _json(await self._read(request, lambda stream: stream.explain(batch)))
@@ -188,12 +223,10 @@ class Service:
             clusters = await self._clusters_of(request, _whole(request, "n", None, 1))
         except ValueError as error:
             raise RequestError(400, str(error)) from None
-        found = []
-        if clusters is not None:
-            for cluster, size in zip(clusters.ids.tolist(), clusters.sizes.tolist(), strict=True):
-                tables = clusters.table_ids[clusters.cluster_of == cluster].tolist()
-                found.append({"cluster": cluster, "tables": tables, "rows": round(size)})
-        return _json({"clusters": found})
+        if clusters is None:
+            return _json({"clusters": []})
+        found = clusters
+        return _json({"clusters": await self._read(request, lambda stream: stream.clusters(found))})
 
     async def _clusters_of(self, request: Request, n: int | None) -> Clusters | None:
         """Return clusters of the tables as they are now. Another thread computes them, one request at a time."""
@@ -217,12 +250,29 @@ class Service:
         last = _whole(request, "last", 2_000, 1)
         return _json(await self._read(request, lambda stream: stream.latest(last)))
 
+    async def get_history(self, request: Request) -> Response:
+        """Answer with what came when, thinned."""
+        name = _name(request)
+        told = self.watch.history(name, *_stretch(request))
+        return _json(await self._read(request, lambda stream: resolved(told, stream)))
+
+    async def get_alarms(self, request: Request) -> Response:
+        """Answer with the latest alarms, and how many nobody has acknowledged."""
+        name, most = _name(request), _whole(request, "limit", 200, 1, 10_000)
+        found, n_new = await self.worker.call(lambda registry: registry.alarms(name, most))
+        return _json({"alarms": found, "unacknowledged": n_new})
+
+    async def post_compare(self, request: Request) -> Response:
+        """Answer how far apart two tables are."""
+        told, _ = await self._told(request, ("tables",))
+        return _json(await self._read(request, lambda stream: stream.compare(told.get("tables"))))
+
     async def get_model(self, request: Request) -> Response:
         """Answer with the model as a file, for ``DynamicalMixture.load``."""
 
         def save(stream: ServedStream) -> bytes:
             if not stream.learned:
-                raise RequestError(409, "this stream is still learning its hyperparameters: send more rows")
+                raise RequestError(409, "this stream is still in its warm-up: send more rows, or POST …/end-warmup")
             return stream.stream.to_bytes()
 
         return Response(await self._read(request, save), media_type="application/octet-stream")
@@ -253,9 +303,11 @@ class Service:
             return self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
 
         def start() -> AsyncIterator[str]:
-            return watch(self.feeds.setdefault(name, Feed(last, learned=learned)), after, fetch)
+            return watch(
+                self.feeds.setdefault(name, Feed(last, learned=learned, pulse=self.watch.pulse(name))), after, fetch
+            )
 
-        return _EventStream(self, start)
+        return EventStream(self, start)
 
     # Other answers
 
@@ -353,42 +405,6 @@ class Service:
             self.n_body_bytes -= n
 
 
-class _EventStream(Response):
-    """Server-sent events, until the reader disconnects, takes too long, or the stream ends."""
-
-    def __init__(self, service: Service, watch: Callable[[], AsyncIterator[str]]) -> None:
-        super().__init__()
-        self._service, self._watch = service, watch
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
-        gone = asyncio.ensure_future(_wait_for_the_end(receive))
-        self._service.n_readers += 1
-        sending = asyncio.ensure_future(self._send(kind, send))
-        try:
-            await asyncio.wait((gone, sending), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._service.n_readers -= 1
-            for task in (gone, sending):
-                task.cancel()
-            await asyncio.gather(gone, sending, return_exceptions=True)
-
-    async def _send(self, headers: list[tuple[bytes, bytes]], send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        try:
-            async for text in self._watch():
-                async with asyncio.timeout(SECONDS_PER_SEND):
-                    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        except (RequestError, TimeoutError):
-            return  # the reader can come back with Last-Event-ID
-
-
-async def _wait_for_the_end(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 async def _answer_http(request: Request, error: Exception) -> Response:
     """Answer with an error of the routes: an unknown path or method."""
     assert isinstance(error, HTTPException)
@@ -431,6 +447,35 @@ def _whole(request: Request, name: str, default: Any, least: int, most: int = 10
     if not _is_whole(text) or not least <= int(text) <= most:
         raise RequestError(400, f"{name} must be an integer from {least} to {most:,}, got {text!r}")
     return int(text)
+
+
+def _seconds(request: Request, name: str, default: Any) -> Any:
+    """Return a number of seconds of the query."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    try:
+        number = float(text[:40])
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise RequestError(400, f"{name} must be a number of seconds, got {text[:40]!r}")
+    return number
+
+
+def _stretch(request: Request) -> tuple[float, float, float | None]:
+    """Return the begin, the end and the span of a history, in seconds."""
+    known = ("begin", "end", "span")
+    unknown = next((name for name in request.query_params if name not in known), None)
+    if unknown is not None:
+        raise RequestError(400, f"unknown parameter {unknown[:40]!r}; the parameters are {', '.join(known)}")
+    begin, end = _seconds(request, "begin", -math.inf), _seconds(request, "end", math.inf)
+    span = _seconds(request, "span", None)
+    if span is not None and span <= 0.0:
+        raise RequestError(400, f"span must be above 0 seconds, got {span:g}")
+    if begin > end:
+        raise RequestError(400, f"begin must not be after end, got {begin:.15g} and {end:.15g}")
+    return begin, end, span
 
 
 def _is_whole(text: str) -> bool:

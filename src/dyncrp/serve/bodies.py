@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ JSON, NDJSON, CSV, ARROW = "application/json", "application/x-ndjson", "text/csv
 BESIDE = ("times", "labels", "cannot_link")  # what may come with the rows
 KINDS = {JSON: JSON, "text/json": JSON, NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON}
 KINDS |= {"application/json-lines": NDJSON, CSV: CSV, "application/csv": CSV, ARROW: ARROW}
+CONSTANTS = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}  # what Python writes, and JSON does not have
 NUMBERS, NUMBERS_OR_NONE = {int, float}, {int, float, type(None)}
 COMPRESSED = "the Arrow stream is compressed, which a server does not open: write it without compression"
 
@@ -74,11 +76,14 @@ def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) ->
     return _take_roles(read(content, limits), roles)
 
 
-def read_json(content: bytes) -> Any:
+def read_json(content: bytes, *, cells: bool = False) -> Any:
     """Return the value of a JSON text.
 
-    NaN, infinity, duplicate keys, deep nesting, and lone surrogates, which no answer could repeat, are refused.
+    Duplicate keys, deep nesting, and lone surrogates, which no answer could repeat, are refused. So are NaN and
+    infinity, unless it holds cells: there NaN, as Python writes it, is a missing cell, and infinity is refused by name.
 
+    >>> read_json(b'[NaN, 1]', cells=True)
+    [None, 1]
     >>> read_json(b'{"a": NaN}')
     Traceback (most recent call last):
         ...
@@ -86,7 +91,8 @@ def read_json(content: bytes) -> Any:
     """
     try:
         text = content.decode("utf-8-sig")  # strictly, unlike json.loads
-        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        constant = CONSTANTS.__getitem__ if cells else _refuse_constant
+        value = json.loads(text, parse_constant=constant, object_pairs_hook=_object)
         if "\\u" in text:  # which may be a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
         return value
@@ -96,9 +102,9 @@ def read_json(content: bytes) -> Any:
         raise RequestError(400, f"this is not JSON: {error}") from None
 
 
-def read_object(content: bytes, allowed: Sequence[str]) -> dict[str, Any]:
-    """Return a JSON object; raise if it has other keys than the allowed ones."""
-    value = read_json(content)
+def read_object(content: bytes, allowed: Sequence[str], *, cells: bool = False) -> dict[str, Any]:
+    """Return a JSON object; raise if it has other keys than the allowed ones. cells: as ``read_json`` has it."""
+    value = read_json(content, cells=cells)
     if not isinstance(value, dict):
         raise RequestError(400, f"the body must be a JSON object, got {quote(value)}")
     unknown = next((name for name in value if name not in allowed), None)
@@ -135,7 +141,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_json(content: bytes, limits: Limits) -> Batch:
-    told = read_object(content, ("rows", *BESIDE))
+    told = read_object(content, ("rows", *BESIDE), cells=True)
     if not isinstance(told.get("rows"), list):
         raise RequestError(400, 'the body must have "rows", a list of lists or of objects')
     batch = as_batch(told["rows"], limits)
@@ -153,7 +159,7 @@ def _read_ndjson(content: bytes, limits: Limits) -> Batch:
     rows = []
     for at, line in enumerate(lines):
         try:
-            rows.append(read_json(line))
+            rows.append(read_json(line, cells=True))
         except RequestError as refused:
             raise RequestError(400, f"row {at}: {refused.error}", row=at) from None
     return as_batch(rows, limits)
@@ -181,9 +187,12 @@ def as_batch(rows: list[Any], limits: Limits) -> Batch:
         raise RequestError(400, f"row {odd} has {len(rows[odd])} cells, and row 0 has {width}", row=odd)
     if set(map(type, chain.from_iterable(rows))) <= NUMBERS:
         try:
-            return Batch(n, numbers=np.array(rows, dtype=np.float64))
+            numbers = np.array(rows, dtype=np.float64)
+            if not np.isinf(numbers).any():
+                return Batch(n, numbers=numbers)
         except OverflowError:
-            pass  # the cell is named later
+            pass
+    # A cell that is infinite is named later.
     return Batch(n, columns=tuple(map(list, zip(*rows, strict=True))))
 
 

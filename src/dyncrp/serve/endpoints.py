@@ -32,7 +32,7 @@ def _query(name: str, schema: Schema, text: str) -> Schema:
 
 EVENT = _object(
     id=INTEGER,
-    kind={"enum": ["opened", "returned", "closed", "merged", "renamed", "alarm"]},
+    kind={"enum": ["opened", "returned", "closed", "merged", "renamed", "unmerged", "alarm"]},
     row=INTEGER,
     time=TIME,
     table=INTEGER,
@@ -48,6 +48,10 @@ SETTINGS = _object(
     alarm_rate={**NUMBER, "description": "The share of rows that may raise a false alarm."},
     n_examples={**INTEGER, "description": "How many rows of each table to keep as examples."},
     warmup={**INTEGER, "description": "From how many rows to learn what is unknown."},
+    warmup_seconds={
+        **_optional("number"),
+        "description": "After how many seconds to learn it from fewer rows; null for never.",
+    },
     max_tables=INTEGER,
     prune_below=NUMBER,
     set={"type": "object", "description": "Other parameters of the family or the model, by name."},
@@ -61,6 +65,14 @@ ROWS = _object(
     labels=_list(_optional("integer", "string")),
     cannot_link=_list(_optional("integer", "string")),
 ) | {"required": ["rows"], "additionalProperties": False}
+WARMUP = _object(
+    rows={**INTEGER, "description": "How many rows have come."},
+    needed={**INTEGER, "description": "From how many rows the hyperparameters are learned."},
+    least_rows={**INTEGER, "description": "How many rows there must be for time to end it sooner."},
+    seconds_left={**_optional("integer"), "description": "When time ends it; null if time does not."},
+    searching={**BOOLEAN, "description": "Whether there are rows enough, and the last search goes on."},
+    error={**TEXT, "description": "Why the hyperparameters could not be learned."},
+) | {"type": ["object", "null"], "description": "How far the warm-up is; null if there is none or if it is over."}
 RESULTS = _object(
     first_row=INTEGER,
     labels=_list(INTEGER),
@@ -70,8 +82,10 @@ RESULTS = _object(
     novelty_p=_list(_optional("number")),
     events=_list(EVENT),
     learned=BOOLEAN,
+    warmup=WARMUP,
 )
-MERGE = _object(tables=_list(TABLE, minItems=2))
+TWO = _object(tables=_list(TABLE, minItems=2, maxItems=2))
+SEEN = _object(alarms=_list(INTEGER, description="The ids of the events."))
 RENAME = _object(table=TABLE, name=TEXT)
 EXPLAIN = _object(row=ANY_ROW, time=TIME)
 IN_PATH = {"name": {**TEXT, "maxLength": 100}, "table": TABLE}  # the schemas of the parameters of paths
@@ -88,6 +102,11 @@ AFTER = _query("after", INTEGER, "Only events after the one with this id.")
 LIMIT = _query("limit", INTEGER, "How many events at most.")
 N_CLUSTERS = _query("n", INTEGER, "How many clusters; by default, as many as stand out.")
 LAST = _query("last", INTEGER, "How many rows, up to 2,000.")
+SECONDS = (
+    _query("span", NUMBER, "The last so many seconds."),
+    _query("begin", NUMBER, "From when, in seconds since 1970."),
+    _query("end", NUMBER, "Until when."),
+)
 STREAM = "/streams/{name}"
 CHANGES = ("200", "409")  # the codes of an operation
 
@@ -120,13 +139,31 @@ ENDPOINTS = (
     Endpoint("GET", STREAM, "get_stream", "Describe a stream"),
     Endpoint("DELETE", STREAM, "delete_stream", "Delete a stream and its rows", codes=("204",)),
     Endpoint("POST", f"{STREAM}/rows", "post_rows", "Learn from rows", ROWS_QUERY, ROWS_BODIES, RESULTS, CHANGES),
-    Endpoint("POST", f"{STREAM}/merge", "post_merge", "Merge two tables", RETRY, {JSON: MERGE}, codes=CHANGES),
+    Endpoint("POST", f"{STREAM}/merge", "post_merge", "Merge two tables", RETRY, {JSON: TWO}, codes=CHANGES),
+    Endpoint("POST", f"{STREAM}/undo", "post_undo", "Undo the last merge", RETRY, codes=CHANGES),
+    Endpoint("POST", f"{STREAM}/compare", "post_compare", "Tell how far apart two tables are", (), {JSON: TWO}),
+    Endpoint("POST", f"{STREAM}/join", "post_join", "Join two tables in a cluster", RETRY, {JSON: TWO}, codes=CHANGES),
+    Endpoint("POST", f"{STREAM}/part", "post_part", "Undo joining two tables", RETRY, {JSON: TWO}, codes=CHANGES),
     Endpoint("POST", f"{STREAM}/rename", "post_rename", "Give a table a name", RETRY, {JSON: RENAME}, codes=CHANGES),
+    Endpoint(
+        "POST", f"{STREAM}/end-warmup", "post_end_warmup", "End the warm-up with the rows so far", RETRY, codes=CHANGES
+    ),
     Endpoint("POST", f"{STREAM}/explain", "post_explain", "Explain the table of a row", (), {JSON: EXPLAIN}),
     Endpoint("GET", f"{STREAM}/tables", "get_tables", "List the open tables"),
     Endpoint("GET", f"{STREAM}/tables/{{table}}", "get_table", "Show a table and its examples"),
     Endpoint("GET", f"{STREAM}/clusters", "get_clusters", "Join the tables into clusters", (N_CLUSTERS,)),
     Endpoint("GET", f"{STREAM}/timeline", "get_timeline", "Show the latest rows", (LAST,)),
+    Endpoint("GET", f"{STREAM}/history", "get_history", "Show what came when, thinned", SECONDS),
+    Endpoint("GET", f"{STREAM}/alarms", "get_alarms", "List the latest alarms and their rows", (LIMIT,)),
+    Endpoint(
+        "POST",
+        f"{STREAM}/acknowledge",
+        "post_acknowledge",
+        "Acknowledge alarms",
+        RETRY,
+        {JSON: SEEN},
+        codes=CHANGES,
+    ),
     Endpoint("GET", f"{STREAM}/events", "get_events", "List events, or follow them as a stream", (AFTER, LIMIT)),
     Endpoint("GET", f"{STREAM}/live", "get_live", "Follow rows and events as server-sent events", (AFTER,)),
     Endpoint("GET", f"{STREAM}/model", "get_model", "Download the model, for DynamicalMixture.load"),

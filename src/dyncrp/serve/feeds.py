@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from dyncrp.serve.pulse import Pulse
 from dyncrp.serve.registry import Notice
-from dyncrp.serve.streams import Segment, as_segment, dump
+from dyncrp.serve.segments import Segment, as_segment
+from dyncrp.serve.streams import dump
 
 SECONDS_PER_COMMENT = 15.0  # so that no proxy closes an idle connection
+SECONDS_PER_BEAT = 2.0  # at most, from one word to a page to the next, so that it knows when the server is frozen
 SECONDS_PER_MESSAGE = 0.05  # at least, from one message of rows to the next
 ROWS_PER_MESSAGE, ROWS_KEPT = 200, 4_000
 EVENTS_PER_MESSAGE = 500
@@ -30,10 +33,11 @@ class Feed:
     """The latest rows and changes of one stream.
 
     last_event: the id of the latest event. n_changes: how often tables were edited or became final. learned: whether
-    tables are final. over: whether the stream was deleted or the server is stopping.
+    tables are final. pulse: how often rows come. over: whether the stream was deleted or the server is stopping.
     """
 
-    def __init__(self, last_event: int, *, learned: bool) -> None:
+    def __init__(self, last_event: int, *, learned: bool, pulse: Pulse | None = None) -> None:
+        self.pulse = Pulse() if pulse is None else pulse
         self.segments: deque[Segment] = deque()
         self.n_kept = self.n_changes = 0
         self.last_event = last_event
@@ -61,10 +65,10 @@ class Feed:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def wait(self) -> bool:
-        """Wait for news, at most 15 seconds, and return whether there are any."""
+    async def wait(self, seconds: float) -> bool:
+        """Wait for news, at most so long, and return whether there are any."""
         try:
-            await asyncio.wait_for(self._news.wait(), SECONDS_PER_COMMENT)
+            await asyncio.wait_for(self._news.wait(), seconds)
         except TimeoutError:
             return False
         return True
@@ -103,13 +107,15 @@ async def watch_events(feed: Feed, after: int, fetch: FetchEvents) -> AsyncItera
                 after = event["id"]
                 texts.append(f"id: {after}\nevent: {event['kind']}\ndata: {text}\n\n")
             yield "".join(texts)
-        elif feed.last_event <= after and not await feed.wait():
+        elif feed.last_event <= after and not await feed.wait(SECONDS_PER_COMMENT):
             yield ":\n\n"
 
 
 async def watch_rows(feed: Feed, after: int, fetch: FetchEvents) -> AsyncIterator[str]:
-    """Yield what the page draws: new rows, events and changes."""
+    """Yield what the page draws: new rows, events, changes, and often enough how many rows come."""
     yield ":\n\n"
+    loop = asyncio.get_running_loop()
+    beat = loop.time()
     row, n_changes = feed.next_row or 0, feed.n_changes
     while not feed.over:
         texts = []
@@ -124,11 +130,14 @@ async def watch_rows(feed: Feed, after: int, fetch: FetchEvents) -> AsyncIterato
         if feed.n_changes != n_changes:
             n_changes = feed.n_changes
             texts.append("event: changed\ndata: {}\n\n")
+        if loop.time() >= beat:
+            beat = loop.time() + SECONDS_PER_BEAT
+            texts.append(f"event: beat\ndata: {dump(feed.pulse.tell())}\n\n")
         if texts:
             yield "".join(texts)
             await asyncio.sleep(SECONDS_PER_MESSAGE)
-        elif not await feed.wait():
-            yield ":\n\n"
+        else:
+            await feed.wait(max(0.0, beat - loop.time()))
 
 
 def thin(segment: Segment) -> dict[str, Any]:

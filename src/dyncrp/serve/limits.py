@@ -16,6 +16,7 @@ class Limits:
     streams. features: columns of a stream. tables: open tables of a stream; when one more opens, the one with the least
     occupancy closes. warmup: rows from which a stream learns unknown hyperparameters. requests: requests that wait at
     the same time. readers: readers of events and of live feeds. seconds: time for the body of a request to arrive.
+    warmup_seconds: time after which the warm-up of a stream ends, unless its settings say another; None for never.
     """
 
     body: int = 32 * 2**20
@@ -28,6 +29,7 @@ class Limits:
     requests: int = 1_000
     readers: int = 100
     seconds: float = 30.0
+    warmup_seconds: float | None = 30.0
 
 
 class RequestError(Exception):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dyncrp.serve.journal import Answer, Journal, JournalError, Made, Operation
+from dyncrp.serve.journal import MOST_EVENTS, Answer, Journal, JournalError, Made, Operation
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
 from dyncrp.serve.streams import Outcome, ServedStream, dump
@@ -53,6 +54,7 @@ class Registry:
         self._touched: set[str] = set()
         self._notices: list[Notice] = []
         self._ids: dict[str, int] = {}
+        self._warming: deque[str] = deque()  # streams that may be in their warm-up, the next to be looked at first
         self.streams: dict[str, ServedStream] = {}
         for made in self.journal.streams():
             self._load(made)
@@ -65,7 +67,12 @@ class Registry:
             stream.restore(*kept)
         for operation in self.journal.operations(made.id):
             stream.repeat(operation)
-        self.streams[made.name], self._ids[made.name] = stream, made.id
+        self._add(stream, made.id)
+
+    def _add(self, stream: ServedStream, number: int) -> None:
+        self.streams[stream.name], self._ids[stream.name] = stream, number
+        if not stream.learned and stream.name not in self._warming:
+            self._warming.append(stream.name)
 
     def stream(self, name: str) -> ServedStream:
         """Return a stream by its name."""
@@ -90,8 +97,7 @@ class Registry:
         check_limits(settings, self.limits)
         stream = ServedStream(name, json.loads(text), default_settings(self.limits))
         self._touched.add(name)
-        self._ids[name] = self.journal.add_stream(name, text, as_text(stream.defaults))
-        self.streams[name] = stream
+        self._add(stream, self.journal.add_stream(name, text, as_text(stream.defaults)))
         return True
 
     def delete(self, name: str) -> None:
@@ -118,12 +124,35 @@ class Registry:
             raise RequestError(400, str(error)) from None
         self._touched.add(name)
         answer = dump(outcome.content).encode()
-        self.journal.add_operation(number, operation)
-        self.journal.add_events(number, outcome.events)
+        self._note(name, operation, outcome)
         if key is not None:
             self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))
-        self._notices.append(Notice(name, outcome))
         return answer
+
+    def _note(self, name: str, operation: Operation, outcome: Outcome) -> None:
+        """Add what was done to the journal."""
+        self._touched.add(name)
+        self.journal.add_operation(self._ids[name], operation)
+        self.journal.add_events(self._ids[name], outcome.events)
+        self._notices.append(Notice(name, outcome))
+
+    def carry_on(self) -> bool:
+        """End warm-ups whose time is over, and do a piece of one search. Return whether there is more to do."""
+        more = False
+        for _ in range(len(self._warming)):
+            name = self._warming.popleft()
+            stream = self.streams.get(name)
+            if stream is None or stream.learned:
+                continue
+            self._warming.append(name)
+            if stream.is_late:
+                self.do(name, ServedStream.end_warmup)
+            if stream.is_searching and not more:
+                found = stream.search()
+                more = True
+                if found is not None:
+                    self._note(name, *found)
+        return more
 
     def _answered(self, number: int, key: Key) -> bytes | None:
         """Return the earlier answer to a request, None if the request is new."""
@@ -143,6 +172,15 @@ class Registry:
         """Return events of a stream as JSON, see ``Journal.events``."""
         self.stream(name)
         return self.journal.events(self._ids[name], after, most)
+
+    def alarms(self, name: str, most: int) -> tuple[list[dict[str, Any]], int]:
+        """Return the latest alarms, with whether they were acknowledged, and how many of all that are kept were not."""
+        seen = self.stream(name).notes.seen
+        # In JSON the quotes of a name are escaped, so that only alarms have this text.
+        texts = [text for text in self.events(name, -1, MOST_EVENTS) if '"kind":"alarm"' in text]
+        found = [json.loads(text) for text in texts]
+        told = [event | {"acknowledged": event["id"] in seen} for event in found]
+        return told[-most:], sum(not event["acknowledged"] for event in told)
 
     def commit(self) -> list[Notice]:
         """Make the operations since the last commit permanent; return the notices for the readers."""

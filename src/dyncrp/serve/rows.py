@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import Clock, microseconds
+from dyncrp.arrays.checks import Clock
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import BOOLEAN, CATEGORY, LOG, NUMBER, quote
 from dyncrp.input.input import NamedRows
 from dyncrp.io.packed import pack, unpack
-from dyncrp.io.readers.cells import as_numbers, parse_date, says_nothing
+from dyncrp.io.readers.cells import as_numbers, says_nothing
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
 from dyncrp.serve.limits import RequestError
+from dyncrp.serve.plain import as_number
+from dyncrp.serve.times import TIMES, read_times
 
 HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
 LARGEST_ID = 2**62
-TIMES, NUMBERS = "times", "numbers"
+MOST_CELLS, LONGEST_CELL = 40, 400  # of a row that is shown
+NUMBERS = "numbers"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +34,8 @@ class Rows:
 
     names: the names of the columns, if they have any. numbers: (n, D), or None if some column holds more than numbers.
     columns: arrays of float64 or lists of cells, if there are no numbers. times: (n,) float64 or datetime64[us].
-    labels, cannot_link: (n,) lists of integers, texts and None.
+    labels, cannot_link: (n,) lists of integers, texts and None. pattern: of dates that were not ISO 8601, for the rows
+    that come later.
     """
 
     names: tuple[str, ...] | None
@@ -40,6 +44,7 @@ class Rows:
     times: NDArray[Any] | None = None
     labels: list[Any] | None = None
     cannot_link: list[Any] | None = None
+    pattern: str | None = None
 
     @property
     def X(self) -> Any:
@@ -51,6 +56,19 @@ class Rows:
         kinds = (None if isinstance(cells, np.ndarray) else object for cells in self.columns)
         series = (pd.Series(cells, dtype=kind) for cells, kind in zip(self.columns, kinds, strict=True))
         return pd.DataFrame(dict(zip(self.names or (), series, strict=True)))
+
+    def row(self, at: int) -> dict[str, Any]:
+        """Return the cells of a row by name, at most ``MOST_CELLS``; long texts are cut.
+
+        >>> Rows(("x", "door"), None, (np.array([np.nan, 0.5]), ["left", "right"])).row(1)
+        {'x': 0.5, 'door': 'right'}
+        """
+        cells = self.columns if self.numbers is None else tuple(self.numbers.T)
+        names = self.names or tuple(f"x{d}" for d in range(len(cells)))
+        found = {name: column[at] for name, column in zip(names[:MOST_CELLS], cells[:MOST_CELLS], strict=False)}
+        return {
+            name: value[:LONGEST_CELL] if isinstance(value, str) else as_number(value) for name, value in found.items()
+        }
 
     def to_bytes(self) -> bytes:
         """Return the rows as bytes.
@@ -65,17 +83,18 @@ class Rows:
         lists = [None if isinstance(cells, np.ndarray) else cells for cells in self.columns]
         if self.times is not None:
             arrays[TIMES] = self.times.view(np.int64) if self.times.dtype.kind == "M" else self.times
-        return pack_with([self.names, lists, self.labels, self.cannot_link], arrays)
+        return pack_with([self.names, lists, self.labels, self.cannot_link, self.pattern], arrays)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Rows:
         """Return the rows that ``to_bytes`` wrote."""
-        (names, lists, labels, cannot_link), arrays = unpack_with(content)
+        (names, lists, labels, cannot_link, *patterns), arrays = unpack_with(content)  # older journals have none
         columns = tuple(arrays[str(at)] if cells is None else cells for at, cells in enumerate(lists))
         times = arrays.get(TIMES)
         if times is not None and times.dtype == np.int64:
             times = times.view("M8[us]")
-        return cls(None if names is None else tuple(names), arrays.get(NUMBERS), columns, times, labels, cannot_link)
+        names = None if names is None else tuple(names)
+        return cls(names, arrays.get(NUMBERS), columns, times, labels, cannot_link, *patterns)
 
 
 def pack_with(plain: Any, arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -97,7 +116,8 @@ class Form:
     features: the names of the columns, if they have any. encoding: of columns that hold more than numbers. width: the
     number of columns, None before the first row. clock: the kind of times, None before the first row. selects: whether
     the settings name the features, so that other columns of a request are ignored. text: the column of texts, if rows
-    are texts.
+    are texts. latest: the latest time, in microseconds since 1970, if times are dates. pattern: of dates that are
+    not ISO 8601.
     """
 
     features: tuple[str, ...] | None = None
@@ -106,6 +126,8 @@ class Form:
     clock: Clock | None = None
     selects: bool = False
     text: str | None = None
+    latest: int | None = None
+    pattern: str | None = None
 
     def name(self, column: int) -> str:
         """Return the name of a column."""
@@ -131,9 +153,13 @@ class Form:
                 features = tuple(f"x{at}" for at in range(len(columns)))
         if numbers is not None and self.encoding is not None:
             columns, numbers = [np.ascontiguousarray(column) for column in numbers.T], None
-        times = None if batch.times is None else self._read_times(batch.times, text=batch.text)
-        marks = (_read_marks(name, getattr(batch, name), text=batch.text) for name in ("labels", "cannot_link"))
-        return Rows(features, numbers, () if numbers is not None else tuple(columns), times, *marks)
+        times, pattern = None, self.pattern
+        if batch.times is not None:
+            times, pattern = read_times(batch.times, self.clock, self.pattern, self.latest)
+        labels = _read_marks("labels", batch.labels, text=batch.text)
+        cannot_link = _read_marks("cannot_link", batch.cannot_link, text=batch.text)
+        cells = () if numbers is not None else tuple(columns)
+        return Rows(features, numbers, cells, times, labels, cannot_link, pattern)
 
     def _texts(self, batch: Batch, name: str) -> list[Any]:
         """Return the column of texts of a batch. Rows may be lists with this one cell."""
@@ -187,6 +213,8 @@ class Form:
                 return self._finite(numbers, name)
         else:
             _check_cells(cells, name)
+            if not isinstance(cells, np.ndarray):
+                cells = [None if isinstance(cell, str) and says_nothing(cell) else cell for cell in cells]
             found = as_floats(cells)
             if found is not None:
                 return self._finite(found, name)
@@ -202,23 +230,6 @@ class Form:
         if bad.size:
             raise RequestError.at(int(bad[0]), f"column {name!r} must hold finite numbers", name)
         return numbers
-
-    def _read_times(self, cells: Cells, *, text: bool) -> NDArray[Any]:
-        """Return times as float64 or datetime64[us]."""
-        if isinstance(cells, np.ndarray):
-            return cells
-        if not text or self.clock is not Clock.DATES:
-            numbers = as_numbers(cells) if text else as_floats(cells)
-            if numbers is not None and np.all(np.isfinite(numbers)):
-                return numbers
-        ticks = np.zeros(len(cells), dtype=np.int64)
-        for row, cell in enumerate(cells):
-            date = parse_date(cell)
-            if date is None:
-                wanted = "a number or an ISO 8601 date, and all of one kind"
-                raise RequestError.at(row, f"a time must be {wanted}, got {quote(cell)}", TIMES)
-            ticks[row] = microseconds(date)
-        return ticks.view("M8[us]")
 
 
 def _has_words(encoding: Encoding, at: int) -> bool:

@@ -12,11 +12,13 @@ from dyncrp.input.input import Input
 from dyncrp.input.words import Vocabulary
 from dyncrp.jobs.model_text import make_model
 from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
+from dyncrp.serve.warming import SECONDS, read_seconds
 from dyncrp.stream.stream import Stream
+from dyncrp.stream.warmup import Searching
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # parameters with a key of their own
-KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, "set", "features", "text", "stop_words")
+KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, SECONDS, "set", "features", "text", "stop_words")
 TEXTS = "multinomial"  # the family of texts
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams
 MOST_EXAMPLES = 1_000
@@ -58,11 +60,15 @@ def make_stream(settings: dict[str, Any], defaults: dict[str, Any]) -> Stream:
             400, f"dynamics must be a text such as exponential(20), or a list of them, got {quote(dynamics)}"
         )
     try:
-        spec = make_model(family, texts, alpha, defaults | _others(settings), memory)
+        usual = {name: value for name, value in defaults.items() if name != SECONDS}
+        spec = make_model(family, texts, alpha, usual | _others(settings), memory)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise RequestError(400, f"these settings make no model: {error}") from None
     vocabulary = None if text is None else Vocabulary(stop_words=settings.get("stop_words") is True)
-    return Stream(spec, Input(vocabulary=vocabulary), piecewise=True)  # so that no request waits for a whole search
+    stream = Stream(spec, Input(vocabulary=vocabulary))
+    # No request waits for a whole search.
+    stream.searching = Searching.IN_CALLS if read_seconds(settings, defaults) is None else Searching.ASIDE
+    return stream
 
 
 def text_column(settings: dict[str, Any]) -> str | None:
@@ -118,7 +124,7 @@ def check_limits(settings: dict[str, Any], limits: Limits) -> None:
 
 def default_settings(limits: Limits) -> dict[str, Any]:
     """Return the defaults of a new stream. It keeps them even if the server has other limits later."""
-    return {"alarm_rate": ALARM_RATE, "max_tables": limits.tables}
+    return {"alarm_rate": ALARM_RATE, "max_tables": limits.tables, SECONDS: limits.warmup_seconds}
 
 
 def _others(settings: dict[str, Any]) -> dict[str, Any]:

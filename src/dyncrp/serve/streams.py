@@ -3,70 +3,41 @@
 from __future__ import annotations
 
 import json
-import math
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, BadTime, Clock
-from dyncrp.input.encoding import Encoding
-from dyncrp.input.entries import LOG, NUMBER, quote
+from dyncrp.input.entries import quote
 from dyncrp.jobs.model_text import brief_model
-from dyncrp.serve.bodies import Batch, Float
+from dyncrp.serve.bodies import Batch
+from dyncrp.serve.compare import compare
 from dyncrp.serve.journal import Operation
 from dyncrp.serve.limits import RequestError
-from dyncrp.serve.rows import TIMES, Form, Rows, pack_with, unpack_with
+from dyncrp.serve.lists import list_clusters, list_tables
+from dyncrp.serve.notes import ACKNOWLEDGE, JOIN, PART, Notes, check_alarms, join_by_hand
+from dyncrp.serve.plain import as_cell, as_numbers, as_odds, as_plain, as_time
+from dyncrp.serve.rows import Form, Rows, pack_with, unpack_with
+from dyncrp.serve.segments import Segment, as_segment
 from dyncrp.serve.settings import feature_names, make_stream, text_column
+from dyncrp.serve.times import TIMES
+from dyncrp.serve.undo import Undo
+from dyncrp.serve.warming import Warming, read_seconds
 from dyncrp.stream import events
 from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Rows as Examples
 from dyncrp.stream.stream import Stream
 from dyncrp.views.clusters import Clusters, join
-from dyncrp.views.describe import describe_tables
 from dyncrp.views.examples import examples_of
-from dyncrp.views.explain import Odds, explain
+from dyncrp.views.explain import explain
 
-ROWS, MERGE, RENAME = "rows", "merge", "rename"  # kinds of operations
+ROWS, MERGE, RENAME, END_WARMUP, SEARCHED = "rows", "merge", "rename", "end-warmup", "searched"  # kinds of operations
+UNDO, UNMERGED = "undo", "unmerged"  # an operation and its event
 ROWS_OF_TIMELINE = 2_000
-
-
-@dataclass(frozen=True)
-class Segment:
-    """The results of consecutive rows: times, tables, novelty and its p-value, (n,) each. clock: the kind of times.
-
-    >>> line = Segment(5, np.arange(3.0), np.array([0, 1, 0]), np.ones(3), np.ones(3), "index")
-    >>> line.last(2).first_row, line.then(line.last(1)).tables
-    (6, array([0, 1, 0, 0]))
-    """
-
-    first_row: int
-    times: Float
-    tables: NDArray[np.int64]
-    novelty: Float
-    p: Float
-    clock: str
-
-    PARTS: ClassVar = ("times", "tables", "novelty", "p")
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-    def last(self, n: int) -> Segment:
-        """Return the last n rows."""
-        cut = max(0, len(self) - n)
-        parts = {name: getattr(self, name)[cut:] for name in self.PARTS}
-        return replace(self, first_row=self.first_row + cut, **parts)
-
-    def then(self, other: Segment) -> Segment:
-        """Return these rows and those that come next."""
-        parts: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.PARTS
-        }
-        return replace(self, **parts)
 
 
 @dataclass
@@ -99,7 +70,12 @@ class ServedStream:
         self.features, self.text = feature_names(settings), text_column(settings)
         self.selects = self.features is not None
         self._take(make_stream(settings, defaults))
+        self._recent: list[tuple[int, Rows]] = []  # rows of which alarms may still come, after the number of the first
+        self.warming = Warming(read_seconds(settings, defaults))
         self.timeline: Segment | None = None
+        self.notes = Notes()
+        self.undo: Undo | None = None
+        self.pattern: str | None = None
         self.last_event = self.version = 0
         self.n_since_checkpoint = self.bytes_since_checkpoint = self.checkpoint_bytes = 0
 
@@ -124,7 +100,9 @@ class ServedStream:
         stream = self.stream
         if not stream.started:
             return Form(self.features, selects=self.selects, text=self.text)
-        return Form(self.features, stream.input.encoding, stream.n_columns, stream.clock, self.selects, self.text)
+        latest = round(stream.engine.time * 1e6) if stream.clock is Clock.DATES else None
+        known = stream.input.encoding, stream.n_columns, stream.clock
+        return Form(self.features, *known, self.selects, self.text, latest, self.pattern)
 
     def _rows(self, rows: Rows) -> Any:
         """Return rows as a stream takes them: texts, an array, or a DataFrame."""
@@ -140,9 +118,19 @@ class ServedStream:
 
     def merge(self, tables: Any) -> tuple[Operation, Outcome]:
         """Merge two tables, given by ids or names."""
-        if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
-            raise RequestError(400, f"tables must be two ids or names, got {quote(tables)}")
-        return self._edit(MERGE, tables)
+        return self._edit(MERGE, _check_two(tables))
+
+    def undo_merge(self) -> tuple[Operation, Outcome]:
+        """Undo the last merge, and learn again what came since."""
+        return self._edit(UNDO, [])
+
+    def join(self, tables: Any, *, apart: bool = False) -> tuple[Operation, Outcome]:
+        """Put two tables into one cluster whatever the evidence says, or leave it to the evidence again."""
+        return self._edit(PART if apart else JOIN, self.stream.resolve(_check_two(tables)).tolist())
+
+    def acknowledge(self, alarms: Any) -> tuple[Operation, Outcome]:
+        """Note that alarms were seen, given by the ids of their events."""
+        return self._edit(ACKNOWLEDGE, check_alarms(alarms, self.last_event))
 
     def rename(self, table: Any, name: Any) -> tuple[Operation, Outcome]:
         """Give a table a name; "" removes it."""
@@ -152,45 +140,113 @@ class ServedStream:
             raise RequestError(400, f"name must be a text, got {quote(name)}")
         return self._edit(RENAME, [table, name])
 
+    def end_warmup(self) -> tuple[Operation, Outcome]:
+        """End the warm-up with the rows so far: now if requests do the search, else once ``search`` has done it."""
+        if self.n_rows < 2 and not self.learned:
+            raise RequestError(409, f"the warm-up needs at least 2 rows to learn from, got {self.n_rows} so far")
+        return Operation(END_WARMUP, b""), self._end_warmup()
+
+    def search(self) -> tuple[Operation, Outcome] | None:
+        """Do a piece of the search that is due; return what the journal needs, and its outcome, if that ended it.
+
+        The rows of a search decide its result, and the journal says after which rows it was used.
+        """
+        warmup = self.stream.warmup
+        assert warmup is not None
+        before = warmup.n_learned_from
+        try:
+            self.stream.finish_search(piece=True)
+        except Exception as error:
+            traceback.print_exc()
+            self.warming.error = f"the hyperparameters could not be learned: {error}"
+        return None if warmup.n_learned_from == before else (Operation(SEARCHED, b""), self._searched())
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether there is a search for ``search`` to do."""
+        warmup, warming = self.stream.warmup, self.warming
+        return warmup is not None and warming.seconds is not None and warming.error is None and warmup.is_due
+
+    @property
+    def is_late(self) -> bool:
+        """Whether time ends its warm-up now."""
+        return self.stream.warmup is not None and self.warming.is_over(self.stream.warmup)
+
+    def _end_warmup(self) -> Outcome:
+        if self.stream.warmup is None:
+            return Outcome({"learned": self.learned, "events": []})
+        self.stream.warmup.shorten(self.n_rows)
+        if self.warming.seconds is None:
+            self.stream.finish_search()
+        return self._searched()
+
+    def _searched(self) -> Outcome:
+        """Return what has become of the rows so far."""
+        self.version += 1
+        outcome = Outcome({"learned": self.learned, "warmup": self.warmup()})
+        self._collect(outcome)
+        if self.learned:
+            self._show(outcome, self._segment())
+        return outcome
+
     def repeat(self, operation: Operation) -> Outcome:
         """Repeat an operation of the journal."""
         self._noted(operation)
         if operation.kind == ROWS:
             return self._learn(Rows.from_bytes(operation.payload))
+        if operation.kind == END_WARMUP:
+            return self._end_warmup()
+        if operation.kind == SEARCHED:
+            self.stream.finish_search()
+            return self._searched()
         return self._change(operation.kind, json.loads(operation.payload))
 
     def _noted(self, operation: Operation) -> Operation:
         """Count the bytes of operations since the last checkpoint."""
         self.bytes_since_checkpoint += len(operation.payload)
+        if self.undo is not None and operation.kind in (ROWS, RENAME) and not self.undo.note(operation):
+            self.undo = None
         return operation
 
     def _learn(self, rows: Rows) -> Outcome:
-        stream, first = self.stream, self.n_rows
+        stream, first, final = self.stream, self.n_rows, self.learned
         with self._refusing(rows.names):
             stream.learn(self._rows(rows), rows.times, labels=rows.labels, cannot_link=rows.cannot_link)
         assert stream.batch is not None
-        trace, learned = stream.batch.trace, stream.learned
-        self.features = rows.names
+        probabilities, learned = stream.batch.trace.probability, stream.learned
+        self._recent = [*([] if final else self._recent), (first, rows)]
+        self.warming.begin()
+        self.features, self.pattern = rows.names, rows.pattern
         self.n_since_checkpoint += self.n_rows - first
         self.version += 1
-        labels, novelty = trace.labels, -trace.log_evidence
-        # Without alarms, a checkpoint does not keep what p is made of.
-        p = np.full(len(labels), np.nan) if stream.spec.alarm_rate is None else stream.novelty_p()
-        content: dict[str, Any] = {"first_row": first, "labels": labels.tolist()}
+        segment = self._segment()
+        content: dict[str, Any] = {"first_row": first, "labels": segment.tables.tolist()}
         names = stream.names
         if names:
             content["names"] = [names.get(label) for label in content["labels"]]
-        content["probabilities"] = as_numbers(trace.probability)
-        content |= {"novelty": as_numbers(novelty), "novelty_p": as_numbers(p)}
-        outcome = Outcome(content, n_rows=len(labels))
+        content["probabilities"] = as_numbers(probabilities)
+        content |= {"novelty": as_numbers(segment.novelty), "novelty_p": as_numbers(segment.p)}
+        outcome = Outcome(content, n_rows=len(segment))
         self._collect(outcome)
-        content["learned"] = learned
+        content |= {"learned": learned, "warmup": self.warmup()}
         if learned:
-            outcome.segment = Segment(first, stream.batch.times, labels, novelty, p, stream.clock)
-            before = self.timeline
-            together = outcome.segment if before is None else before.then(outcome.segment)
-            self.timeline = together.last(ROWS_OF_TIMELINE)
+            self._show(outcome, segment)
         return outcome
+
+    def _segment(self) -> Segment:
+        """Return the rows of the last request, as they are seated now."""
+        stream, batch = self.stream, self.stream.batch
+        assert batch is not None
+        labels, novelty = batch.trace.labels, -batch.trace.log_evidence
+        # Without alarms, a checkpoint does not keep what p is made of.
+        p = np.full(len(labels), np.nan) if stream.spec.alarm_rate is None else stream.novelty_p()
+        return Segment(self.n_rows - len(labels), batch.times, labels, novelty, p, stream.clock)
+
+    def _show(self, outcome: Outcome, segment: Segment) -> None:
+        """Add rows, whose ids are final, to the timeline."""
+        outcome.segment = segment
+        together = segment if self.timeline is None else self.timeline.then(segment)
+        self.timeline = together.last(ROWS_OF_TIMELINE)
 
     def _edit(self, kind: str, told: list[Any]) -> tuple[Operation, Outcome]:
         if not self.learned:
@@ -202,8 +258,19 @@ class ServedStream:
 
     def _change(self, kind: str, told: list[Any]) -> Outcome:
         stream = self.stream
+        content: dict[str, Any]
         if kind == MERGE:
-            content: dict[str, Any] = {"table": stream.merge(*told)}
+            before = stream.to_bytes()
+            content = {"table": stream.merge(*told)}
+            self.undo = Undo(before, self.timeline, content["table"], self._events[-1].what["merged"])
+        elif kind == UNDO:
+            content = self._undo()
+        elif kind == ACKNOWLEDGE:
+            content = self.notes.acknowledge(told)
+        elif kind == JOIN:
+            content = self.notes.join(*told)
+        elif kind == PART:
+            content = self.notes.part(told)
         else:
             stream.rename(*told)
             table = self._events[-1].table
@@ -214,12 +281,35 @@ class ServedStream:
         self._collect(outcome)
         return outcome
 
+    def _undo(self) -> dict[str, Any]:
+        undo, now = self.undo, (self.stream, self._events, self.timeline, self.last_event)
+        if undo is None:
+            raise RequestError(409, "there is no merge to undo: too much has come since, or the server was restarted")
+        self.undo = None
+        self._take(Stream.from_bytes(undo.model))
+        self.timeline = undo.timeline
+        try:
+            for operation in undo.operations:
+                self.repeat(operation)
+        except (ValueError, RequestError) as error:  # such as a name that is another's now
+            (self.stream, self._events, self.timeline, self.last_event), self.undo = now, undo
+            raise RequestError(409, f"what was done since does not go with undoing the merge: {error}") from None
+        self.last_event = now[-1]  # the events of these rows were told before
+        stream, kept = self.stream, undo.kept
+        time = events.as_time(stream.engine.time, stream.clock)
+        what = {"merged": undo.gone}
+        self._events.append(Event(UNMERGED, self.n_rows - 1, time, kept, stream.names.get(kept), None, what))
+        return {"tables": [kept, undo.gone]}
+
     def _collect(self, outcome: Outcome) -> None:
-        """Give each new event an id, and add the events to an outcome."""
+        """Give each new event an id, and the row to an alarm, and add the events to an outcome."""
         told = []
         for event in self._events:
             self.last_event += 1
             plain = as_plain(event, self.last_event)
+            if event.kind == "alarm":
+                first, rows = next(part for part in reversed(self._recent) if part[0] <= event.row)
+                plain["what"]["values"] = rows.row(event.row - first)
             told.append(plain)
             outcome.events.append((self.last_event, dump(plain)))
         self._events.clear()
@@ -233,14 +323,15 @@ class ServedStream:
         The first one is due as soon as the warm-up is over, so that no restart repeats the search. Until then the
         journal keeps all rows, and ``to_bytes`` would end a search in progress.
         """
-        if not self.learned or not self.n_since_checkpoint:
-            return False
+        if not self.learned or not self.n_since_checkpoint or (self.undo is not None and n_rows > 1):
+            return False  # a checkpoint does not keep what is needed to undo a merge
         many = self.n_since_checkpoint >= n_rows and self.bytes_since_checkpoint > self.checkpoint_bytes
         return many or n_rows == 1 or not self.checkpoint_bytes
 
     def checkpoint(self) -> tuple[bytes, bytes]:
         """Return the model, whose warm-up must be over, and everything else, as bytes."""
-        beside = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}
+        beside: dict[str, Any] = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}
+        beside |= {"notes": self.notes.as_plain(), "pattern": self.pattern}
         line = self.timeline
         arrays: dict[str, Any] = {}
         if line is not None:
@@ -256,7 +347,8 @@ class ServedStream:
         self._take(Stream.from_bytes(model))
         told, arrays = unpack_with(beside)
         self.features = None if told["features"] is None else tuple(told["features"])
-        self.last_event = told["last_event"]
+        self.last_event, self.notes = told["last_event"], Notes.from_plain(told.get("notes"))
+        self.pattern = told.get("pattern")
         if arrays:
             first = int(arrays.pop("first_row"))
             self.timeline = Segment(first, **arrays, clock=self.stream.clock)
@@ -272,9 +364,14 @@ class ServedStream:
             "rows": self.n_rows,
             "tables": self.stream.engine.n_tables if started else 0,
             "learned": self.learned,
+            "warmup": self.warmup(),
             "clock": self.stream.clock if started else Clock.INDEX,
             "features": self.features,
         }
+
+    def warmup(self) -> dict[str, Any] | None:
+        """Return how far its warm-up is, None if there is none or if it is over."""
+        return None if self.stream.warmup is None else self.warming.describe(self.stream.warmup)
 
     def describe(self) -> dict[str, Any]:
         """Return what is known of it."""
@@ -283,41 +380,24 @@ class ServedStream:
         if stream.started:
             latest = as_time(stream.engine.time, stream.clock)
             fitted = {"opened": stream.engine.n_opened, "model": brief_model(stream), "latest_time": latest}
-        return self.summary() | fitted | {"alarm_rate": stream.spec.alarm_rate, "settings": self.settings}
+        undo = None if self.undo is None else {"table": self.undo.kept, "merged": self.undo.gone}
+        return (
+            self.summary()
+            | fitted
+            | {
+                "alarm_rate": stream.spec.alarm_rate,
+                "undo": undo,
+                "settings": self.settings,
+            }
+        )
 
     def tables(self) -> Callable[[Clusters | None], list[dict[str, Any]]]:
         """Return a function that lists the open tables as they are, given their clusters; any thread may call it."""
-        stream = self.stream
-        if not stream.started:
-            return lambda clusters: []
-        input, names, clock, ids = stream.input, stream.names, stream.clock, stream.engine.ids.tolist()
-        features = self.features if input.vocabulary is None else input.vocabulary.words
-        columns = describe_tables(stream.engine, features, Clock.NUMBERS, None, input.encoding)
-        occupancies = stream.occupancies
+        return list_tables(self.stream, self.features) if self.stream.started else lambda clusters: []
 
-        def make(clusters: Clusters | None) -> list[dict[str, Any]]:
-            told = {name: np.asarray(column).tolist() for name, column in columns.items()}
-            pairs = (
-                () if clusters is None else zip(clusters.table_ids.tolist(), clusters.cluster_of.tolist(), strict=True)
-            )
-            cluster_of = dict(pairs)
-            rows, share, first, last = (told.pop(name) for name in ("rows", "share", "first_seen", "last_seen"))
-            return [
-                {
-                    "id": table,
-                    "name": names.get(table),
-                    "rows": rows[at],
-                    "share": share[at],
-                    "first_seen": as_time(first[at], clock),
-                    "last_seen": as_time(last[at], clock),
-                    "occupancy": as_number(occupancies[at]),
-                    "cluster": cluster_of.get(table),
-                    "describes": {name: as_number(column[at]) for name, column in told.items()},
-                }
-                for at, table in enumerate(ids)
-            ]
-
-        return make
+    def clusters(self, clusters: Clusters) -> list[dict[str, Any]]:
+        """Return clusters for JSON, the largest first."""
+        return list_clusters(self.stream, clusters, self.notes.joined(clusters, self.stream.resolve))
 
     def joining(self) -> Callable[[int | None], Clusters] | None:
         """Return a function that joins the tables as they are now into clusters; any thread may call it.
@@ -327,8 +407,14 @@ class ServedStream:
         if not self.stream.started or not self.stream.engine.n_tables or self.text is not None:
             return None
         engine = self.stream.engine
-        model, state = engine.model, engine.state
-        return lambda n: join(model, state, n)
+        model, state, pairs = engine.model, engine.state, self.notes.pairs(self.stream.resolve)
+        return lambda n: join_by_hand(join(model, state, n), pairs)
+
+    def compare(self, tables: Any) -> dict[str, Any]:
+        """Return how far apart two tables are."""
+        if not self.learned:
+            raise RequestError(409, "the tables of this stream are provisional until the warm-up is over")
+        return compare(self.stream, *self.stream.resolve(_check_two(tables)).tolist())
 
     def latest(self, n: int) -> dict[str, Any]:
         """Return the latest rows, with the ids that their tables have now."""
@@ -348,19 +434,12 @@ class ServedStream:
             x = self._rows(rows)
             t = None if rows.times is None else rows.times[0]
             found = explain(self.stream, x if self.text is None else x[0], t)
-
-        def tell(odds: Odds | None) -> dict[str, Any] | None:
-            if odds is None:
-                return None
-            features = dict(zip(found.names, as_numbers(odds.features), strict=True))
-            return {"prior": as_number(odds.prior), "features": features, "total": as_number(odds.total)}
-
         return {
             "table": found.table,
             "name": found.table_names.get(found.table),
             "runner_up": found.runner_up,
-            "against_runner_up": tell(found.against_runner_up),
-            "against_new": tell(found.against_new),
+            "against_runner_up": as_odds(found.against_runner_up, found.names),
+            "against_new": as_odds(found.against_new, found.names),
             "values": dict(zip(found.names, found.values, strict=True)),
         }
 
@@ -402,76 +481,15 @@ class ServedStream:
             raise RequestError(400, f"{bad.reason}, at {where}", row=bad.row, column=name) from None
 
 
-def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
-    """Return the value of a feature as the data have it: a number, a word, or None if it is missing.
-
-    >>> from dyncrp.input.entries import Entry
-    >>> as_cell(Encoding((Entry("bytes", "log"),)), "bytes", np.log1p(99.0)), as_cell(None, "x", 0.5)
-    (99.0, 0.5)
-    """
-    if encoding is None or not math.isfinite(value) or encoding[name].kind == NUMBER:
-        return as_number(value)
-    if encoding[name].kind == LOG:
-        return float(f"{math.copysign(math.expm1(abs(value)), value):.12g}")
-    return encoding.label(name, value)
-
-
-def as_number(value: Any) -> Any:
-    """Return a number for JSON, None if it is not finite; a text as it is."""
-    if isinstance(value, str) or value is None:
-        return value
-    number = value.item() if isinstance(value, np.generic) else value
-    return number if math.isfinite(number) else None
-
-
-def as_numbers(values: Float) -> list[Any]:
-    """Return numbers for JSON, None for those that are not finite.
-
-    >>> as_numbers(np.array([0.5, np.nan]))
-    [0.5, None]
-    """
-    found: list[Any] = values.tolist()
-    return found if np.all(np.isfinite(values)) else [value if math.isfinite(value) else None for value in found]
-
-
-def as_time(seconds: float, clock: str) -> float | str | None:
-    """Return a time for JSON: a number, or a date in ISO 8601.
-
-    >>> as_time(1.5, "numbers"), as_time(1.5, "dates")
-    (1.5, '1970-01-01T00:00:01.500Z')
-    """
-    return _as_time(events.as_time(seconds, Clock(clock)))
-
-
-def _as_time(time: Any) -> float | str | None:
-    if not isinstance(time, np.datetime64):
-        number: float | None = as_number(time)
-        return number
-    in_milliseconds = np.datetime_data(time.dtype)[0] == "us" and time.view(np.int64) % 1000 == 0
-    return f"{time.astype('M8[ms]') if in_milliseconds else time}Z"
-
-
-def as_plain(event: Event, number: int) -> dict[str, Any]:
-    """Return an event for JSON, with its id."""
-    what = {name: as_number(value) for name, value in event.what.items()}
-    return {"id": number, **event._asdict(), "time": _as_time(event.time), "what": what}
-
-
-def as_segment(segment: Segment) -> dict[str, Any]:
-    """Return the results of rows for JSON."""
-    return {
-        "first_row": segment.first_row,
-        "rows": list(range(segment.first_row, segment.first_row + len(segment))),
-        "times": [as_time(time, segment.clock) for time in segment.times.tolist()],
-        "tables": segment.tables.tolist(),
-        "novelty": as_numbers(segment.novelty),
-        "novelty_p": as_numbers(segment.p),
-    }
-
-
 def dump(value: Any) -> str:
     """Return a value as compact JSON; NaN and infinity raise ``ValueError``."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _check_two(tables: Any) -> list[Any]:
+    if not isinstance(tables, list) or len(tables) != 2 or not all(_is_table(table) for table in tables):
+        raise RequestError(400, f"tables must be two ids or names, got {quote(tables)}")
+    return tables
 
 
 def _is_table(value: Any) -> bool:

@@ -52,7 +52,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dyncrp-streams", daemon=True)
-        self._closed, self._next_sync = False, 0.0
+        self._closed, self._searching, self._next_sync = False, False, 0.0
         self._thread.start()
 
     async def call(self, run: Callable[[Registry], T], name: str | None = None) -> T:
@@ -81,13 +81,23 @@ class Worker:
             if jobs:
                 notices = self._serve(jobs)
                 self.loop.call_soon_threadsafe(self._deliver, jobs, notices)
+            if not ending:
+                self._search()
             self._sync()
 
+    def _search(self) -> None:
+        """Do a piece of what is due without a request: searches, and the end of warm-ups."""
+        job = Job(Registry.carry_on, None, self.loop.create_future())
+        notices = self._serve([job])
+        self._searching = bool(job.result) and job.error is None
+        if notices:
+            self.loop.call_soon_threadsafe(self._deliver, [], notices)
+
     def _take(self) -> tuple[list[Job], bool]:
-        """Wait for jobs, at most a second. Return those that wait, and whether the worker is to end."""
+        """Wait for jobs, at most a second, if no search goes on. Return them, and whether the worker is to end."""
         jobs: list[Job] = []
         with suppress(queue.Empty):
-            found = self._queue.get(timeout=SECONDS_PER_SYNC)
+            found = self._queue.get(timeout=0.0 if self._searching else SECONDS_PER_SYNC)
             while found is not None:
                 jobs.append(found)
                 if len(jobs) == MOST_TOGETHER:

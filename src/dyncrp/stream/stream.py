@@ -28,7 +28,7 @@ from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.tables import EditableTables
-from dyncrp.stream.warmup import Warmup
+from dyncrp.stream.warmup import Searching, Warmup
 
 Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if any were given
 
@@ -45,8 +45,6 @@ class Stream(EditableTables):
         The checked parameters; see ``ModelSpec.resolve``.
     input : Input, optional
         How rows are read. By default, the first rows decide.
-    piecewise : bool, default=False
-        Whether each call of ``learn`` only does a bounded part of a search for unknown hyperparameters.
     expects_missing : bool, default=False
         Whether to learn a family that takes missing cells even if no cell of the first rows is missing.
 
@@ -56,6 +54,10 @@ class Stream(EditableTables):
         The parameters.
     input : Input
         How rows are read, with the categories and words that have come so far.
+    warmup : Warmup or None
+        The warm-up, None once it is over, and before the first row.
+    searching : Searching
+        When a search for unknown hyperparameters is done; it may be set before the first row.
     candidates : list of Candidate or None
         The candidates of the search for unknown hyperparameters. None before the search, and after loading.
     batch : Batch or None
@@ -76,13 +78,11 @@ class Stream(EditableTables):
     array([ 1, -1])
     """
 
-    def __init__(
-        self, spec: ModelSpec, input: Input | None = None, *, piecewise: bool = False, expects_missing: bool = False
-    ) -> None:
+    def __init__(self, spec: ModelSpec, input: Input | None = None, *, expects_missing: bool = False) -> None:
         super().__init__(spec, Input() if input is None else input)
         self.candidates: list[Candidate] | None = None
-        self._piecewise, self._expects_missing = piecewise, expects_missing
-        self._warmup: Warmup | None = None  # during the warm-up
+        self.searching, self._expects_missing = Searching.AT_ONCE, expects_missing
+        self.warmup: Warmup | None = None
         self._learner: Learner | None = None  # after it
 
     # Properties
@@ -90,7 +90,7 @@ class Stream(EditableTables):
     @property
     def started(self) -> bool:
         """Whether any row was learned."""
-        return self._learner is not None or self._warmup is not None
+        return self._learner is not None or self.warmup is not None
 
     @property
     def learned(self) -> bool:
@@ -102,9 +102,9 @@ class Stream(EditableTables):
         """The learner, which has the hyperparameters in use."""
         if self._learner is not None:
             return self._learner
-        if self._warmup is None:
+        if self.warmup is None:
             raise ValueError("this stream has learned no rows yet")
-        return self._warmup.learner
+        return self.warmup.learner
 
     @property
     def n_rows(self) -> int:
@@ -144,7 +144,7 @@ class Stream(EditableTables):
             What the rows did, such as ``batch.trace.labels``.
         """
         told = None if labels is None and cannot_link is None else (labels, cannot_link)
-        learner = self._learner if self._warmup is None else self._warmup.learner
+        learner = self._learner if self.warmup is None else self.warmup.learner
         if learner is not None and self.input.names is None and learner.engine.accepts(X, 2):
             done = self._continue(X, self.input, times, told, remember=remember, plain=True)
         elif self.input.holds_words(X, self.spec.family):
@@ -225,7 +225,7 @@ class Stream(EditableTables):
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
         constraints = told and self._constraints(told, len(rows), provisional=spec.given is None)
-        warmup = Warmup(spec, clock, piecewise=self._piecewise, missing=self._expects_missing)
+        warmup = Warmup(spec, clock, self.searching, missing=self._expects_missing)
         done = warmup.learn(rows, t, constraints, whole=whole, batch=remember)
         self.input = input
         self._take(warmup)  # last, since ``on_event`` may read the stream
@@ -246,7 +246,7 @@ class Stream(EditableTables):
         learner = self.learner
         learner.clock.check(Clock.of(times))
         constraints = told and self._constraints(told, len(rows), provisional=not self.learned)
-        if self._warmup is None:
+        if self.warmup is None:
             rows, n_before = rows if plain else check_rows(learner.family, rows), learner.engine.n_observations
             try:
                 done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
@@ -261,23 +261,23 @@ class Stream(EditableTables):
         t = learner.times(times, len(rows))
         if self.input.looks_different(given, self.spec):
             return self._start_again(given, t, constraints, remember=remember)
-        rows, n_before = self._warmup.check(rows), self.n_rows
+        rows, n_before = self.warmup.check(rows), self.n_rows
         try:
-            done = self._warmup.learn(rows, t, constraints, batch=remember)
+            done = self.warmup.learn(rows, t, constraints, batch=remember)
         finally:
             if self.n_rows > n_before:
                 self.input = input.with_frame(given)
-        self._take(self._warmup)
+        self._take(self.warmup)
         return done
 
     def _start_again(self, X: Any, t: Float, constraints: Constraints | None, *, remember: bool) -> Batch:
         """Begin again with the rows so far and X (n, D) at times t (n,): X shows that columns hold something else."""
-        before, frame = self._warmup, self.input.stack(X)
+        before, frame = self.warmup, self.input.stack(X)
         assert before is not None
         input, spec = Input().begin(frame, self.spec)
         rows, input = input.read(frame, spec.family)
         rows, times = check_rows(spec.family, rows), np.concatenate([before.times, t])
-        warmup = Warmup(spec, before.clock, piecewise=self._piecewise, missing=self._expects_missing)
+        warmup = before.again(spec)
         warmup.learn(rows[: -len(t)], times[: -len(t)], before.constraints, batch=not remember)
         done = warmup.learn(rows[-len(t) :], t, constraints, batch=remember)
         self.input = input
@@ -299,22 +299,22 @@ class Stream(EditableTables):
         if warmup.candidates is not None:
             self.candidates = warmup.candidates
         if warmup.over:
-            self._learner, self._warmup, self.input = warmup.learner, None, self.input.without_frames()
+            self._learner, self.warmup, self.input = warmup.learner, None, self.input.without_frames()
             self._report(*warmup.history)  # of all rows, since ids are final only now
         else:
-            self._warmup = warmup
+            self.warmup = warmup
 
     def end_warmup(self) -> None:
         """Learn unknown hyperparameters from the rows so far, at least 2. Then tables and ids are final."""
-        if self._warmup is not None:
-            self._warmup.end()
-            self._take(self._warmup)
+        if self.warmup is not None:
+            self.warmup.end()
+            self._take(self.warmup)
 
-    def finish_search(self) -> None:
-        """Finish the search for unknown hyperparameters, if one is under way (``piecewise``)."""
-        if self._warmup is not None:
-            self._warmup.finish()
-            self._take(self._warmup)
+    def finish_search(self, *, piece: bool = False) -> None:
+        """Finish the search for unknown hyperparameters, if one is due, or do a piece of it."""
+        if self.warmup is not None:
+            self.warmup.carry_on() if piece else self.warmup.finish()
+            self._take(self.warmup)
 
     def learn_one(self, x: Any, t: Any = None) -> int:
         """Learn from one row x (D,) at time t and return the id of its table. ``batch`` does not change."""
@@ -356,9 +356,9 @@ class Stream(EditableTables):
         """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
         if self._learner is not None:
             self._learner.widen(n_features, absent)
-        elif self._warmup is not None:
-            self._warmup.widen(n_features, absent)
-            self._take(self._warmup)
+        elif self.warmup is not None:
+            self.warmup.widen(n_features, absent)
+            self._take(self.warmup)
 
     # Prediction
 
@@ -414,7 +414,7 @@ class Stream(EditableTables):
     def to_bytes(self) -> bytes:
         """Return the content of a model file, from which the stream continues to the bit. It has no last batch."""
         self.finish_search()
-        learner, warmup = self.learner, self._warmup
+        learner, warmup = self.learner, self.warmup
         config = {"params": dict(self.spec.params), **self.input.to_plain(), **learner.config()}
         if warmup is None:
             return model_file.dumps(config, learner.arrays())
@@ -462,7 +462,7 @@ class Stream(EditableTables):
         if self._learner is not None:
             self._learner.set_state(content)
         else:
-            self._learner, self._warmup = self._from_state(content), None
+            self._learner, self.warmup = self._from_state(content), None
         self.batch, self._edits = None, ()
 
     def _from_state(self, content: bytes) -> Learner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +26,14 @@ from dyncrp.stream.learner import Learner
 ROWS_PER_PIECE, ROWS_PER_RUN = 3000, 150
 
 
+class Searching(Enum):
+    """When a search is done: in the call of ``learn`` that makes it due, a piece in each call, or by ``carry_on``."""
+
+    AT_ONCE = "at once"
+    IN_CALLS = "in calls"
+    ASIDE = "aside"
+
+
 class Warmup:
     """Learns the first rows of a stream, and its unknown hyperparameters from them.
 
@@ -36,15 +45,17 @@ class Warmup:
     n_learned_from: from how many rows the hyperparameters were learned. candidates: those of the latest search, None
     before it, and after loading. over: whether the warm-up has ended; then no rows are kept. batch: what the last batch
     did, None if there was none. history: the batches of all rows so far, as they are seated now, or since loading.
-    piecewise: whether each call of ``learn`` does only one piece of a search, so that the hyperparameters change some
-    calls later; ``finish`` does the rest. missing: whether cells may be missing in later rows.
+    searching: when a search is done. Unless at once, the hyperparameters change some calls later. missing: whether
+    cells may be missing in later rows. needed: after how many rows the last search is due, ``warmup`` or fewer.
     """
 
     learner: Learner
 
-    def __init__(self, spec: ModelSpec, clock: Clock, *, piecewise: bool = False, missing: bool = False) -> None:
-        self.spec, self.clock, self.piecewise, self.missing = spec, clock, piecewise, missing
-        self.n_learned_from = 0
+    def __init__(
+        self, spec: ModelSpec, clock: Clock, searching: Searching = Searching.AT_ONCE, *, missing: bool = False
+    ) -> None:
+        self.spec, self.clock, self.searching, self.missing = spec, clock, searching, missing
+        self.n_learned_from, self.needed = 0, spec.warmup
         self.candidates: list[Candidate] | None = None
         self.over = spec.given is not None
         self.batch: Batch | None = None
@@ -80,8 +91,8 @@ class Warmup:
         """
         begin, end = self.n_rows, self.n_rows + len(X)
         known = Constraints.nothing(len(X)) if constraints is None else constraints
-        goal = min(end, self.spec.warmup) if whole else self._due(end)
-        at_once = begin == 0 or (goal > self.n_learned_from and not self.piecewise)
+        goal = min(end, self.needed) if whole else self._due(end)
+        at_once = begin == 0 or (goal > self.n_learned_from and self.searching is Searching.AT_ONCE)
         if not at_once and not self.over and first_missing(X) < len(X) and not self.learner.family.independent:
             goal, at_once, self._search = self.n_learned_from, True, None
         if at_once:
@@ -97,8 +108,8 @@ class Warmup:
         self.history.append(done)
         if batch:
             self.batch, self._batch = done, (begin, end)
-        if self.piecewise:
-            self._carry_on(max(1, ROWS_PER_PIECE // (goal + ROWS_PER_RUN)))
+        if self.searching is Searching.IN_CALLS:
+            self.carry_on()
         return done
 
     def check(self, X: Rows) -> Rows:
@@ -108,13 +119,32 @@ class Warmup:
             return rows  # another family will be learned
         return check_rows(self.learner.family, rows)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether there is a search to begin or to carry on."""
+        return not self.over and self._due(self.n_rows) > self.n_learned_from
+
+    def carry_on(self) -> None:
+        """Do a piece of the search that is due, if there is one."""
+        self._carry_on(max(1, ROWS_PER_PIECE // (self._due(self.n_rows) + ROWS_PER_RUN)))
+
     def finish(self) -> None:
-        """Finish the search that is under way, if there is one."""
+        """Finish the search that is due, if there is one."""
         self._carry_on(None)
+
+    def shorten(self, n_rows: int) -> None:
+        """Let the warm-up end with the search that is due after so many rows, at least 2, if that is sooner."""
+        self.needed = min(self.needed, max(2, n_rows))
+
+    def again(self, spec: ModelSpec) -> Warmup:
+        """Return a warm-up without rows, for another family."""
+        found = Warmup(spec, self.clock, self.searching, missing=self.missing)
+        found.shorten(self.needed)
+        return found
 
     def end(self) -> None:
         """End the warm-up: learn unknown hyperparameters from the rows so far, at least 2, up to ``warmup``."""
-        if self.n_rows >= self.spec.warmup:
+        if self.n_rows >= self.needed:
             self.finish()
         elif not self.over and self.n_learned_from < max(2, self.n_rows):
             rows, times, known = self._rows()
@@ -124,13 +154,15 @@ class Warmup:
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
-        if self.n_rows >= self.spec.warmup:
+        if self.n_rows >= self.needed:
             self.finish()
             self.learner.widen(n_features, absent)
             return
         rows, times, known = self._rows()
         rows = check_rows(self.spec.family, type_of(rows).widen(rows, n_features, absent))
-        goal = 1 if self.piecewise else self.n_learned_from  # from 1 row now, and from more in pieces
+        goal = (
+            self.n_learned_from if self.searching is Searching.AT_ONCE else 1
+        )  # from 1 row now, and from more in pieces
         self._search = None
         self._seat(goal, *self._find(goal, rows, times), rows, times, known, self._batch)
 
@@ -186,7 +218,7 @@ class Warmup:
 
     def _due(self, n: int) -> int:
         """Return from how many rows to learn hyperparameters once there are n."""
-        return self.spec.warmup if n >= self.spec.warmup else 1 << (n.bit_length() - 1)
+        return self.needed if n >= self.needed else 1 << (n.bit_length() - 1)
 
     def _rows(self, next_: tuple[Rows, Float, Constraints] | None = None) -> tuple[Rows, Float, Constraints]:
         """Return all kept rows, their times and their constraints, followed by the next ones if they are given."""
@@ -209,15 +241,15 @@ class Warmup:
         try:
             return replace(known, family=self.spec.sharpen(known.family)), candidates
         except ValueError:
-            if goal == self.spec.warmup:
+            if goal == self.needed:
                 raise
             return known, candidates  # few rows may be so similar that the variance cannot be divided further
 
     def _carry_on(self, n_runs: int | None) -> None:
         """Do some runs of the search that is due, or all if n_runs is None. At its end, seat all rows again."""
-        goal = self._due(self.n_rows)
-        if self.over or goal <= self.n_learned_from:
+        if not self.is_due:
             return
+        goal = self._due(self.n_rows)
         search = self._search
         if search is None or self._goal != goal:
             search = self._start(goal, *self._rows()[:2])
@@ -249,7 +281,7 @@ class Warmup:
         for begin, end in pairwise(sorted({0, *batch, self.n_rows, len(rows)})):
             part = check_rows(learner.family, rows[begin:end])
             done[begin, end] = learner.run(part, times[begin:end], known_of_rows.part(slice(begin, end)))
-        over = self.over or goal >= self.spec.warmup
+        over = self.over or goal >= self.needed
         fresh = not self._kept  # then the rows belong to the caller
         kept = (rows.copy(), times.copy(), known_of_rows) if fresh else (rows, times, known_of_rows)
         self._kept = [] if over else [kept]

@@ -15,6 +15,7 @@ from dyncrp.engine.types import Float, Trace
 from dyncrp.search import Candidate
 from dyncrp.stream.events import Event
 from dyncrp.stream.stream import Stream
+from dyncrp.views.clusters import join
 
 
 def _attribute(path: str, doc: str) -> Any:
@@ -139,6 +140,11 @@ class FittedAttributes:
     def centers_(self) -> Float:
         """The centres of the open tables, (K, D)."""
         return self.engine_.model.family.centers(self.engine_.state.stats)
+
+    @property
+    def n_clusters_(self) -> int:
+        """The number of clusters now, which is that of ``clusters()``. They are found anew each time this is read."""
+        return len(join(self.engine_.model, self.engine_.state))
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:

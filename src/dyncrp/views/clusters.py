@@ -89,10 +89,15 @@ class Clusters:
         places = np.clip(np.searchsorted(self.table_ids, labels), 0, len(self.table_ids) - 1)
         return np.where(self.table_ids[places] == labels, self.cluster_of[places], -1)
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """How many tables and clusters there are, in words."""
         K, C = len(self.table_ids), len(self)
         tables, clusters = f"{K:,} table{'s' * (K != 1)}", f"{C:,} cluster{'s' * (C != 1)}"
         return f"{tables} in {clusters}" + (": no clusters stand out" if C == 1 < K else "")
+
+    def __str__(self) -> str:
+        return self.headline
 
 
 def clusters_of(stream: Stream, n: int | None = None, shape: str = "auto") -> Clusters:
@@ -126,7 +131,8 @@ def join(model: Model, state: State, n: int | None = None, shape: str = "auto") 
         merges = join_by_ward(shapes)
         return _made(state.ids, shapes.counts, merges, apply(merges[: K - n], K), "any")
     merges, basins, n_basins = list[Merge](), np.zeros(K, dtype=np.int64), 0  # basins: tables without a valley between
-    if shape != "elliptical" and (shapes.spread.size or shape == "any"):
+    may_matter = rows is not None or (n is None and model.cloud)  # to ellipses that cut through curves, or to a cloud
+    if shape == "any" or (shape == "auto" and may_matter and shapes.spread.size):
         merges, basins = _valleys(family, shapes)
         n_basins = len(np.unique(basins))
         if shape == "any" or (n is None and n_basins == 1 and model.cloud):

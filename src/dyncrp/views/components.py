@@ -13,7 +13,12 @@ eight coordinates. In units of the standard deviation within tables, with Q coor
 
 Joining goes on from the largest gain to the smallest, among near tables by Ward's distance, down to one cluster; the
 joins up to the largest sum of gains are kept. This is done for each (ν, s) of ``PRIORS``, and the prior with the most
-evidence in all is kept. Tables of other families are joined by their own marginal likelihood.
+evidence in all is kept.
+
+Tables of other families are joined by their own marginal likelihood. Where features are taken as independent within a
+table, they are not quite so in a cluster, and the evidence of enough rows is against any join: a large stream would
+have a hundred clusters that nobody tells apart. So n rows count as if they were at most N = 5,000: the likelihood is
+raised to the power min(1, N/n) ("coarsened", Miller and Dunson, 2019). A difference then counts if N rows show it.
 """
 
 from __future__ import annotations
@@ -31,13 +36,17 @@ from dyncrp.families import Family
 from dyncrp.families.protocols import Scatter, Shapes
 
 NEAR = 20  # tables that a cluster may join next
+CANDIDATES = 3 * NEAR  # they are among so many that are found by a faster formula
+MOST_ROWS = 5_000.0  # rows that count, if features are independent
+MOST_AT_ONCE = 100  # one join in so many clusters is made before the next are looked for; from 200 on, several are
+CELLS_AT_ONCE = 1 << 21  # numbers in memory
 # Degrees of freedom ν = a Q + b, and the variance s that they are about, in units of the variance within tables.
 PRIORS = (
     *((1.0, 3.0, s) for s in (1.0, 4.0)),
     *((a, b, s) for a, b in ((1.5, 6.0), (2.0, 10.0), (4.0, 20.0)) for s in (1.0, 2.0)),
     (30.0, 200.0, 1.0),
 )
-Gains = Callable[[int, Int], Float]  # what joining a cluster to each of some others gains
+Gains = Callable[[Int, Int], Float]  # what joining each of m clusters to another gains: (m,) and (m,) to (m,)
 
 
 class Join(NamedTuple):
@@ -91,7 +100,7 @@ def join_slowly(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join
             + 0.5 * Q * np.log(kappa / (kappa + n))
         )
 
-    def union(a: int, others: Int) -> tuple[Float, Float, Float]:
+    def union(a: Int, others: Int) -> tuple[Float, Float, Float]:
         both = n[a] + n[others]
         gap = means[others] - means[a]
         S = full[a] + full[others] + (n[a] * n[others] / both)[:, None, None] * gap[:, :, None] * gap[:, None, :]
@@ -99,11 +108,11 @@ def join_slowly(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join
 
     known = log_marginal(n, means, full)
 
-    def gains(a: int, others: Int) -> Float:
+    def gains(a: Int, others: Int) -> Float:
         return log_marginal(*union(a, others)) - known[a] - known[others] + _seats(n[a], n[others])
 
     def join(a: int, b: int) -> None:
-        n[[a]], means[[a]], full[[a]] = union(a, np.array([b]))
+        n[[a]], means[[a]], full[[a]] = union(np.array([a]), np.array([b]))
         known[[a]] = log_marginal(n[[a]], means[[a]], full[[a]])
 
     evidence = float(np.sum(known))
@@ -111,12 +120,17 @@ def join_slowly(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join
 
 
 def join_by_likelihood(family: Family, stats: Float, shapes: Shapes) -> list[Join]:
-    """Return all joins of tables (K, S) by the marginal likelihood of their family."""
-    tables, counts, centers = stats.copy(), shapes.counts.copy(), shapes.centers.copy()
+    """Return all joins of tables (K, S) by the marginal likelihood of their family, coarsened as above."""
+    share = min(1.0, MOST_ROWS / max(float(np.sum(shapes.counts)), 1e-300)) if family.independent else 1.0
+    tables, counts, centers = share * stats, share * shapes.counts, shapes.centers.copy()
 
-    def gains(a: int, others: Int) -> Float:
-        factors = family.log_bayes_factor({"stats": tables[others]}, {"stats": tables[[a]]})
-        return factors + _seats(counts[a], counts[others])
+    def gains(a: Int, others: Int) -> Float:
+        at_once = max(1, CELLS_AT_ONCE // tables.shape[1])
+        parts = [slice(begin, begin + at_once) for begin in range(0, len(a), at_once)]
+        factors = [
+            family.log_bayes_factor({"stats": tables[others[part]]}, {"stats": tables[a[part]]}) for part in parts
+        ]
+        return np.concatenate(factors) + _seats(counts[a], counts[others])
 
     def join(a: int, b: int) -> None:
         share = counts[b] / (counts[a] + counts[b])
@@ -127,35 +141,60 @@ def join_by_likelihood(family: Family, stats: Float, shapes: Shapes) -> list[Joi
     return join_greedily(counts, centers, gains, join)
 
 
-def _seats(n: float, m: Float) -> Float:
+def _seats(n: Float, m: Float) -> Float:
     """Return what joining tables of n and m rows gains in the log probability of the partition."""
     return n * np.log1p(m / n) + m * np.log1p(n / m)
 
 
 def join_greedily(n: Float, means: Float, gains: Gains, join: Callable[[int, int], None]) -> list[Join]:
-    """Return all joins by falling gain. join: makes one cluster of two, and changes n (K,) and means (K, Q) itself."""
+    """Return all joins by falling gain. join: makes one cluster of two, and changes n (K,) and means (K, Q) itself.
+
+    Among many clusters, several pairs are joined before the new clusters are looked at, all at once.
+    """
     alive, stamps = np.ones(len(n), dtype=bool), [0] * len(n)  # a stamp counts the joins of a cluster
     waiting: list[tuple[float, int, int, int, int]] = []
 
-    def look_around(a: int) -> None:
+    def look_around(some: Int) -> None:
         others = np.flatnonzero(alive)
-        others = others[others != a]
-        apart = np.sum((means[others] - means[a]) ** 2, axis=1) * n[others] * n[a] / (n[others] + n[a])
-        near = others[np.lexsort((others, apart))[:NEAR]]
-        for other, gain in zip(near.tolist(), gains(a, near).tolist() if len(near) else (), strict=True):
-            first, second = min(a, other), max(a, other)
-            heapq.heappush(waiting, (-gain, first, second, stamps[first], stamps[second]))
+        at_once = max(1, CELLS_AT_ONCE // (len(others) + CANDIDATES * means.shape[1]))
+        for begin in range(0, len(some), at_once):
+            here, there = _near(n, means, some[begin : begin + at_once], others)
+            for a, other, gain in zip(here.tolist(), there.tolist(), gains(here, there).tolist(), strict=True):
+                first, second = min(a, other), max(a, other)
+                heapq.heappush(waiting, (-gain, first, second, stamps[first], stamps[second]))
 
-    for a in range(len(n)):
-        look_around(a)
-    joins = []
+    if len(n) > 1:
+        look_around(np.arange(len(n)))
+    joins: list[Join] = []
     while waiting:
-        loss, a, b, *seen = heapq.heappop(waiting)
-        if seen == [stamps[a], stamps[b]]:
-            joins.append(Join(a, b, -loss))
-            join(a, b)
-            alive[b] = False
-            stamps[a] += 1
-            stamps[b] += 1
-            look_around(a)
+        made: list[int] = []
+        most = max(1, (len(n) - len(joins)) // MOST_AT_ONCE)
+        while waiting and len(made) < most:
+            loss, a, b, *seen = heapq.heappop(waiting)
+            if seen == [stamps[a], stamps[b]]:
+                joins.append(Join(a, b, -loss))
+                join(a, b)
+                alive[b] = False
+                stamps[a] += 1
+                stamps[b] += 1
+                made.append(a)
+        if made and len(joins) < len(n) - 1:
+            look_around(np.array(made))
     return joins
+
+
+def _near(n: Float, means: Float, some: Int, others: Int) -> tuple[Int, Int]:
+    """Return pairs (m,) of each of some clusters and the ``NEAR`` others nearest to it by Ward's distance."""
+    at = np.broadcast_to(np.arange(len(others)), (len(some), len(others)))
+    if len(others) > CANDIDATES:
+        about = means[others] - np.mean(means[others], axis=0)
+        here = about[np.searchsorted(others, some)]
+        apart = np.sum(here**2, axis=1)[:, None] + np.sum(about**2, axis=1) - 2.0 * (here @ about.T)
+        apart *= n[others] * n[some, None] / (n[others] + n[some, None])
+        at = np.sort(np.argpartition(apart, CANDIDATES, axis=1)[:, : CANDIDATES + 1], axis=1)
+    there = others[at]
+    gaps = np.sum((means[there] - means[some, None]) ** 2, axis=2)
+    gaps = gaps * n[there] * n[some, None] / (n[there] + n[some, None])
+    gaps[there == some[:, None]] = np.inf
+    nearest = np.argsort(gaps, axis=1, kind="stable")[:, : min(NEAR, len(others) - 1)]
+    return np.repeat(some, nearest.shape[1]), np.take_along_axis(there, nearest, axis=1).ravel()

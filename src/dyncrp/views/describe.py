@@ -13,7 +13,7 @@ from dyncrp.engine.types import Engine, Float
 from dyncrp.families import Columns, Family
 from dyncrp.families.protocols import HasCodes
 from dyncrp.input.encoding import Encoding
-from dyncrp.input.words import WordEngine
+from dyncrp.input.words import MASKS, WordEngine
 from dyncrp.stream.stream import Stream
 from dyncrp.views.clusters import Clusters, clusters_of
 
@@ -70,17 +70,22 @@ def describe_tables(
         "rows": state.sizes,
         # There may be no rows: the only open table may have opened with a row of a table that then closed.
         "share": state.sizes / max(1, int(np.sum(state.sizes))),
-        "first_seen": _as_dates(state.first_times) if clock == Clock.DATES else state.first_times,
-        "last_seen": _as_dates(state.last_times) if clock == Clock.DATES else state.last_times,
+        "first_seen": as_dates(state.first_times) if clock == Clock.DATES else state.first_times,
+        "last_seen": as_dates(state.last_times) if clock == Clock.DATES else state.last_times,
     }
     if clusters is not None:
         columns["cluster"] = clusters.labels(state.ids)
     if engine.model.family.sparse:
         return columns | {"words": describe_words(engine, feature_names)}
-    names = [f"x{d}" for d in range(engine.n_features)] if feature_names is None else list(map(str, feature_names))
+    names = names_of(engine, feature_names, encoding)
+    return columns | describe_features(engine.model.family, state.stats, names, encoding)
+
+
+def names_of(engine: Engine, names: Sequence[str | None] | None, encoding: Encoding | None) -> list[str]:
+    """Return the names of the features, made distinct; x0, x1, … if they have none."""
     if encoding is not None:
-        names = list(encoding.features)
-    return columns | describe_features(engine.model.family, state.stats, _distinct(names), encoding)
+        return _distinct(encoding.features)
+    return _distinct([f"x{d}" for d in range(engine.n_features)] if names is None else list(map(str, names)))
 
 
 def describe_features(
@@ -118,12 +123,7 @@ def describe_features(
 
 
 def describe_words(engine: Engine, names: Sequence[str | None] | None = None) -> list[str]:
-    """Return the characteristic words of each open table as a text: those with a high lift.
-
-    The lift of a word is the ratio of its share of the table's words to its share of the words of all tables. A word
-    must occur twice in the table, and once in ten of its documents. Words are sorted by lift · (1 − 1/√(n + 1)), where
-    n is the count of the word: its lift less about one standard error, so that rare words do not lead. names: the
-    words by column.
+    """Return the characteristic words of each open table as a text: those with a high lift, see ``telling_words``.
 
     >>> from dyncrp import DynamicalMixture, Multinomial, Stationary
     >>> texts = ["storm hits the coast", "polls open in the city", "storm off the coast", "polls close in the city"]
@@ -131,19 +131,41 @@ def describe_words(engine: Engine, names: Sequence[str | None] | None = None) ->
     >>> describe_words(model.engine_, model.vocabulary_.words)
     ['storm (lift 2.2), coast (2.2), the (1.1)', 'polls (lift 1.8), in (1.8), city (1.8), the (0.9)']
     """
+    texts = []
+    for words in telling_words(engine, [[table] for table in engine.ids.tolist()], names):
+        named = [(word, f"{lift:.2g}") for word, lift in words.items()]
+        texts.append(", ".join(f"{word} ({'' if i else 'lift '}{lift})" for i, (word, lift) in enumerate(named)))
+    return texts
+
+
+def telling_words(
+    engine: Engine, sets: Sequence[Sequence[int]], names: Sequence[str | None] | None = None
+) -> list[dict[str, float]]:
+    """Return the characteristic words of each set of open tables, given by their ids, with their lift.
+
+    The lift of a word is the ratio of its share of the words of a set to its share of the words of all tables. A word
+    must occur twice in the set, and once in ten of its documents. Words are sorted by lift · (1 − 1/√(n + 1)), where n
+    is the count of the word: its lift less about one standard error, so that rare words do not lead. names: the words
+    by column; masks of URLs and numbers are not listed.
+    """
     counted = cast(WordEngine, engine)
     known, totals = counted.word_totals()
     overall = totals / max(float(np.sum(totals)), 1e-300)
-    texts = []
-    for table, rows in zip(engine.ids.tolist(), engine.seating.sizes.tolist(), strict=True):
-        words, counts = counted.word_counts(table)
+    masks = [column for column, name in enumerate(names or ()) if name in MASKS]  # they say nothing about a topic
+    sizes = dict(zip(engine.ids.tolist(), engine.seating.sizes.tolist(), strict=True))
+    found = []
+    for tables in sets:
+        each = [counted.word_counts(table) for table in tables]
+        words, places = np.unique(np.concatenate([words for words, _ in each]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([counts for _, counts in each]), len(words))
+        rows = sum(sizes[table] for table in tables)
         often = counts >= max(LEAST_SHARE * rows, min(2.0, float(np.max(counts, initial=0.0))))
+        often &= ~np.isin(words, masks)
         words, shares = words[often], counts[often] / max(float(np.sum(counts)), 1e-300)
         lift = shares / overall[np.searchsorted(known, words)]
         order = np.lexsort((words, -lift * (1.0 - 1.0 / np.sqrt(counts[often] + 1.0))))[:MOST_WORDS].tolist()
-        named = [(_name(names, int(words[at])), f"{lift[at]:.2g}") for at in order]
-        texts.append(", ".join(f"{name} ({'' if i else 'lift '}{value})" for i, (name, value) in enumerate(named)))
-    return texts
+        found.append({_name(names, int(words[at])): float(lift[at]) for at in order})
+    return found
 
 
 def _name(names: Sequence[str | None] | None, column: int) -> str:
@@ -172,16 +194,16 @@ def what_tells_apart(engine: Engine, names: Sequence[str]) -> dict[str, float]:
     return dict(sorted(zip(names, parts.tolist(), strict=True), key=lambda item: -item[1]))
 
 
-def as_frame(columns: dict[str, Any], ids: NDArray[np.int64]) -> pd.DataFrame:
-    """Return columns as a DataFrame with the ids as its index, and dates in UTC."""
+def as_frame(columns: dict[str, Any], ids: NDArray[np.int64], of: str = "table") -> pd.DataFrame:
+    """Return columns as a DataFrame with the ids as its index, and dates in UTC. of: what the ids are of."""
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError(
-            "describe needs pandas: pip install pandas, or 'dyncrp[experiments]', which has it"
+            f"a frame of {of}s needs pandas: pip install pandas, or 'dyncrp[experiments]', which has it"
         ) from error
 
-    frame = pd.DataFrame(columns, index=pd.Index(ids, name="table"))
+    frame = pd.DataFrame(columns, index=pd.Index(ids, name=of))
     for name in ("first_seen", "last_seen"):
         if frame[name].dtype.kind == "M":
             frame[name] = frame[name].dt.tz_localize("UTC")
@@ -200,21 +222,29 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return taken[len(COLUMNS) :]
 
 
-def _as_dates(times: Float) -> NDArray[np.datetime64]:
+def as_dates(times: Float) -> NDArray[np.datetime64]:
     """Return seconds since 1970 as dates with microseconds, or with seconds if that would overflow."""
     if np.max(np.abs(times)) < LATEST_DATE:
         return np.rint(times * 1e6).astype(np.int64).view("M8[us]")
     return np.rint(times).astype(np.int64).view("M8[s]")
 
 
-def _list_codes(probabilities: Float, weights: Float, words: Sequence[str] | None) -> list[str]:
-    """Return the likeliest codes of tables, or their words, as texts. probabilities: (K, C + 1), codes ≥ C last."""
-    overall = weights @ probabilities
-    n_codes = probabilities.shape[1] - 1
+def code_names(n_codes: int, words: Sequence[str] | None) -> list[str]:
+    """Return what codes 0 to n_codes − 1 are called, and after them all others. words: those of the first codes.
+
+    >>> code_names(2, None), code_names(2, ["red"]), code_names(1, ["red", "blue"])
+    (['0', '1', '≥2'], ['red', 'another', '≥2'], ['red', 'others'])
+    """
     if words is None:
         words = [str(code) for code in range(n_codes)]
     rest = "others" if len(words) > n_codes else f"≥{n_codes}"
-    words = [*words[:n_codes], *["another"] * (n_codes - len(words)), rest]
+    return [*words[:n_codes], *["another"] * (n_codes - len(words)), rest]
+
+
+def _list_codes(probabilities: Float, weights: Float, words: Sequence[str] | None) -> list[str]:
+    """Return the likeliest codes of tables, or their words, as texts. probabilities: (K, C + 1), codes ≥ C last."""
+    overall = weights @ probabilities
+    words = code_names(probabilities.shape[1] - 1, words)
     texts = []
     for row in probabilities:
         first, *others = np.argsort(-row, kind="stable")[:MOST_CODES].tolist()

@@ -13,8 +13,9 @@ from dyncrp.input.encoding import is_frame
 from dyncrp.stream.examples import Examples
 from dyncrp.stream.stream import Stream
 from dyncrp.views.attributes import FittedAttributes
-from dyncrp.views.clusters import Clusters, clusters_of
+from dyncrp.views.clusters import Clusters
 from dyncrp.views.describe import describe
+from dyncrp.views.described import DescribedClusters, described
 from dyncrp.views.examples import examples_of
 from dyncrp.views.explain import Explanation, explain
 
@@ -29,8 +30,8 @@ class TableMethods(FittedAttributes):
     def _check_names(self, X: Any, stream: Stream) -> None:
         """Warn or raise if the names of the features of X differ from those of the stream."""
 
-    def clusters(self, n: int | None = None, shape: str = "auto") -> Clusters:
-        """Return the open tables joined into clusters, which is what people look at.
+    def clusters(self, n: int | None = None, shape: str = "auto") -> DescribedClusters:
+        """Return the clusters, which is what people look at: open tables, joined. They print as a table.
 
         Several tables often tile one cluster. They are joined from their statistics alone, at any moment. Events name
         the clusters of the latest call.
@@ -46,8 +47,11 @@ class TableMethods(FittedAttributes):
 
         Returns
         -------
-        Clusters
-            The clusters. The id of a cluster is that of its oldest table.
+        DescribedClusters
+            The clusters as they are now. The id of a cluster is that of its oldest table. ``print`` shows the rows of
+            each, their share, when they came, and what is typical of them. Columns are read as from a DataFrame, such
+            as ``clusters["rows"]``, or from ``clusters.frame``. ``clusters.labels(model.labels_)`` are the clusters of
+            rows.
 
         Examples
         --------
@@ -58,7 +62,7 @@ class TableMethods(FittedAttributes):
         >>> model.n_tables_ > 20, len(model.clusters()), model.clusters().shape
         (True, 2, 'any')
         """
-        return clusters_of(self.stream_, n, shape)
+        return described(self.stream_, n, shape)
 
     def describe(self, clusters: Clusters | int | None = None) -> pd.DataFrame:
         """Return a pandas DataFrame that describes the open tables, with their ids as its index.

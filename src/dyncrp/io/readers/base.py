@@ -6,22 +6,32 @@ import shlex
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dyncrp.arrays.dates import AmbiguousDateError
 from dyncrp.input.constraints import as_table
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import BOOLEAN, CATEGORY, COUNTER, LEFT_OUT, LOG, NUMBER, TIMES, Entry, join_columns, quote
-from dyncrp.input.infer import ROWS_TO_INFER, find_epoch
+from dyncrp.input.infer import Content, infer_entries
+from dyncrp.input.left_out import why_left_out
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, MissingCells
 from dyncrp.io.readers.chunk import Chunk, Place, Rows
-from dyncrp.io.readers.columns import choose_columns, infer_column
-from dyncrp.io.readers.dates import NUMBERS, UNIT_NAMES, AmbiguousDateError, DateFormat, find_dates
+from dyncrp.io.readers.columns import (
+    OnlyTextError,
+    as_argument,
+    choose_columns,
+    find_only_text,
+    holds_words,
+    read_cells,
+    suggest_options,
+)
+from dyncrp.io.readers.dates import NUMBERS, DateFormat, describe_assumption
 from dyncrp.io.readers.formats import (
     AmbiguousError,
     Format,
@@ -29,19 +39,19 @@ from dyncrp.io.readers.formats import (
     YesNo,
     describe_format,
     find_formats,
+    reads_plainly,
     restore_format,
 )
 from dyncrp.io.readers.selection import Selection
+from dyncrp.io.readers.sorting import SortedRows, name_remedy
 from dyncrp.io.readers.source import ENCODING_HINT
-from dyncrp.io.readers.times import Times
+from dyncrp.io.readers.times import Times, find_time_format, suggest_times
 
 MOST_CELLS_IN_SAMPLE = 200_000  # from which the contents of columns are inferred
+SKIP = "--skip-bad skips such rows"
+SORTED_PLACE = frozenset({"row", "times", "last", "order"})  # the keys of a place among sorted rows
 NO_MARK = ("-1", "-1.0")  # stand for no mark, as missing cells do
-NOTES = {
-    CATEGORY: "categories are left out: the family takes numbers only",
-    TIMES: "{0} holds times: --time-column {0} uses them",
-    COUNTER: "to cluster {0} all the same, name the columns with --columns",
-}
+COUNTS = "{0} counts the rows: --exclude {0} leaves it out"  # if none is left out
 
 
 class Reader(ABC):
@@ -69,6 +79,8 @@ class Reader(ABC):
         self.times = Times()
         self.formats: dict[str, Format] = {}
         self.notes: list[str] = []
+        self._sorted: SortedRows | None = None
+        self._first: dict[str, Any] = {}  # the cells of each column in the first rows
         self.findings: dict[str, Any] = {}
         self.encoding: Encoding | None = selection.learned
         self._is_missing = MissingCells(selection.missing)
@@ -81,8 +93,14 @@ class Reader(ABC):
         """Yield rows, each time with the place after them, from a place on. ``chunks`` completes the places."""
 
     @abstractmethod
-    def progress(self, place: Place) -> float | None:
+    def _progress(self, place: Place) -> float | None:
         """Return the share of the input before a place, None if it is unknown."""
+
+    def progress(self, place: Place) -> float | None:
+        """Return the share of the input that is done at a place, None if it is unknown."""
+        if self.selection.sort_by_time:
+            return None if self._sorted is None else place["row"] / max(len(self._sorted.order), 1)
+        return self._progress(place)
 
     def kept_type(self, name: str) -> Any:
         """Return the Arrow type of a column to copy, None for text."""
@@ -90,16 +108,25 @@ class Reader(ABC):
 
     def chunks(self, place: Place | None = None) -> Iterator[Chunk]:
         """Yield chunks from the beginning, or from the place of an earlier chunk."""
-        if place is not None and not self.place_keys <= place.keys():
+        keys = SORTED_PLACE if self.selection.sort_by_time else self.place_keys
+        if place is not None and not keys <= place.keys():
             raise self.error(" cannot be continued: the place to continue from is damaged")
         row = 0 if place is None else place["row"]
         self.times = Times() if place is None else Times(place["times"], place["last"])
-        for rows, after in self._rows(place):
+        for rows, after in self._sorted_rows(place) if self.selection.sort_by_time else self._rows(place):
             chunk = self._chunk(rows, row)
             row += rows.n
             chunk.place.update(after | {"row": row, "times": self.times.format, "last": self.times.last})
             chunk.place["findings"] = self.findings | {"encoding": self.encoding and self.encoding.to_plain()}
             yield chunk
+
+    def _sorted_rows(self, place: Place | None) -> Iterator[tuple[Rows, Place]]:
+        """Yield all rows in the order of their times. They are read once, and kept."""
+        if self._sorted is None:
+            written = self.formats.get(str(self.selection.time_column))
+            self._sorted = SortedRows.read((rows for rows, _ in self._rows(None)), written, self.error)
+            self.seekable, self.live = True, False
+        yield from self._sorted.rows(self.most_rows, place, self.error)
 
     def error(self, message: str) -> FileError:
         """Return a ``FileError`` that begins with the name of the file."""
@@ -162,19 +189,20 @@ class Reader(ABC):
     def _infer(self, sample: Callable[[int], dict[str, list[Any]]]) -> None:
         """Infer from the first rows what the columns hold, and how it is written.
 
-        If all columns hold plain numbers, none is left out.
-
         sample: returns the cells of each column in the first n rows. If the first row of a pipe has only plain numbers,
-        no more rows are waited for.
+        and it is known which columns are clustered, no more rows are waited for.
         """
         if self._remember():
             return
         plain = NumberFormat(self.selection.decimal or ".")
         names = [] if self.selection.text is not None else [n for n in self.columns if self.widths[n] is None]
         time = self.selection.time_column
-        counts = [1] * self.live + [max(1, min(ROWS_TO_INFER, MOST_CELLS_IN_SAMPLE // max(len(names), 1)))]
+        known_columns = self.live and not self.selection.decides
+        most = MOST_CELLS_IN_SAMPLE // max(len(names), 1)
+        counts = [1] * known_columns + [max(1, min(self.selection.n_first, most))]
         for n in counts:
-            first = {name: [cell for cell in some if not self._is_missing(cell)] for name, some in sample(n).items()}
+            self._first = sample(n)
+            first = {name: [cell for cell in some if not self._is_missing(cell)] for name, some in self._first.items()}
             found = self._find_formats({name: first[name] for name in names})
             known = time is None or time in self.formats or any(map(cells.is_time, first[time][:1]))
             if known and all(format == plain for format in found.values()):
@@ -184,30 +212,22 @@ class Reader(ABC):
         strings = (cell for name, column in first.items() for cell in (name, *column) if isinstance(cell, str))
         if not all(map(cells.is_text, strings)):
             self.notes.append(f"the input is not in UTF-8: {ENCODING_HINT}")
-        keep = self.selection.columns is not None
-        entries = {name: infer_column(name, format, first[name], keep=keep) for name, format in found.items()}
-        self._decide(entries, plain=all(format == plain for format in found.values()))
+        found |= {n: None for n in found.keys() - self._numeric if holds_words(found[n], first[n])}
+        contents = [read_cells(name, format, first[name]) for name, format in found.items()]
+        self._decide(contents, plain=all(format == plain or not first[name] for name, format in found.items()))
         categories = {
             entry.name for entry in (self.encoding.entries if self.encoding else ()) if entry.kind == CATEGORY
         }
         if time is not None and time not in self.formats:
-            found |= self._find_formats({time: first[time]})
-            found[time] = found[time] or self._find_dates(time, first[time])
+            found[time] = self._find_time_format(time, first[time])
         for name, format in found.items():
             if format is not None and format != plain and name in {*self.columns, time} - categories:
                 self.formats[name] = format
-                self.notes.append(f"{name}: {describe_format(format, first[name])}")
+                if not reads_plainly(format, first[name]):
+                    self.notes.append(f"{name}: {describe_format(format, first[name])}{describe_assumption(format)}")
         for entry in self.selection.learned.entries if self.selection.learned is not None else ():
             if entry.kind == BOOLEAN and entry.name in self.columns and entry.words != ("1", "0"):
                 self.formats[entry.name] = YesNo(*entry.words)  # these rows may have only one of the words
-        if time is not None and time not in self.formats and self.selection.time_format != NUMBERS:
-            unit = find_epoch(cells.as_numbers(first[time]))
-            if unit is not None:
-                self.formats[time] = DateFormat(unit)
-                described = describe_format(self.formats[time], first[time])
-                self.notes.append(
-                    f"{time}: {described}, {UNIT_NAMES[unit]} since 1970; --time-format number keeps numbers"
-                )
         self.findings["formats"] = {name: vars(format) for name, format in self.formats.items()}
 
     def _remember(self) -> bool:
@@ -229,31 +249,23 @@ class Reader(ABC):
         self._set_columns(columns)
         return True
 
-    def _decide(self, entries: dict[str, Entry], *, plain: bool) -> None:
+    def _decide(self, contents: Sequence[Content], *, plain: bool, others: dict[str, Entry] | None = None) -> None:
         """Decide what columns hold, from their first rows and the options, and add notes about it.
 
-        plain: whether all of them hold plain numbers.
+        plain: whether all of them hold plain numbers. others: of columns that cannot be clustered.
         """
         wanted = self.selection
-        said = bool(self._categorical or wanted.log)
-        counters = [name for name, entry in entries.items() if entry.reason in (COUNTER, TIMES)]
-        if wanted.learned is None and plain and not said:
-            for name in counters[:1]:
-                reason, quoted = entries[name].reason, shlex.quote(name)
-                self.notes.append(
-                    f"{name} holds times: --time-column {quoted} uses them"
-                    if reason == TIMES
-                    else f"{name} counts the rows: --exclude {quoted} leaves it out"
-                )
+        keep = wanted.columns is not None or (plain and not wanted.decides)
+        entries = {entry.name: entry for entry in infer_entries(contents, plain=plain, keep=keep)} | (others or {})
+        left_out = any(entry.kind == LEFT_OUT for entry in entries.values())
+        if wanted.learned is None and plain and not (self._categorical or wanted.log or left_out):
+            self._advise(contents)
             return
         if wanted.learned is None:
             chosen = []
             for name in self.columns:
                 if self.widths[name] is None:
-                    entry = entries.get(name, Entry(name, NUMBER))
-                    if plain and entry.kind != NUMBER:
-                        entry = Entry(name, NUMBER)
-                    chosen.append(self._choose(name, entry))
+                    chosen.append(self._choose(name, entries.get(name, Entry(name, NUMBER))))
                 else:
                     chosen += [Entry(f"{name}[{at}]", NUMBER) for at in range(self.widths[name] or 1)]
             self.encoding = Encoding(tuple(chosen))
@@ -267,13 +279,30 @@ class Reader(ABC):
         left = [name for name in self.columns if self.widths[name] is not None or name in clustered]
         if set(left) == clustered:
             left = list(self.encoding.features)  # in the order of the model
+        text = find_only_text(self.encoding)
+        if wanted.decides and text is not None:
+            raise OnlyTextError(f"{self.name} has no columns to cluster: {line}", text)
         self._set_columns(left, f": {line}")
         self.findings["columns"] = list(self.columns)
         self.notes.append(line)
-        for reason, note in NOTES.items():
-            names = [entry.name for entry in self.encoding.entries if entry.reason == reason]
-            if names and wanted.learned is None:
-                self.notes.append(note.format(shlex.quote(names[0])))
+        self._suggest_times(entry.name for entry in self.encoding.entries if entry.reason == TIMES)
+        if wanted.learned is None:
+            self.notes += suggest_options(self.encoding)
+
+    def _advise(self, contents: Sequence[Content]) -> None:
+        """Add a note about a column that is no feature, but is not left out since a family was given."""
+        if self.selection.columns is None and not self.selection.decides:
+            reasons = {content.name: why_left_out(*content[:3]) for content in contents}
+            counters = [name for name, reason in reasons.items() if reason == COUNTER]
+            self.notes += [COUNTS.format(as_argument(name)) for name in counters[:1]]
+            self._suggest_times(name for name, reason in reasons.items() if reason == TIMES)
+
+    def _suggest_times(self, names: Iterable[str]) -> None:
+        """Add a note about a column of times, if the first rows show that --time-column would work."""
+        wanted = self.selection
+        if wanted.time_column is None and wanted.learned is None:
+            found = {name: self._first[name] for name in names}
+            self.notes += suggest_times(found, self._is_missing, wanted.decimal)
 
     def _choose(self, name: str, entry: Entry) -> Entry:
         """Return what a column holds, given the options and what the family takes."""
@@ -292,15 +321,18 @@ class Reader(ABC):
             return Entry(name, LEFT_OUT, (), CATEGORY)
         return entry if entry.kind in (*wanted.takes, LEFT_OUT) else Entry(name, NUMBER)
 
-    def _find_dates(self, name: str, column: list[Any]) -> Format | None:
+    def _find_time_format(self, name: str, column: list[Any]) -> Format | None:
         try:
-            return find_dates(column)
+            return find_time_format(column, self.selection.decimal, epochs=self.selection.time_format != NUMBERS)
         except AmbiguousDateError as error:
+            choice = "--time-format {!r} or {!r} says which".format(*error.patterns)
+            raise self.error(f", column {name!r}: {error}: {choice}") from None
+        except AmbiguousError as error:
             raise self.error(f", column {name!r}: {error}") from None
 
     def _find_formats(self, columns: dict[str, list[Any]]) -> dict[str, Format | None]:
         try:
-            return find_formats(columns, self.selection.decimal)
+            return find_formats(columns, self.selection.decimal, commas=getattr(self, "delimiter", "") == ";")
         except AmbiguousError as error:
             raise self.error(f", {error}") from None
 
@@ -337,17 +369,18 @@ class Reader(ABC):
             finite = np.where(np.isinf(numbers), np.nan, numbers)
             columns = dict(zip(self.features, finite.T, strict=True)) | words
             X, self.encoding = self.encoding.encode(columns, self._is_missing)
+        told = {name: self._read_told(name, column, bad) for name, column in rows.told.items()}
         times = None
         if rows.times is not None:
-            format = self.formats.get(str(self.selection.time_column))
-            times, untimely = self.times.read(rows.times if format is None else format.read(rows.times), bad)
+            times, untimely = self.times.read(rows.times, bad, self.formats.get(str(self.selection.time_column)))
             bad |= untimely
-        told = {name: self._read_told(name, column, bad) for name, column in rows.told.items()}
+
+        indices = np.arange(first, first + rows.n) if rows.indices is None else rows.indices
 
         def where(row: int) -> str:
-            return rows.where(row - first)
+            return rows.where(row - first if rows.indices is None else int(np.flatnonzero(indices == row)[0]))
 
-        chunk = Chunk(np.arange(first, first + rows.n), X, times, rows.kept, where, {}, told=told)
+        chunk = Chunk(indices, X, times, rows.kept, where, {}, told=told)
         if np.any(bad):
             faulty = np.flatnonzero(bad)
             if not self.selection.skip_bad:
@@ -376,7 +409,8 @@ class Reader(ABC):
         """Return what is wrong with the i-th of the rows, and where. numbers: (n, D) before encoding."""
         where = rows.where(i)
         if i in rows.broken:
-            return f"{where}: {rows.broken[i]}"
+            fault = rows.broken[i]
+            return f"{where}: {fault}" + ("" if self.selection.skip_bad or ";" in fault else f"; {SKIP}")
         text = self.selection.text
         if text is not None and not cells.holds_text(rows.features[text][i]):
             cell = rows.features[text][i]
@@ -391,13 +425,19 @@ class Reader(ABC):
             if isinstance(format, YesNo):
                 words = f"{quote(cell)} is neither {format.yes!r} nor {format.no!r}"
                 return f"{where}, column {name!r}: {words}; --categorical {shlex.quote(name)} takes it for a category"
+            if isinstance(format, NumberFormat) and isinstance(cell, str) and np.isfinite(cells.as_numbers([cell])[0]):
+                written = f"{quote(cell)} is not written as the other numbers, which have a decimal {format.decimal!r}"
+                return f"{where}, column {name!r}: {written}; --decimal says which mark is decimal"
             fault = cells.describe_fault(cell, self.widths[name])
-            return f"{where}, column {name!r}: {fault}{self._hint(cell)}"
+            return f"{where}, column {name!r}: {fault}{self._hint(cell) or self._remedies(cell, name)}"
         if "labels" in rows.told:
             try:
                 self._read_label(rows.told["labels"][i])
             except ValueError as error:
                 return f"{where}, column {self.selection.label_column!r}: {error}"
+        if rows.times is not None and self._is_missing(rows.times[i]):
+            remedy = "" if self.selection.skip_bad else "; --skip-bad skips such rows"
+            return f"{where}, column {self.selection.time_column!r}: the time is missing{remedy}"
         format = self.formats.get(str(self.selection.time_column))
         wanted = (
             self.times.format.description
@@ -427,21 +467,29 @@ class Reader(ABC):
         return None if self._is_missing(cell) else as_table(cell)
 
     def _hint(self, cell: object) -> str:
-        """Return which option may help with a cell that is not a number, "" if none."""
-        if not isinstance(cell, str):
+        """Return what a cell that is not a number shows of the whole file, and which option helps; "" if nothing."""
+        return f"; it is not in UTF-8: {ENCODING_HINT}" if isinstance(cell, str) and not cells.is_text(cell) else ""
+
+    def _remedies(self, cell: object, name: str) -> str:
+        """Return which options help with a cell that is not a number."""
+        wanted, found = self.selection, list[str]()
+        if wanted.skip_bad:
             return ""
-        if not cells.is_text(cell):
-            return f"; it is not in UTF-8: {ENCODING_HINT}"
-        mark = cell.strip()
-        is_mark = mark and not mark.isalpha() and not any(map(str.isdigit, mark))  # such as ? or k.A., but not a word
-        return f"; --missing {shlex.quote(mark)} takes it for a missing cell" if is_mark else ""
+        mark = cell.strip() if isinstance(cell, str) else ""
+        if mark:
+            found.append(f"--missing {as_argument(mark)} takes it for a missing cell")
+        is_word = any(map(str.isalnum, mark)) and not cells.is_number(mark)
+        if is_word and CATEGORY in wanted.takes and wanted.learned is None:
+            found.append(f"--categorical {as_argument(name)} takes the column for categories")
+        return "; " + ", ".join([*found, SKIP])
 
     def _check_order(self, times: NDArray[Any], chunk: Chunk) -> None:
         """Raise ``FileError`` if a time is before the previous one."""
         found = self.times.find_backward(times)
         if found is not None:
             at, earlier = found
+            remedy = name_remedy(self.formats.get(str(self.selection.time_column)))
             raise self.error(
                 f", {chunk.where(int(chunk.rows[at]))}, column {self.selection.time_column!r}: times must not run "
-                f"backwards: {times[at]} is earlier than {earlier}, the time before it"
+                f"backwards: {times[at]} is earlier than {earlier}, the time before it; {remedy}"
             )

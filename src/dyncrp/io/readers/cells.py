@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dyncrp.arrays.checks import is_missing
-from dyncrp.input.entries import quote
+from dyncrp.arrays.dates import parse_date as parse_date
+from dyncrp.input.entries import is_empty, quote
 
 Column = Any  # a list of cells, or an array of NumPy or Arrow
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--"))  # missing, in lower case
 
 
 class TimeFormat(StrEnum):
@@ -84,7 +82,7 @@ def is_number(cell: object) -> bool:
 
 def says_nothing(cell: object) -> bool:
     """Return whether a cell of a file is missing, or holds a word for a missing cell."""
-    return is_missing(cell, MISSING)
+    return is_empty(cell)
 
 
 class MissingCells:
@@ -138,15 +136,6 @@ def _number(cell: object) -> float:
     return np.nan
 
 
-def parse_date(cell: object) -> datetime | None:
-    """Return an ISO 8601 date, in UTC if it has a time zone; None if it is invalid or outside the years 1 to 9999."""
-    try:
-        date = datetime.fromisoformat(cell.strip()) if isinstance(cell, str) else None
-        return date if date is None or date.tzinfo is None else date.astimezone(UTC)
-    except (OverflowError, ValueError):
-        return None
-
-
 def is_time(cell: object) -> bool:
     """Return whether a cell holds a number or an ISO 8601 date, so that its format is clear without other cells."""
     return is_number(cell) or parse_date(cell) is not None
@@ -166,6 +155,24 @@ def describe_fault(cell: object, width: int | None = None) -> str:
     if is_number(cell) or str(cell).strip().lower().lstrip("+-") == "nan":
         return f"{quote(cell)} is not a finite number"
     return f"{quote(cell)} is not a number"
+
+
+def join(columns: Sequence[Column]) -> Column:
+    """Return the cells of several columns as one."""
+    if all(isinstance(column, np.ndarray) for column in columns):
+        return np.concatenate(columns)
+    if not any(isinstance(column, (list, np.ndarray)) for column in columns):
+        import pyarrow as pa
+
+        return pa.concat_arrays(columns)
+    return [cell for column in columns for cell in (column if isinstance(column, list) else column.tolist())]
+
+
+def take(column: Column, places: NDArray[np.int64]) -> Column:
+    """Return the cells at some places, in their order."""
+    if isinstance(column, list):
+        return [column[place] for place in places.tolist()]
+    return column[places] if isinstance(column, np.ndarray) else column.take(places)
 
 
 def select(column: Column, mask: NDArray[np.bool_]) -> Column:

@@ -61,3 +61,4 @@ class Rows(NamedTuple):
     where: Callable[[int], str]  # the position of the i-th of these rows
     broken: dict[int, str] = {}  # noqa: RUF012 - never changed
     told: dict[str, Column] = {}  # noqa: RUF012 - constraints, by argument
+    indices: NDArray[np.int64] | None = None  # of the rows in the input, None if they follow the rows before

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
-from dyncrp.input.entries import BOOLEAN, CATEGORY, NUMBER, TIMES, Entry
-from dyncrp.input.infer import infer_entry
+from dyncrp.input.encoding import Encoding
+from dyncrp.input.entries import BOOLEAN, CATEGORY, COUNTER, NUMBER, SENTENCES
+from dyncrp.input.infer import Content, are_codes, read_words, shows_words
+from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
-from dyncrp.io.readers.cells import parse_date
-from dyncrp.io.readers.dates import PATTERNS, parse
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
+
+NOTES = {
+    CATEGORY: "categories are left out: the family takes numbers only",
+    COUNTER: "to cluster {0} all the same: --numeric {0}",
+    SENTENCES: "to cluster the sentences by their words: --text {1}",
+}
+
+
+class OnlyTextError(FileError):
+    """There is nothing to cluster but a column of sentences. ``column`` is its name."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(f"{message}; --text {shlex.quote(column)} clusters the sentences by their words")
+        self.column = column
 
 
 def choose_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -42,21 +59,70 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def infer_column(name: str, format: Format | None, column: Sequence[object], *, keep: bool = False) -> Entry:
-    """Return what a column holds, given its first cells that are not missing.
+def read_cells(name: str, format: Format | None, column: Sequence[object]) -> Content:
+    """Return what the first cells of a column are, given those that are not missing.
 
-    format: how they are written, None for text. keep: whether the column must not be left out.
+    format: how they are written, None for text.
 
-    >>> infer_column("protocol", None, ["tcp", "udp", "tcp"]).kind
+    >>> read_cells("protocol", None, ["tcp", "udp", "tcp"]).kind
     'category'
     """
     if isinstance(format, YesNo):
-        return infer_entry(name, BOOLEAN, [str(cell).lower() for cell in column], (format.yes, format.no), keep=keep)
+        return Content(name, BOOLEAN, [str(cell).lower() for cell in column], (format.yes, format.no))
     if isinstance(format, NumberFormat):
         numbers = cells.as_numbers(format.read(column))
-        return infer_entry(name, NUMBER, numbers[np.isfinite(numbers)], keep=keep)
-    dates = column and any(parse_date(column[0]) or parse(str(column[0]), pattern) for pattern in PATTERNS)
-    return infer_entry(name, TIMES if dates else CATEGORY, [str(cell).strip() for cell in column], keep=keep)
+        return Content(name, NUMBER, numbers[np.isfinite(numbers)])
+    return read_words(name, [str(cell).strip() for cell in column])
+
+
+def holds_words(format: Format | None, column: Sequence[object]) -> bool:
+    """Return whether cells that are mostly numbers are categories, since there are words among them.
+
+    >>> holds_words(NumberFormat(), ["4", "6"] * 5 + ["rotary"]), holds_words(NumberFormat(), ["4", "6"] * 5 + ["?"])
+    (True, False)
+    """
+    if not isinstance(format, NumberFormat):
+        return False
+    numbers = cells.as_numbers(format.read(column))
+    at = np.flatnonzero(np.isnan(numbers))
+    if np.any(np.isfinite(cells.as_numbers([column[i] for i in at.tolist()]))):
+        return False  # a number with another decimal mark
+    if not len(at):
+        return False
+    texts = [str(cell).strip() for cell in column]
+    return are_codes(texts) or shows_words(numbers[np.isfinite(numbers)], [texts[i] for i in at.tolist()])
+
+
+def find_only_text(encoding: Encoding) -> str | None:
+    """Return the column of sentences, if it is the only one and there are no features; None otherwise."""
+    texts = [entry.name for entry in encoding.entries if entry.reason == SENTENCES]
+    return texts[0] if len(texts) == 1 and not encoding.features else None
+
+
+def suggest_options(encoding: Encoding) -> list[str]:
+    """Return sentences about columns that are left out, with the options that help.
+
+    >>> from dyncrp.input.entries import Entry
+    >>> suggest_options(Encoding((Entry("x", "number"), Entry("my review", "left out", (), "sentences"))))
+    ["to cluster the sentences by their words: --text 'my review'"]
+    """
+    found = []
+    for reason, note in NOTES.items():
+        name = next((entry.name for entry in encoding.entries if entry.reason == reason), None)
+        if name is not None:
+            found.append(note.format(as_argument(name), shlex.quote(name)))
+    return found
+
+
+def as_argument(*names: str) -> str:
+    """Return names as an option takes them that takes several, for a shell.
+
+    >>> print(as_argument("Income, yearly"), as_argument(""), as_argument("x", "y z"))
+    '"Income, yearly"' '' 'x,y z'
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return shlex.quote(line.getvalue() if names != ("",) else "")
 
 
 def name_repeated(names: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,16 +13,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyncrp.input.entries import CATEGORY
+from dyncrp.input.entries import CATEGORY, MISSING
 from dyncrp.io.files import FileError
-from dyncrp.io.readers.cells import MISSING, is_number
+from dyncrp.io.readers.cells import is_number
 from dyncrp.io.readers.chunk import Rows
 from dyncrp.io.readers.columns import name_repeated
+from dyncrp.io.readers.formats import NumberFormat, may_get_thousands, why_unclear
 from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
 from dyncrp.io.readers.selection import Selection
 
 MOST_COLUMNS_FOR_ARROW = 1000  # each takes some time
 DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar |"}
+WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
+BRACKETS = re.compile(r'(?<!\S)\[([^\]"]*)\](?!\S)')  # as around the times of logs
+FEW_LINES = 20  # that must have equally many cells between blanks
+MOSTLY = 0.9  # of the lines have equally many cells if white space separates them
 DELIMITER_HINT = "; --delimiter sets the character between cells"
 
 
@@ -43,17 +49,22 @@ class CsvReader(LinesReader):
         if not self._held:
             raise self.error(" is empty")
         found = (selection.findings or {}).get("delimiter")
-        if found is not None and (not isinstance(found, str) or len(found) != 1):
+        if found is not None and (not isinstance(found, str) or (len(found) != 1 and found != WHITESPACE)):
             raise self.error(f" cannot be read as before: its delimiter cannot be {found!r}")
         self.delimiter: str = selection.delimiter or found or self._find_delimiter()
         piece = self._held[0]
         lines = io.StringIO(piece.text, newline="\n")
         line, header = next(self._read(lines, piece.line))
-        if selection.header:
-            given = [cell.strip() for cell in header]
-            self._counts, names = Counter(given), name_repeated(given)
-            if all(is_number(cell.replace(selection.decimal or ".", ".")) for cell in given):
+        given = [cell.strip() for cell in header]
+        numbers = [cell.replace(selection.decimal or ".", ".") for cell in given]
+        has_header = selection.header
+        if has_header and all(map(is_number, numbers)):
+            if len(set(numbers)) == len(numbers) and all(map(str.isdigit, numbers)):  # such as years
                 raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
+            has_header = False
+            self.notes.append("the first line holds numbers, so there is no header")
+        if has_header:
+            self._counts, names = Counter(given), name_repeated(given)
             rest = lines.read().encode("utf-8", "surrogateescape")
             n_lines = piece.content.count(b"\n") - rest.count(b"\n")
             self._held[0] = Piece(rest, piece.line + n_lines, piece.place)
@@ -67,7 +78,15 @@ class CsvReader(LinesReader):
         self._infer(self._sample)
         self._at = {name: places[name] for name in self._columns_read}
         self.findings["delimiter"] = self.delimiter
+        if self.delimiter == ";" and selection.decimal is None and selection.findings is None:
+            numbers = [name for name in self.columns if self._may_be_plain(name) and name not in self._words]
+            self.findings["whole"] = [name for name in numbers if may_get_thousands(self._first[name])]
         self._fast: Any = self._arrow(len(names))
+
+    def _may_be_plain(self, name: str) -> bool:
+        """Return whether points are decimal in a column, and nothing is between thousands."""
+        format = self.formats.get(name, NumberFormat())
+        return isinstance(format, NumberFormat) and (format.decimal, format.thousands) == (".", "")
 
     def _hold(self, n: int) -> None:
         """Read pieces until they have n rows, or the input ends. Blank pieces at the beginning are skipped."""
@@ -106,6 +125,9 @@ class CsvReader(LinesReader):
                 if several or delimiter == ",":
                     scores[delimiter] = alike and n_numbers > 0, several, alike, n_numbers / len(row), len(row)
         found = max(scores, key=scores.__getitem__, default=",")
+        if not scores.get(found, (False, False))[1] and _aligns(lines[:FEW_LINES]):
+            self.notes.append("the delimiter is white space")
+            return WHITESPACE
         if found != ",":
             self.notes.append(f"the delimiter is {DELIMITER_NAMES[found]}")
         return found
@@ -115,21 +137,43 @@ class CsvReader(LinesReader):
 
     def _parse(self, piece: Piece) -> Rows:
         rows = (self._fast and self._arrow_rows(piece)) or self._plain_rows(piece)
-        return self._replace_commas(rows) if self.selection.decimal == "," else rows
+        decimal = self.selection.decimal
+        if self._whole:
+            rows = self._check_points(rows)
+        return rows if decimal is None else self._replace_marks(rows, decimal)
 
-    def _replace_commas(self, rows: Rows) -> Rows:
-        """Return the rows with decimal points in place of decimal commas. A point in the file is an error."""
+    @property
+    def _whole(self) -> set[str]:
+        """The columns whose first numbers are whole, where points may still come between thousands."""
+        return set(self.findings.get("whole", ()))
+
+    def _check_points(self, rows: Rows) -> Rows:
+        """Return the rows, with those marked as broken where a point may be between thousands."""
         broken = dict(rows.broken)
+        for name in self._whole.intersection(rows.features):
+            if isinstance(rows.features[name], list):  # Arrow reads whole numbers only
+                for i, cell in enumerate(rows.features[name]):
+                    if "." in cell and (why := why_unclear(cell)):
+                        broken.setdefault(i, f"column {name!r}: {why}")
+        return rows._replace(broken=broken)
+
+    def _replace_marks(self, rows: Rows, decimal: str) -> Rows:
+        """Return the rows with plain numbers, if the decimal mark is given: the other mark is between thousands."""
+        broken = dict(rows.broken)
+        format = NumberFormat(decimal, "," if decimal == "." else ".")
 
         def replace(name: str, column: Any) -> Any:
-            if not isinstance(column, list) or name in self.formats:  # of numbers
+            if not isinstance(column, list) or name in self.formats or name in self._words:  # of numbers
                 return column
             column = list(column)
             for i, cell in enumerate(column):
-                if "." in cell and is_number(cell):
+                if decimal == "." and is_number(cell):
+                    continue
+                number = format.number(cell)
+                if number is not None:
+                    column[i] = number
+                elif "." in cell and is_number(cell):
                     broken.setdefault(i, f"column {name!r}: {cell!r} has a decimal point, but --decimal is a comma")
-                elif "," in cell and is_number(cell.replace(",", ".")):
-                    column[i] = cell.replace(",", ".")
             return column
 
         features = {name: replace(name, column) for name, column in rows.features.items()}
@@ -145,14 +189,22 @@ class CsvReader(LinesReader):
 
     def _hint(self, cell: object) -> str:
         if isinstance(cell, str) and "," in cell and is_number(cell.replace(",", ".")):
-            return "; use --decimal , for decimal commas"
+            if NumberFormat(".", ",").number(cell) is None:
+                return "; use --decimal , for decimal commas"
+            return "; --decimal . takes the comma for thousands, --decimal , for decimals"
         if isinstance(cell, str) and self.width == 1 and not set(";|\t,").isdisjoint(cell):
             return DELIMITER_HINT
         return super()._hint(cell)
 
     def _read(self, lines: Iterator[str], line: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows that are not blank, each with the number of its first line."""
-        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+        blanks = self.delimiter == WHITESPACE
+        reader = csv.reader(
+            map(_single, lines) if blanks else lines,
+            delimiter=" " if blanks else self.delimiter,
+            skipinitialspace=blanks,
+            strict=True,
+        )
         first = line
         try:
             for cells in reader:
@@ -179,16 +231,20 @@ class CsvReader(LinesReader):
         return self._rows_of(columns, len(rows), lambda i: f"line {lines[i]}", broken)
 
     @property
+    def _words(self) -> set[str]:
+        """The columns of texts and of categories."""
+        entries = () if self.encoding is None else self.encoding.entries
+        text = [] if self.selection.text is None else [self.selection.text]
+        return {*(entry.name for entry in entries if entry.kind == CATEGORY), *text}
+
+    @property
     def _texts(self) -> set[str]:
         """The columns whose cells are needed as text: texts, other formats, categories and constraints."""
-        entries = () if self.encoding is None else self.encoding.entries
-        categories = (entry.name for entry in entries if entry.kind == CATEGORY)
-        text = [] if self.selection.text is None else [self.selection.text]
-        return {*self.formats, *categories, *self.selection.told.values(), *text}
+        return {*self.formats, *self._words, *self.selection.told.values()}
 
     def _arrow(self, width: int) -> Any:
         """Return a function that reads a piece with Arrow, None if Arrow cannot be used."""
-        if width > MOST_COLUMNS_FOR_ARROW or self.delimiter == self.selection.decimal:
+        if width > MOST_COLUMNS_FOR_ARROW or self.delimiter == WHITESPACE or self.delimiter == self.selection.decimal:
             return None
         if self.selection.decimal == "," and not set(self.columns).isdisjoint(self.kept):
             return None  # Arrow would copy them with a decimal point
@@ -198,7 +254,8 @@ class CsvReader(LinesReader):
         except ModuleNotFoundError:
             return None
         pa.enable_signal_handlers(False)  # Arrow would swallow the signals that stop a run
-        types = {str(self._at[name]): pa.float64() for name in self.columns}
+        whole = self._whole
+        types = {str(self._at[name]): pa.int64() if name in whole else pa.float64() for name in self.columns}
         types |= {str(self._at[name]): pa.string() for name in (*self.kept, *self._texts)}
         names = [str(at) for at in range(width)]
         options = {
@@ -225,6 +282,8 @@ class CsvReader(LinesReader):
         """
         if b'"' in piece.content or piece.content.count(b"\r") != piece.content.count(b"\r\n"):
             return None
+        if self._whole and (b"0x" in piece.content or b"0X" in piece.content):
+            return None  # Arrow would take them for whole numbers
         try:
             cells = self._fast(piece.content)
             columns = {name: cells.column(str(at)) for name, at in self._at.items()}
@@ -238,3 +297,23 @@ class CsvReader(LinesReader):
         texts = {name: columns[name].to_pylist() for name in {*self.kept, *self._texts}}
         rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
         return rows._replace(features={name: numbers.get(name, texts.get(name)) for name in self.columns})
+
+
+def _single(line: str) -> str:
+    """Return a line with single blanks as delimiters, for ``csv``. Cells in brackets are put in quotes.
+
+    >>> _single("a\t b  [c d] \\n")
+    'a  b  "[c d]"'
+    """
+    return BRACKETS.sub(r'"[\1]"', line.replace("\t", " ").rstrip())
+
+
+def _aligns(lines: Sequence[str]) -> bool:
+    """Return whether lines have equally many cells between blanks, more than one, and the second has numbers.
+
+    A few may have another number of cells. They are errors of their own.
+    """
+    rows = [_single(line).split() for line in lines if line.strip()]
+    n_alike = sum(len(row) == len(rows[0]) for row in rows)
+    several = len(rows) > 1 and len(rows[0]) > 1 and n_alike >= MOSTLY * len(rows)
+    return several and any(is_number(cell.replace(",", ".")) for cell in rows[1])

@@ -1,10 +1,10 @@
-"""Dates in other formats than ISO 8601, such as 31/12/2025 14:05 or Nov 16 2026, and numbers since 1970."""
+"""How the times of a column are written: dates in other formats than ISO 8601, and numbers since 1970."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -12,24 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import LATEST_TIME, microseconds
-from dyncrp.input.entries import quote
+from dyncrp.arrays.dates import ASSUMED_YEAR, find_pattern, has_year, parse, parse_date
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column
 
 EPOCHS = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}  # microseconds in each unit; ns are divided below
 LONGEST = {"s": 6e10, "ms": 6e13, "us": 9e15}  # counts that NumPy can convert together, up to the year 3800
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-# Only with slashes and dashes may the month come before the day.
-DAYS = ["%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y"]
-DAYS += ["%Y/%m/%d", "%Y.%m.%d", "%b %d %Y", "%b %d, %Y", "%B %d %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y"]
-HOURS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", ", %H:%M:%S"]
-PATTERNS = [day + hour for day in DAYS for hour in HOURS] + ["%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%H:%M:%S"]
 NUMBERS = "number"  # times are numbers, even if they look like dates
 FIRST, LAST = datetime.min, datetime.max
-
-
-class AmbiguousDateError(ValueError):
-    """The dates of a column can be read in two ways."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +70,10 @@ class DateFormat:
         """The format, in words for messages."""
         return f"{UNIT_NAMES[self.pattern]} since 1970" if self.pattern in EPOCHS else f"dates as {self.pattern}"
 
-
-def parse(cell: str, pattern: str) -> datetime | None:
-    """Return a date in a pattern, in UTC if it has a time zone; None if the cell does not match."""
-    try:
-        date = datetime.strptime(cell.strip(), pattern)
-        return date if date.tzinfo is None else date.astimezone(UTC)
-    except (OverflowError, ValueError):
-        return None
+    @property
+    def yearless(self) -> bool:
+        """Whether the dates have no year, so that it is assumed."""
+        return self.pattern not in EPOCHS and not has_year(self.pattern)
 
 
 @cache
@@ -105,26 +92,19 @@ def find_dates(column: Sequence[object]) -> DateFormat | None:
 
     >>> find_dates(["03/04/2025", "31/12/2025"])
     DateFormat(pattern='%d/%m/%Y')
-    >>> find_dates(["03/04/2025"])
-    Traceback (most recent call last):
-        ...
-    dyncrp.io.readers.dates.AmbiguousDateError: '03/04/2025' may be 2025-04-03 or 2025-03-04: --time-format '%d/%m/%Y'
-    or '%m/%d/%Y' says which
     """
     texts = [cell for cell in column if isinstance(cell, str)]
-    if not texts or any(cells.parse_date(cell) or cells.is_number(cell) for cell in texts[:1]):
+    if 2 * len(texts) < len(column) or any(parse_date(cell) or cells.is_number(cell) for cell in texts[:1]):
         return None
-    fitting = [pattern for pattern in PATTERNS if any(parse(cell, pattern) for cell in texts[:5])]
-    counts = {pattern: sum(parse(cell, pattern) is not None for cell in texts) for pattern in fitting}
-    most = max(counts.values(), default=0)
-    if not most or 2 * most < len(column):
-        return None
-    first, *others = (pattern for pattern, n in counts.items() if n == most)
-    for other in others:
-        for cell in texts:
-            dates = parse(cell, first), parse(cell, other)
-            if dates[0] != dates[1] and dates[0] is not None and dates[1] is not None:
-                readings = f"{dates[0]:%Y-%m-%d} or {dates[1]:%Y-%m-%d}"
-                choice = f"--time-format {first!r} or {other!r} says which"
-                raise AmbiguousDateError(f"{quote(cell)} may be {readings}: {choice}")
-    return DateFormat(first)
+    pattern = find_pattern(texts)
+    return None if pattern is None else DateFormat(pattern)
+
+
+def describe_assumption(format: object) -> str:
+    """Return what was assumed about times, and which option says otherwise."""
+    if not isinstance(format, DateFormat):
+        return ""
+    if format.yearless:
+        return f"; there is no year: it is taken to be {ASSUMED_YEAR}, and the next one from December to January"
+    unit = UNIT_NAMES.get(format.pattern)
+    return "" if unit is None else f", {unit} since 1970; --time-format number keeps numbers"

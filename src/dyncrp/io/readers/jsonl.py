@@ -1,4 +1,4 @@
-"""JSON lines: an object on each line."""
+"""JSON: an object on each line, or an array of objects."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ from itertools import chain, count, islice
 from typing import Any, BinaryIO
 
 from dyncrp.io.readers.chunk import Rows
+from dyncrp.io.readers.json_values import JsonSource, why_not_rows
 from dyncrp.io.readers.lines import LinesReader, Piece
 from dyncrp.io.readers.selection import Selection
 
 
 class JsonLinesReader(LinesReader):
-    """An object on each line. The first one decides the columns, and the lengths of lists. Blank lines are skipped."""
+    """An object on each line, or an array of objects. The first one decides the columns, and the lengths of lists.
+
+    Blank lines are skipped.
+    """
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
+        self.source = source = JsonSource(self.source)
+        self.seekable = self.seekable and source.plain
+        self._unit, self._first_number = ("line", 0) if source.in_lines else ("row", 1)  # lines count from 1
         pieces = self._pieces()
         held = []
         first: dict[str, Any] | None = None
@@ -30,11 +37,18 @@ class JsonLinesReader(LinesReader):
             raise self.error(" is empty")
         if first is None:
             line, fault = next((row for piece in held for row in _read(piece)), (0, "blank"))
-            raise self.error(f", line {line}: {fault}" if line else " is empty")
+            raise self.error(f", {self._where(line)}: {fault}" if line else " is empty")
+        several = len(held) > 1 or len(list(islice(_read(held[0]), 2))) > 1
+        if not several and (why := why_not_rows(first)):
+            raise self.error(f": {why}")
         lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
         self._resolve(list(first), lists.get)
         self.pieces, self._held = pieces, held
         self._infer(self._sample)
+
+    def _where(self, line: int) -> str:
+        """Return the place of a row, by the number of its line."""
+        return f"{self._unit} {line - self._first_number}"
 
     def _sample(self, n: int) -> dict[str, list[Any]]:
         """Return the cells of each column in the first n rows, including rows that are not objects."""
@@ -61,7 +75,7 @@ class JsonLinesReader(LinesReader):
             lines.append(line)
             objects.append(row)
         columns = {name: [row.get(name) for row in objects] for name in self._columns_read}
-        return self._rows_of(columns, len(objects), lambda i: f"line {lines[i]}", broken)
+        return self._rows_of(columns, len(objects), lambda i: self._where(lines[i]), broken)
 
 
 def _read(piece: Piece) -> Iterator[tuple[int, dict[str, Any] | str]]:

@@ -44,10 +44,10 @@ class LinesReader(Reader):
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
         super().__init__(file, name, selection, most_rows)
-        self.source = Source(file, name, selection.encoding, live=self.live)
+        self.source: Any = Source(file, name, selection.encoding, live=self.live)
         self.seekable = self.seekable and self.source.plain
 
-    def progress(self, place: Place) -> float | None:
+    def _progress(self, place: Place) -> float | None:
         """Return the share of the bytes before a place."""
         if self.live:
             return None

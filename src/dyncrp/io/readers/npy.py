@@ -39,7 +39,7 @@ class NpyReader(Reader):
         self._check_row()
         self._resolve([str(at) for at in range(self.width)])
         if not self._remember():
-            self._decide({}, plain=True)
+            self._decide([], plain=True)
         self._by_columns: Any = None
         if transposed and self.width > 1:
             if not self.seekable:
@@ -67,7 +67,7 @@ class NpyReader(Reader):
     def _truncation(self) -> Exception:
         return self.error(f" is truncated: its header says {self.n} rows, but it has fewer")
 
-    def progress(self, place: Place) -> float:
+    def _progress(self, place: Place) -> float:
         """Return the share of the rows before a place."""
         return place["row"] / max(self.n, 1)
 

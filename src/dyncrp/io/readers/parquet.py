@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from dyncrp.input.entries import CATEGORY, LEFT_OUT, TIMES, Entry
-from dyncrp.input.infer import ROWS_TO_INFER
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Reader
 from dyncrp.io.readers.chunk import Place, Rows
-from dyncrp.io.readers.columns import infer_column
+from dyncrp.io.readers.columns import read_cells
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
 from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import BLOCK
@@ -39,27 +38,30 @@ class ParquetReader(Reader):
                 raise self.error(f", column {text!r}: it holds {types[text]}, not texts")
             return
         names = [column for column in self.columns if self.widths[column] is None]
-        first = self._sample(names)
-        keep = self.selection.columns is not None
-        entries = {}
+        first = self._first = self._sample(names)
+        contents, others = [], {}
         for column in names:
             cells = [cell for cell in first[column] if not self._is_missing(cell)]
             format, other = _format(types[column])
-            entry = Entry(column, LEFT_OUT, (), other) if other else infer_column(column, format, cells, keep=keep)
-            refused = other or (entry.kind == CATEGORY and CATEGORY not in self.selection.takes)
-            if keep and refused and column not in self._categorical:
+            content = read_cells(column, format, cells)
+            refused = other or (content.kind == CATEGORY and CATEGORY not in self.selection.takes)
+            if self.selection.columns is not None and refused and column not in self._categorical:
                 raise self.error(f", column {column!r}: it holds {types[column]}, not numbers")
-            entries[column] = entry
+            if other:
+                others[column] = Entry(column, LEFT_OUT, (), other)
+            else:
+                contents.append(content)
         for column in self.columns:
             if column not in names and not _is_number(types[column].value_type):
                 raise self.error(f", column {column!r}: it holds {types[column]}, not numbers")
-        self._decide(entries, plain=all(isinstance(_format(types[column])[0], NumberFormat) for column in names))
+        plain = all(isinstance(_format(types[column])[0], NumberFormat) for column in names)
+        self._decide(contents, plain=plain, others=others)
 
     def _sample(self, names: list[str]) -> dict[str, list[Any]]:
         """Return the first cells of each column."""
         if not names:
             return {}
-        n = max(1, min(ROWS_TO_INFER, MOST_CELLS_IN_SAMPLE // len(names)))
+        n = max(1, min(self.selection.n_first, MOST_CELLS_IN_SAMPLE // len(names)))
         try:
             batch = next(self.parquet.iter_batches(n, columns=names, use_threads=False), None)
             return {name: [] if batch is None else batch.column(name).to_pylist() for name in names}
@@ -98,7 +100,7 @@ class ParquetReader(Reader):
     def _read_error(self, error: Exception) -> Exception:
         return self.error(f" is not a readable Parquet file: {' '.join(str(error).split())}")
 
-    def progress(self, place: Place) -> float:
+    def _progress(self, place: Place) -> float:
         """Return the share of the rows before a place."""
         return place["row"] / max(self.parquet.metadata.num_rows, 1)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import KINDS
+from dyncrp.input.infer import ROWS_TO_INFER
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Selection:
         time_column: the column of the times, if there is one.
         keep: the columns to copy. None for all except the time column.
         skip_bad: whether to skip rows with invalid cells.
+        sort_by_time: whether to sort the rows by the time column, which takes memory for all of them.
         delimiter, decimal: of CSV. None to infer them from the first rows.
         header: whether CSV has a header.
         encoding: of text. None for UTF-8, or UTF-16 with a byte-order mark.
@@ -28,6 +30,7 @@ class Selection:
         categorical, numeric: columns of categories and of numbers, as in ``columns``.
         log: columns that are learned as log1p. None to infer them from the first rows.
         takes: the kinds of columns that the family takes.
+        n_first: how many rows decide what columns hold.
         learned: the encoding of columns that the model already has.
         label_column, cannot_link_column: the columns of ``labels`` and ``cannot_link``, which are not features.
         text: the column of texts, if rows are texts. It is then the only feature.
@@ -49,10 +52,17 @@ class Selection:
     numeric: tuple[str, ...] = ()
     log: tuple[str, ...] | None = None
     takes: tuple[str, ...] = KINDS
+    n_first: int = ROWS_TO_INFER
     learned: Encoding | None = None
     label_column: str | None = None
     cannot_link_column: str | None = None
     text: str | None = None
+    sort_by_time: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether the first rows decide which columns are clustered: no model, family or option says so."""
+        return self.learned is None and self.columns is None and set(KINDS) <= set(self.takes)
 
     @property
     def told(self) -> dict[str, str]:

@@ -7,6 +7,9 @@ import codecs
 import gzip
 import io
 import re
+import shutil
+import tempfile
+import zipfile
 import zlib
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
@@ -15,6 +18,12 @@ from dyncrp.io.files import FileError
 
 BLOCK = 1 << 20  # bytes to read at a time
 UTF_16 = b"\xff\xfe", b"\xfe\xff"  # its byte-order marks
+HIDDEN = re.compile(r"(^|/)(__MACOSX/|\.)")  # what a Mac adds to archives
+MOST_NAMED = 10
+SPREADSHEET = (
+    "is a spreadsheet, which is not read: save the sheet as CSV (UTF-8) in the program that wrote it, or with "
+    "pandas.read_excel(path).to_csv('rows.csv', index=False)"
+)
 ENCODING_HINT = "--encoding names the encoding, such as latin-1 or cp1252"
 
 
@@ -23,10 +32,45 @@ class Compression(NamedTuple):
 
     name: str
     magic: re.Pattern[bytes]
-    open: Callable[[Any], Any]
+    open: Callable[[Any, str], Any]
 
 
-def _open_zstd(file: BinaryIO) -> Any:
+def find_member(file: BinaryIO, name: str) -> tuple[zipfile.ZipFile, str]:
+    """Return a zip archive and the name of the one file in it; raise ``FileError`` if it holds several. name: its own.
+
+    >>> content = io.BytesIO()
+    >>> with zipfile.ZipFile(content, "w") as archive:
+    ...     archive.writestr("rows.csv", "x,y")
+    >>> find_member(content, "rows.zip")[1]
+    'rows.csv'
+    """
+    try:
+        archive = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise FileError(f"{name} is not a readable zip file: {error}") from error
+    inside = [member for member in archive.namelist() if not member.endswith("/") and not HIDDEN.search(member)]
+    if "[Content_Types].xml" in inside or "content.xml" in inside:
+        raise FileError(f"{name} {SPREADSHEET}")
+    if len(inside) != 1:
+        names = ", ".join(inside[:MOST_NAMED]) + (", …" if len(inside) > MOST_NAMED else "")
+        holds = f"holds {len(inside)} files: {names}" if inside else "holds no file"
+        raise FileError(f"{name} {holds}; unpack it and name one")
+    return archive, inside[0]
+
+
+def _open_zip(file: Any, name: str) -> Any:
+    if not file.seekable():  # the index is at the end
+        copy = tempfile.TemporaryFile()  # noqa: SIM115 - it ends with the stream
+        shutil.copyfileobj(file, copy)
+        file = copy
+    archive, member = find_member(file, name)
+    try:
+        return archive.open(member)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise FileError(f"{name} is not a readable zip file: {error}") from error
+
+
+def _open_zstd(file: BinaryIO, name: str) -> Any:
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
@@ -35,8 +79,9 @@ def _open_zstd(file: BinaryIO) -> Any:
 
 
 COMPRESSIONS = {
-    ".gz": Compression("gzip", re.compile(rb"\x1f\x8b\x08"), lambda file: gzip.GzipFile(mode="rb", fileobj=file)),
-    ".bz2": Compression("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.BZ2File),
+    ".gz": Compression("gzip", re.compile(rb"\x1f\x8b\x08"), lambda file, _: gzip.GzipFile(mode="rb", fileobj=file)),
+    ".bz2": Compression("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), lambda file, _: bz2.BZ2File(file)),
+    ".zip": Compression("zip", re.compile(rb"PK(\x03\x04|\x05\x06)"), _open_zip),
     ".zst": Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd"), _open_zstd),
 }
 
@@ -63,7 +108,7 @@ class Source:
         self.name = name
         self.file: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
         self.compression = find_compression(self.file.peek(16))
-        stream: Any = self.file if self.compression is None else self.compression.open(self.file)
+        stream: Any = self.file if self.compression is None else self.compression.open(self.file, name)
         self._read = stream.read1 if live and hasattr(stream, "read1") else stream.read
         self._pending = self._read_bytes()
         if len(self._pending) == 1:  # half of a byte-order mark
@@ -87,7 +132,7 @@ class Source:
     def _read_bytes(self) -> bytes:
         try:
             return bytes(self._read(BLOCK))
-        except (EOFError, OSError, zlib.error) as error:
+        except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
             if self.compression is None or getattr(error, "errno", None) is not None:
                 raise
             fault = " ".join(str(error).split())

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import LATEST_TIME, microseconds
+from dyncrp.arrays.dates import AmbiguousDateError, add_years
+from dyncrp.input.left_out import find_epoch
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
+from dyncrp.io.readers.dates import DateFormat, find_dates
+from dyncrp.io.readers.formats import AmbiguousError, Format, NumberFormat, find_format
 
 
 class Times:
@@ -22,11 +28,23 @@ class Times:
         self.format = None if format is None else TimeFormat(format)
         self.last = last
 
-    def read(self, column: Column, bad: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return a column as times (n,), and which are invalid. bad: (n,) rows that must not decide the format."""
+    def read(
+        self, column: Column, bad: NDArray[np.bool_], written: Format | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return a column as times (n,), and which are invalid.
+
+        bad: (n,) rows that must not decide the format. written: how the times are written, None if they are plain
+        numbers or ISO 8601.
+        """
+        if written is not None:
+            column = written.read(column)
         if isinstance(column, np.ndarray) and column.dtype.kind == "M":
             self.format = TimeFormat.DATES
-            return column, np.isnat(column)
+            missing = np.isnat(column)
+            if isinstance(written, DateFormat) and written.yearless:
+                good = ~(bad | missing)
+                column[good] = add_years(column[good], self.last)
+            return column, missing
         numbers = cells.as_numbers(column)
         fine = np.abs(numbers) <= LATEST_TIME
         if self.format is None:
@@ -56,3 +74,61 @@ class Times:
             return at, np.array([before[at]], dtype=ticks.dtype).view(times.dtype)[0]
         self.last = ticks[-1].item()
         return None
+
+
+def find_time_format(column: Sequence[Any], decimal: str | None, *, epochs: bool = True) -> Format | None:
+    """Return how times are written; None for plain numbers and ISO 8601.
+
+    column: the first cells that are not missing. decimal: the mark, if it is known. epochs: whether large numbers are
+    seconds since 1970, or milliseconds and so on. Raises ``AmbiguousError`` or ``AmbiguousDateError``.
+
+    >>> find_time_format(["2012/01/05", "2012/01/06"], None), find_time_format(["12.5", "13"], None)
+    (DateFormat(pattern='%Y/%m/%d'), None)
+    """
+    found: Format | None = find_format(column, decimal)
+    if found is None:
+        return find_dates(column)
+    if found != NumberFormat(decimal or "."):
+        return found
+    unit = find_epoch(cells.as_numbers(column)) if epochs else None
+    return None if unit is None else DateFormat(unit)
+
+
+def suggest_times(columns: dict[str, Any], is_missing: Callable[[object], bool], decimal: str | None) -> list[str]:
+    """Return a note about the first of some columns whose times are valid, best if they are in order; none if none is.
+
+    The cells are read as those of a time column are.
+
+    columns: the cells of the first rows, including missing ones. decimal: the mark of numbers, if it is known.
+
+    >>> suggest_times({"a": ["2024-01-02", None], "b": ["2024-01-02", "2024-01-03"]}, cells.says_nothing, None)
+    ['b holds times: --time-column b uses them']
+    """
+    sortable = []
+    for name, column in columns.items():
+        try:
+            if any(map(is_missing, column)) or not len(column):
+                continue
+            column = _as_dates(column)
+            written = None if isinstance(column, np.ndarray) else find_time_format(column, decimal)
+        except (AmbiguousDateError, AmbiguousError, ValueError):
+            continue
+        order = Times()
+        times, untimely = order.read(column, np.zeros(len(column), dtype=bool), written)
+        if untimely.any():
+            continue
+        quoted, yearless = shlex.quote(name), isinstance(written, DateFormat) and written.yearless
+        if order.find_backward(times) is None:
+            return [f"{name} holds times: --time-column {quoted} uses them"]
+        if not yearless:  # their years are known only if they are in order
+            sortable.append(
+                f"{name} holds times, but not in order: --time-column {quoted} --sort-by-time sorts the rows by them"
+            )
+    return sortable[:1]
+
+
+def _as_dates(column: Any) -> Any:
+    """Return objects that are dates, as Arrow gives them, as datetime64 (n,); anything else unchanged."""
+    if isinstance(column[0], (str, int, float)):
+        return column
+    return np.array([microseconds(cell) for cell in column]).view("M8[us]")

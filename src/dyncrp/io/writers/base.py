@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar
@@ -17,26 +16,33 @@ from dyncrp.io.readers.cells import Column
 
 RESULTS = ("table", "name", "probability", "novelty", "novelty_p")  # columns after the index and the copied columns
 ON_REQUEST = ("name", "novelty_p")  # columns that are written only on request
-CLUSTER = "cluster"  # the last column, in formats that are completed at the end
+CLUSTER = "cluster"  # the last column, which is added at the end
 ClusterOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the clusters of tables
 
 
 class Writer(ABC):
     """Writes labelled rows to a file, or to standard output for "-".
 
-    A subclass defines the bytes before the first row, and those of rows. joined: whether tables are joined into
+    A subclass defines the bytes before the first row, and those of rows. joined: whether the output gets a column of
     clusters at the end. more: the columns of ``ON_REQUEST`` to write.
+
+    Clusters are known only at the end. Then ``finish`` makes the finished output beside the rows, and ``settle`` puts
+    it in their place. In between, a checkpoint is saved that refers to the finished output, so that a run that is
+    killed at any moment can be resumed: ``recover`` does what ``settle`` could not. To continue a finished output,
+    ``resume`` makes the rows without clusters beside it, in the same way.
     """
 
     pipes: ClassVar[bool] = True  # whether it can write to a pipe
 
     def __init__(self, path: str, reader: Reader, *, joined: bool = False, more: Collection[str] = ()) -> None:
         self.results = tuple(name for name in RESULTS if name in more or name not in ON_REQUEST)
-        own = ("row", *self.results, *[CLUSTER] * (joined and self.clusters_file(path) is None))
-        clash = next((name for name in reader.kept if name in own), None)
-        if clash is not None:
-            remedy = "rename it" if clash == reader.selection.time_column else "do not keep it"
-            raise reader.error(f" has a column {clash!r}, which is also a column of the output: {remedy}")
+        own = ("row", *self.results, *[CLUSTER] * joined)
+        clashes = [name for name in reader.kept if name in own]
+        if clashes:
+            remedy = "rename them" if reader.selection.time_column in clashes else "do not keep them"
+            remedy += ", or use --clusters none" if clashes == [CLUSTER] else ""
+            columns = " and ".join(map(repr, clashes))
+            raise reader.error(f" has {columns} among its columns, as the output has: {remedy}")
         self.path, self.kept = path, reader.kept
         self.names = ("row", *reader.kept, *self.results)
         self.file = GrowingFile(path)
@@ -60,12 +66,16 @@ class Writer(ABC):
         return (path,)
 
     @classmethod
-    def clusters_file(cls, path: str) -> str | None:
-        """Return the path of the file with the cluster of each table; None if the output has a column of clusters.
+    @abstractmethod
+    def columns_of(cls, path: str) -> list[str]:
+        """Return the names of the columns of a file in this format; none if it is not one."""
 
-        Clusters are known only at the end, when most formats have written their rows already.
-        """
-        return os.path.splitext(path)[0] + ".clusters.csv"
+    @classmethod
+    def wrote(cls, path: str) -> bool:
+        """Return whether a file has the columns of an output: the index first, the results and clusters last."""
+        columns, usual = cls.columns_of(path), [name for name in RESULTS if name not in ON_REQUEST]
+        last = columns[columns.index("table") :] if "table" in columns else []
+        return columns[:1] == ["row"] and [name for name in last if name not in (*ON_REQUEST, CLUSTER)] == usual
 
     def start(self) -> None:
         """Start an empty file, and replace any that exists."""
@@ -92,11 +102,14 @@ class Writer(ABC):
         """Return a digest of the last bytes."""
         return self.file.tail()
 
-    def finish(self, cluster_of: ClusterOf | None = None) -> None:  # noqa: B027 - most formats need nothing
-        """Complete the output. cluster_of: returns the clusters of tables, if there are any."""
+    def finish(self, cluster_of: ClusterOf | None = None) -> None:  # noqa: B027 - a pipe needs nothing
+        """Make the finished output. cluster_of: returns the clusters of tables, if there are any."""
 
-    def clean(self) -> None:  # noqa: B027
-        """Remove temporary files."""
+    def settle(self) -> None:  # noqa: B027
+        """Put what was made beside the output in its place, and remove temporary files."""
+
+    def recover(self, length: int, tail: str) -> None:  # noqa: B027
+        """Settle what a run made that was killed before it could; length, tail: of the output, by its checkpoint."""
 
     def close(self) -> None:
         """Close the file; standard output stays open."""

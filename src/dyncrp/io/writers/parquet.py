@@ -42,9 +42,14 @@ class ParquetWriter(Writer):
         return path, path + ".part", path + ".whole"
 
     @classmethod
-    def clusters_file(cls, path: str) -> str | None:
-        """Return None, since clusters are a column, which is added at the end."""
-        return None
+    def columns_of(cls, path: str) -> list[str]:
+        """Return the names of the columns of a Parquet file."""
+        from pyarrow import parquet
+
+        try:
+            return list(parquet.read_schema(path).names)
+        except (OSError, ValueError):
+            return []
 
     @property
     def length(self) -> int:
@@ -87,6 +92,7 @@ class ParquetWriter(Writer):
         if not same:
             raise FileError(f"{self.path} has changed since the checkpoint, so it cannot be continued")
         self.file.start()
+        self._finished = None
         try:
             with parquet.ParquetFile(self.path) as whole:
                 self.file.append(self._head())
@@ -135,8 +141,10 @@ class ParquetWriter(Writer):
                 raise OSError(error.errno, error.strerror, self.path) from None
             raise
 
-    def clean(self) -> None:
-        """Remove the batches."""
+    def settle(self) -> None:
+        """Remove the batches, once the Parquet file is there."""
+        if self._finished is None:
+            return
         with suppress(FileNotFoundError):
             os.unlink(self.file.path)
 

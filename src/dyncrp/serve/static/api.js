@@ -2,7 +2,7 @@
 
 const TOKEN = "dyncrp-token";
 const PATIENCE = 20_000; // ms for an answer
-const SILENCE = 40_000; // ms: the server says something every 15 s, so this long without a word is a lost connection
+const SILENCE = 20_000; // ms: the server says something every 2 s, so this long without a word is a lost connection
 const LONGEST_WAIT = 15_000; // ms between two attempts to connect
 const LOST_AFTER = 30_000; // ms of attempts after which the connection is called lost
 

@@ -7,9 +7,9 @@ const MOST = 300; // kept
 const QUIET = 5000; // ms between two things said aloud
 
 export class Events {
-  /** chosen(id) is called when the table of an event is chosen. */
-  constructor({ list, note, kinds, chosen }) {
-    Object.assign(this, { list, note, kinds, chosen });
+  /** chosen(id) is called when the table of an event is chosen; names(id) gives the name that a table has now, or null. */
+  constructor({ list, note, kinds, chosen, names }) {
+    Object.assign(this, { list, note, kinds, chosen, names });
     this.all = [];
     this.clock = "index";
     kinds.addEventListener("change", () => this.show());
@@ -34,13 +34,32 @@ export class Events {
     if (this.all.length > MOST) this.all.shift();
     if (this.wanted(event)) {
       const top = this.list.scrollTop;
+      const before = this.folds(event) ? this.list.querySelector(`li[data-kind="returned"][data-table="${event.table}"]`) : null;
+      const height = before?.offsetHeight ?? 0;
+      before?.remove();
       this.list.prepend(this.line(event));
       // Who has scrolled down keeps what was being read in sight.
-      if (top > 0) this.list.scrollTop = top + this.list.firstElementChild.offsetHeight;
+      if (top > 0) this.list.scrollTop = top + this.list.firstElementChild.offsetHeight - height;
       while (this.list.children.length > MOST) this.list.lastElementChild.remove();
     }
     this.count();
     return true;
+  }
+
+  /** Return whether an event stands for all of its kind and table: tables that come and go would fill the list. */
+  folds(event) {
+    return event.kind === "returned" && this.kinds.value !== "returned";
+  }
+
+  /** Return the events to show, the newest first; of those that fold, the newest. */
+  shown() {
+    const seen = new Set();
+    return this.all.filter((event) => this.wanted(event)).reverse().filter((event) => {
+      if (!this.folds(event)) return true;
+      const first = !seen.has(event.table);
+      seen.add(event.table);
+      return first;
+    });
   }
 
   wanted(event) {
@@ -48,7 +67,7 @@ export class Events {
   }
 
   show() {
-    this.list.replaceChildren(...this.all.filter((event) => this.wanted(event)).map((event) => this.line(event)).reverse());
+    this.list.replaceChildren(...this.shown().map((event) => this.line(event)));
     this.count();
   }
 
@@ -63,13 +82,15 @@ export class Events {
     const item = document.createElement("li");
     item.dataset.kind = event.kind;
     item.dataset.id = event.id;
+    item.dataset.table = event.table;
+    const times = this.folds(event) ? this.all.filter(({ kind, table }) => kind === "returned" && table === event.table).length : 1;
     const symbol = document.createElement("span");
     symbol.className = "symbol";
     symbol.textContent = SYMBOLS[event.kind] ?? "·";
     symbol.setAttribute("aria-hidden", "true");
     const words = document.createElement("span");
     words.className = "words";
-    for (const part of eventParts(event, this.clock)) {
+    for (const part of eventParts(event, this.clock, times)) {
       if (typeof part === "string") {
         words.append(part);
         continue;
@@ -83,7 +104,7 @@ export class Events {
       const button = document.createElement("button");
       button.type = "button";
       button.className = "open";
-      button.append(markOf(part.table), tableName(part.table, part.name));
+      button.append(markOf(part.table), tableName(part.table, event.kind === "renamed" ? part.name : (this.names(part.table) ?? part.name)));
       button.addEventListener("click", () => this.chosen(part.table));
       words.append(button);
     }

@@ -1,13 +1,14 @@
-// The colour and the shape of a table: Okabe and Ito's hues, told apart by the colour-blind, as in the figures of
-// dyncrp, but dark (or light) enough to stand at 3 : 1 against the page. The shapes tell tables apart in greyscale.
+// The colour and the shape of a table. A colour belongs to a cluster: Okabe and Ito's hues and four more, told apart by
+// the colour-blind, dark (or light) enough to stand at 3 : 1 against the page. No two clusters of the page share a colour:
+// where there are more than twelve, the smallest are grey. The shapes tell tables apart in greyscale.
 
-const LIGHT = ["#0072b2", "#c27c00", "#008a64", "#c0609a", "#2f93d0", "#d55e00", "#4b1d5c", "#8f8400"];
-const DARK = ["#4aa3e0", "#e69f00", "#12b886", "#e08bbe", "#9ad0f5", "#f0743a", "#a98be0", "#d6cb45"];
+const LIGHT = ["#0072b2", "#c27c00", "#008a64", "#c0609a", "#2f93d0", "#d55e00", "#4b1d5c", "#8f8400", "#7a4a2b", "#5b6fd6", "#a3173f", "#3f7d20"];
+const DARK = ["#4aa3e0", "#e69f00", "#12b886", "#e08bbe", "#9ad0f5", "#f0743a", "#a98be0", "#d6cb45", "#c79a75", "#7f93ff", "#ff6f91", "#8fd15f"];
 
 /** What a canvas needs to know of the theme; the style sheet has the same colours. */
 const PAGES = {
-  light: { tables: LIGHT, ink: "#1c2126", soft: "#545d67", grid: "#dde2e7", band: "#e8f1fa", paper: "#ffffff", alarm: "#b3001b" },
-  dark: { tables: DARK, ink: "#e8ecf0", soft: "#a3adb8", grid: "#323a43", band: "#22384c", paper: "#171b20", alarm: "#ff8080" },
+  light: { tables: LIGHT, ink: "#1c2126", soft: "#545d67", grid: "#dde2e7", band: "#e8f1fa", paper: "#ffffff", alarm: "#b3001b", other: "#7d8791" },
+  dark: { tables: DARK, ink: "#e8ecf0", soft: "#a3adb8", grid: "#323a43", band: "#22384c", paper: "#171b20", alarm: "#ff8080", other: "#8d97a2" },
 };
 
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
@@ -22,9 +23,35 @@ export function onSystemTheme(changed) {
   darkSystem.addEventListener("change", changed);
 }
 
-export const colour = (table) => page().tables[((table % 8) + 8) % 8];
+let clusterOf = new Map(); // of open tables
+const slots = new Map(); // cluster -> the number of its colour
 
-// Shapes in a square from −1 to 1. Tables 0 and 8 share a colour, and not a shape.
+/** Give the clusters of tables colours, those that come first before others; a cluster keeps its colour. */
+export function assign(clusters, order) {
+  clusterOf = clusters;
+  const taken = new Map();
+  for (const id of order) {
+    const slot = slots.get(id);
+    if (slot !== undefined && !taken.has(slot)) taken.set(slot, id);
+  }
+  for (const id of order) {
+    if (taken.size === LIGHT.length) break;
+    if (taken.get(slots.get(id)) === id) continue;
+    let slot = ((id % LIGHT.length) + LIGHT.length) % LIGHT.length;
+    while (taken.has(slot)) slot = (slot + 1) % LIGHT.length;
+    taken.set(slot, id);
+  }
+  slots.clear();
+  for (const [slot, id] of taken) slots.set(id, slot);
+  recolour();
+}
+
+export const colour = (table) => {
+  const slot = slots.get(clusterOf.get(table) ?? table);
+  return slot === undefined ? page().other : page().tables[slot];
+};
+
+// Shapes in a square from −1 to 1.
 const polygon = (...points) => `M${points.map(([x, y]) => `${x} ${y}`).join("L")}Z`;
 const SHAPES = [
   "M-0.85 0A0.85 0.85 0 1 0 0.85 0A0.85 0.85 0 1 0 -0.85 0Z",
@@ -70,4 +97,5 @@ export function recolour() {
   for (const svg of document.querySelectorAll("svg.mark")) {
     svg.firstChild.setAttribute("fill", colour(Number(svg.dataset.table)));
   }
+  for (const path of document.querySelectorAll(".spark path")) path.setAttribute("fill", colour(Number(path.dataset.table)));
 }

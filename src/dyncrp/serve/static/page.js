@@ -1,12 +1,17 @@
 // The page: one stream at a time, its parts brought together.
 
 import { Live, hasToken, ofStream, onToken, request } from "./api.js";
+import { Alarms } from "./alarms.js";
+import { Clusters, clusterName } from "./clusters.js";
 import { Announcer, Events } from "./events.js";
-import { markOf, onSystemTheme, recolour } from "./marks.js";
+import { assign, onSystemTheme, recolour } from "./marks.js";
+import { Merging } from "./merging.js";
 import { Panel } from "./panel.js";
+import { showCommand, showStreams } from "./streams.js";
+import { Strip } from "./strip.js";
 import { Tables } from "./tables.js";
 import { Timeline } from "./timeline.js";
-import { clockTime, count, number, plural, showTime, tableName, tableNameAndId, timeText } from "./words.js";
+import { clockTime, count, number, plural, showTime, tableName, timeText } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const OFTEN = 1000; // ms between two looks at the tables while rows come
@@ -16,8 +21,10 @@ const SELDOM = 10_000; // ms between two looks at the list of streams
 let stream = null; // the name of the one that is shown
 let info = null; // what GET /streams/NAME says
 let live = null;
+let connection = { name: "connecting" };
 let names = new Map(); // of tables, open or not
 let clusters = new Map(); // of open tables
+let clusterNames = new Map();
 
 const remembered = {
   get: (key) => {
@@ -44,18 +51,59 @@ const tables = new Tables({
   ticked: (ids) => {
     $("merge").disabled = ids.length !== 2;
     $("merge-hint").textContent = ids.length === 0
-      ? "Tick two tables to merge them. Choose a name to see more and to rename it."
+      ? "Tables are the model's own unit; clusters join them. Tick two to merge or join them. Choose a name to see more and to rename it."
       : ids.length === 2 ? `Ticked: ${ids.map(nameOf).join(" and ")}.`
       : ids.length === 1 ? `Ticked: ${nameOf(ids[0])}. Tick one more to merge them.`
       : `${ids.length} tables are ticked: two are merged at a time.`;
   },
 });
 const timeline = new Timeline($("timeline"), {
-  names: (id) => names.get(id) ?? null,
+  names: (id) => (timeline.by === "clusters" ? clusterNames.get(id) : null) ?? names.get(id) ?? null,
   clusters: (id) => clusters.get(id) ?? null,
   chosen: choose,
+  zoomed: () => {
+    $("zoom-out").hidden = !timeline.zoom;
+    if (timeline.span) refetchTimeline();
+  },
 });
-const events = new Events({ list: $("events"), note: $("events-note"), kinds: $("kinds"), chosen: choose });
+const clusterList = new Clusters({
+  list: $("clusters").querySelector("ul"),
+  note: $("clusters").querySelector(".caption"),
+  chosen: choose,
+  parted: async (pair) => {
+    try {
+      await request(ofStream(stream, "part"), { method: "POST", body: { tables: pair } });
+    } catch (error) {
+      $("clusters").querySelector(".caption").textContent = error.message;
+    }
+    await refreshTables();
+  },
+  spark: (ids) => timeline.spark(ids),
+});
+const alarms = new Alarms({
+  list: $("alarms"),
+  note: $("alarms-note"),
+  kinds: $("alarm-kinds"),
+  all: $("acknowledge-all"),
+  chosen: choose,
+  counted: (n) => {
+    $("alarms-new").hidden = !n;
+    $("alarms-new").textContent = n ? `${count(n)} new` : "";
+    showTitle(n);
+  },
+  about: (id) => tables.get(id),
+});
+const merging = new Merging({
+  dialog: $("merge-dialog"), text: $("merge-text"), body: $("merge-body"), said: $("merge-said"), cancel: $("merge-cancel"),
+  join: $("merge-join"), merge: $("merge-do"), undoNote: $("undo-note"), undoText: $("undo-text"), undo: $("undo"),
+}, {
+  done: async (id) => {
+    tables.untick();
+    await refreshTables();
+    if (id !== null) tables.focus(id);
+  },
+});
+const events = new Events({ list: $("events"), note: $("events-note"), kinds: $("kinds"), chosen: choose, names: (id) => names.get(id) ?? null });
 const announcer = new Announcer($("announce"));
 const panel = new Panel({
   dialog: $("panel"),
@@ -68,6 +116,11 @@ const panel = new Panel({
     select(null);
     tables.focus(id);
   },
+});
+
+const strip = new Strip({
+  parts: { rate: $("strip-rate"), age: $("strip-age"), clusters: $("strip-clusters"), alarms: $("strip-alarms"), expected: $("strip-expected") },
+  changed: () => showState(),
 });
 
 function nameOf(id) {
@@ -98,19 +151,34 @@ async function fetchAll(name) {
   if (stream !== name) return;
   // A stream that was deleted and made again, or whose last rows were lost, begins anew.
   if (!info || info.clock !== about.clock || about.rows < info.rows) {
-    for (const part of [timeline, tables, events]) part.clear(about.clock);
+    for (const part of [timeline, tables, events, clusterList, alarms]) part.clear(about.clock);
     names = new Map();
   }
   info = about;
   announcer.clock = about.clock;
+  if (about.pulse) strip.beat(about.pulse);
   for (const event of happened.events) note(event);
   showTables(open.tables);
   timeline.replace(rows);
+  if (timeline.span) refetchHistory(name);
   events.replace(happened.events);
   showInfo();
   showLatest();
-  fetchClusters(name);
+  await fetchClusters(name);
+  fetchAlarms(name);
   panel.refresh();
+}
+
+async function fetchAlarms(name) {
+  try {
+    await alarms.refresh(name, { named: info.features !== null, rate: info.alarm_rate });
+  } catch {
+    // The connection says so itself.
+  }
+}
+
+function showTitle(n = 0) {
+  document.title = `${n ? `(${count(n)}) ` : ""}${stream === null ? "dyncrp" : `${stream} – dyncrp`}`;
 }
 
 /** Take the facts from an event that concern other parts. */
@@ -128,9 +196,23 @@ function showTables(open) {
     else names.delete(id);
     if (cluster !== null && cluster !== undefined) clusters.set(id, cluster);
   }
-  if (new Set(clusters.values()).size === clusters.size) clusters.clear(); // each alone: nothing to tell in the drawing
+  showColours();
   tables.set(open);
   timeline.redraw();
+  const now = JSON.stringify([...names]);
+  if (now !== events.named) {
+    events.named = now;
+    events.show();
+  }
+}
+
+/** Give colours to the clusters: first to those that are drawn, then to the largest. */
+function showColours() {
+  const drawn = (timeline.shown?.ids ?? []).filter((id) => id >= 0).map((id) => clusters.get(id) ?? id);
+  const sizes = new Map();
+  for (const { id, rows } of tables.all) sizes.set(clusters.get(id) ?? id, (sizes.get(clusters.get(id) ?? id) ?? 0) + rows);
+  const largest = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a));
+  assign(clusters, [...new Set([...drawn, ...largest])]);
 }
 
 async function fetchClusters(name) {
@@ -141,38 +223,20 @@ async function fetchClusters(name) {
     // While a stream has too few tables there are none.
   }
   if (stream !== name) return;
-  const list = $("clusters").querySelector("ul");
-  const alone = found.filter((cluster) => cluster.tables.length === 1).length;
-  found = found.filter((cluster) => cluster.tables.length > 1);
-  $("clusters").querySelector(".caption").textContent = !found.length
-    ? "No two tables are in one cluster: clusters join tables that are alike."
-    : alone ? `${plural(alone, "table is", "tables are")} alone in ${alone === 1 ? "its cluster" : "their clusters"}.` : "";
-  // Buttons are made anew only when they must be, or they would vanish under the pointer every second.
-  const shown = JSON.stringify(found.map(({ cluster, tables: ids }) => [cluster, ids.map(nameOf)]));
-  if (list.dataset.shown !== shown) {
-    list.dataset.shown = shown;
-    showClusters(list, found);
-  }
-  found.forEach(({ rows }, i) => (list.children[i].querySelector("span").textContent = `, ${plural(rows, "row")}: `));
+  if (!found.length) found = tables.all.map(aloneCluster).sort((a, b) => b.rows - a.rows); // of texts there are tables only
+  clusterNames = new Map(found.filter(({ names: own }) => own?.length).map((one) => [one.cluster, clusterName(one)]));
+  clusters = new Map(found.flatMap(({ cluster, tables: ids }) => ids.map((id) => [id, cluster])));
+  strip.about(found.length, info.alarm_rate);
+  showColours();
+  clusterList.set(found, nameOf);
+  recolour();
+  timeline.redraw();
 }
 
-function showClusters(list, found) {
-  list.replaceChildren(...found.map(({ cluster, tables: ids }) => {
-    const item = document.createElement("li");
-    const title = document.createElement("b");
-    title.textContent = `Cluster ${cluster}`;
-    item.append(title, document.createElement("span"));
-    ids.slice(0, 40).forEach((id, i) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "open";
-      button.append(markOf(id), nameOf(id));
-      button.addEventListener("click", () => choose(id));
-      item.append(i ? " " : "", button);
-    });
-    if (ids.length > 40) item.append(` and ${count(ids.length - 40)} more`);
-    return item;
-  }));
+/** Return a table as a cluster of its own. */
+function aloneCluster({ id, name, rows, share, last_seen, describes }) {
+  const typical = typeof describes?.words === "string" ? [["", describes.words, null]] : [];
+  return { cluster: id, tables: [id], names: name ? [name] : [], rows, share, last_seen, typical, by_hand: [] };
 }
 
 let refreshing = null;
@@ -194,6 +258,10 @@ async function refreshTables() {
       showTables(open.tables);
       showInfo();
       await Promise.all([fetchClusters(name), panel.refresh()]);
+      if (alarms.stale) {
+        alarms.stale = false;
+        await fetchAlarms(name);
+      }
     } catch {
       // The connection says so itself, and everything is fetched when it stands again.
     }
@@ -220,10 +288,20 @@ async function refetchTimeline() {
   try {
     const rows = await request(`${ofStream(name, "timeline")}?last=${timeline.size}`);
     if (stream === name) timeline.replace(rows);
+    if (timeline.span) await refetchHistory(name);
   } catch {
     // As above.
   }
   showLatest();
+}
+
+async function refetchHistory(name) {
+  const { span, zoom } = timeline;
+  const query = zoom ? `begin=${zoom[0] / 1000}&end=${zoom[1] / 1000}` : span === Infinity ? "" : `span=${span}`;
+  const told = await request(`${ofStream(name, "history")}?${query}`);
+  if (stream !== name || timeline.span !== span || timeline.zoom !== zoom) return;
+  timeline.history(told);
+  requestAnimationFrame(() => clusterList.sparks());
 }
 
 let refetching = null;
@@ -235,8 +313,11 @@ function refetchSoon() {
 }
 
 function said(kind, data) {
-  if (kind === "rows") {
-    if (!timeline.add(data)) refetchSoon();
+  if (kind === "beat") {
+    strip.beat(data);
+  } else if (kind === "rows") {
+    strip.row();
+    if (!timeline.add(data) || (timeline.span && !timeline.zoom)) refetchSoon();
     info.rows = Math.max(info.rows, (data.rows.at(-1) ?? -1) + 1);
     info.latest_time = data.times.at(-1) ?? info.latest_time;
     showFacts();
@@ -245,8 +326,10 @@ function said(kind, data) {
   } else if (kind === "event") {
     note(data);
     if (events.add(data)) announcer.tell(data);
+    if (data.kind === "alarm") alarms.stale = true;
     soon();
   } else if (kind === "changed") {
+    alarms.stale = true; // somebody may have acknowledged some
     refreshTables();
     refetchTimeline();
   }
@@ -254,15 +337,27 @@ function said(kind, data) {
 
 function showInfo() {
   $("learning").hidden = info.learned;
-  $("learning").textContent = info.learned ? "" : `Warming up: ${plural(info.rows, "row")} so far. The ids of tables are provisional until the `
-    + "model has learned what it was not told; then they are final, and rows are drawn.";
+  if (!info.learned) showWarmup(info.warmup);
+  merging.offer(stream, info.undo, nameOf);
   if (!info.learned) soon(); // rows of the warm-up are no news of the connection, so they are asked for
   const caption = info.alarm_rate
     ? `▲ marks an alarm: a row more novel than all but about one in ${count(1 / info.alarm_rate)} of the rows before it.`
     : "This stream has no alarm_rate, so there are no alarms.";
-  $("timeline-caption").textContent = caption;
-  $("axis-label").hidden = info.clock === "index";
+  $("timeline-caption").textContent = `${caption} Drag across the drawing to zoom in; double-click or press Escape to go back.`;
+  showAxis();
   showFacts();
+}
+
+function showWarmup(warmup) {
+  const [text, bar] = $("learning").children;
+  const enough = warmup && warmup.rows >= warmup.needed;
+  const so = !warmup ? `${plural(info.rows, "row")} so far`
+    : warmup.error ? warmup.error
+    : enough || warmup.searching ? `${plural(warmup.rows, "row")} have come; the model is being learned from them`
+    : `${count(warmup.rows)} of ${plural(warmup.needed, "row")}${warmup.seconds_left > 0 ? `, or ${plural(warmup.seconds_left, "second")} more` : ""}`;
+  text.textContent = `Warming up: ${so}. The ids of tables are provisional until then; afterwards they are final, and rows are drawn.`;
+  bar.hidden = !warmup;
+  if (warmup) bar.value = Math.min(1, warmup.rows / Math.max(1, warmup.needed));
 }
 
 function showFacts() {
@@ -291,25 +386,31 @@ function showLatest() {
 
 // The connection
 
-let connection = { name: "connecting" };
-
 function showState(state = connection) {
   connection = state;
   const last = info?.rows ? ` The last row shown is ${count(info.rows - 1)}${info.clock === "index" || info.latest_time === null ? "" : `, of ${timeText(info.latest_time, true)}`}.` : "";
+  const why = state.error ? ` (${state.error})` : "";
   const texts = {
     connecting: () => "Connecting …",
     idle: () => "Connected",
     live: () => "Live",
+    quiet: () => (strip.age() === null ? "Quiet: no row since the server started" : "Quiet: no new row"),
+    silent: () => `No word from the server for ${strip.silence()} s`,
+    paused: () => "Paused: the drawing stands still",
     asleep: () => "Asleep while this tab is hidden",
-    reconnecting: () => `${state.error ?? "Connection broken"} at ${clockTime(state.since)}: trying again.${last}`,
-    lost: () => `${state.error ?? "Connection lost"} since ${clockTime(state.since)}: trying again every 15 seconds.${last}`,
+    reconnecting: () => `Disconnected at ${clockTime(state.since)}${why}: trying again.${last}`,
+    lost: () => `Disconnected since ${clockTime(state.since)}${why}: trying again every 15 seconds.${last}`,
     gone: () => "This stream has been deleted.",
   };
-  const text = texts[state.name]();
+  // What the connection says is that it stands; whether rows come over it is another matter.
+  let shown = state.name === "live" ? strip.state() : state.name;
+  if (timeline.paused && ["live", "quiet"].includes(shown)) shown = "paused";
+  const text = texts[shown]();
   if ($("state-text").textContent !== text) $("state-text").textContent = text;
-  $("state").dataset.state = state.name;
+  $("state").dataset.state = shown;
+  $("strip").dataset.state = shown;
   $("retry").hidden = !["reconnecting", "lost"].includes(state.name);
-  const stale = ["reconnecting", "lost", "gone"].includes(state.name);
+  const stale = ["silent", "reconnecting", "lost", "gone"].includes(shown);
   $("main").classList.toggle("stale", stale);
   $("merge-do").disabled = stale;
   if (state.name === "gone") listStreams();
@@ -323,15 +424,16 @@ function show(name) {
   stream = name;
   info = null;
   $("stream-name").textContent = name === null ? "" : name;
-  document.title = name === null ? "dyncrp" : `${name} – dyncrp`;
-  $("main").hidden = true;
+  showTitle();
+  $("main").hidden = $("strip").hidden = true;
+  strip.clear();
   $("facts").textContent = "";
   $("learning").hidden = true;
   if (name === null) return;
   live = new Live(name, {
     opened: async () => {
       await fetchAll(name);
-      $("main").hidden = false;
+      $("main").hidden = $("strip").hidden = false;
       timeline.redraw();
     },
     said,
@@ -370,66 +472,11 @@ async function listStreams() {
   listing = setTimeout(listStreams, found?.length ? SELDOM : 2000);
 }
 
-function showStreams(found, current) {
-  $("streams").hidden = found.length < 2;
-  const list = $("streams").querySelector("ul");
-  const text = JSON.stringify([found, current]);
-  if (list.dataset.shown === text) return;
-  list.dataset.shown = text;
-  const held = document.activeElement?.closest?.("#streams a")?.hash;
-  list.replaceChildren(...found.map(({ name, rows, tables: open }) => {
-    const item = document.createElement("li");
-    const link = document.createElement("a");
-    link.href = `#${encodeURIComponent(name)}`;
-    link.textContent = name;
-    if (name === current) link.setAttribute("aria-current", "page");
-    const facts = document.createElement("span");
-    facts.textContent = ` ${plural(rows, "row")}, ${plural(open, "table")}`;
-    link.append(facts);
-    item.append(link);
-    return item;
-  }));
-  if (held) [...list.querySelectorAll("a")].find((link) => link.hash === held)?.focus();
-}
-
-function showCommand() {
-  const here = new URL("streams/doors", location.href).href.replace(/#.*/, "");
-  const token = hasToken() ? ' -H "Authorization: Bearer $TOKEN"' : "";
-  const json = `-H 'Content-Type: application/json'`;
-  $("empty-command").textContent = [
-    `curl -X PUT ${here}${token} ${json} \\`,
-    `     -d '{"features": ["x", "y"], "alarm_rate": 0.001, "n_examples": 5}'`,
-    `curl -X POST ${here}/rows${token} ${json} \\`,
-    `     -d '{"rows": [[0.1, 0.2], [5.0, 5.1]]}'`,
-  ].join("\n");
-}
-
 // What is done by hand
 
 $("merge").addEventListener("click", () => {
   const [a, b] = [...tables.ticks].sort((x, y) => x - y).map((id) => tables.get(id));
-  const of = (table) => `${tableNameAndId(table.id, table.name)}, ${plural(table.rows, "row")}`;
-  $("merge-text").textContent = `Merge ${of(a)}, and ${of(b)}? The older one, table ${a.id}, stays, and table ${b.id} answers with it from now on. This cannot be undone.`;
-  $("merge-said").textContent = "";
-  $("merge-dialog").dataset.tables = JSON.stringify([a.id, b.id]);
-  $("merge-dialog").showModal();
-  $("merge-cancel").focus();
-});
-$("merge-cancel").addEventListener("click", () => $("merge-dialog").close());
-$("merge-do").addEventListener("click", async () => {
-  const pair = JSON.parse($("merge-dialog").dataset.tables);
-  $("merge-do").disabled = true;
-  try {
-    await request(ofStream(stream, "merge"), { method: "POST", body: { tables: pair } });
-    $("merge-dialog").close();
-    tables.untick();
-    await refreshTables();
-    tables.focus(pair[0]);
-  } catch (error) {
-    $("merge-said").textContent = error.message;
-  } finally {
-    $("merge-do").disabled = false;
-  }
+  merging.open(stream, a, b);
 });
 
 onToken((wasWrong) => new Promise((resolve) => {
@@ -456,7 +503,23 @@ theme.addEventListener("change", () => {
 });
 onSystemTheme(retheme);
 
-for (const [id, apply] of [["window", (value) => (timeline.size = Number(value))], ["axis", (value) => (timeline.axis = value)]]) {
+function showRange(value) {
+  const [kind, size] = value.split(" ");
+  timeline.range({ [kind]: Number(size) });
+  $("zoom-out").hidden = true;
+  showAxis();
+}
+
+function showAxis() {
+  $("axis-label").hidden = timeline.span !== null || !info || info.clock === "index";
+}
+
+const choices = [
+  ["window", showRange],
+  ["axis", (value) => (timeline.axis = value)],
+  ["by", (value) => (timeline.by = value)],
+];
+for (const [id, apply] of choices) {
   const choice = $(id);
   const before = remembered.get(id);
   if ([...choice.options].some((option) => option.value === before)) choice.value = before;
@@ -472,8 +535,13 @@ $("pause").addEventListener("click", () => {
   const paused = !timeline.paused;
   timeline.pause(paused);
   $("pause").textContent = paused ? "Go on" : "Pause";
+  showState();
 });
 $("latest").addEventListener("toggle", showLatest);
+$("zoom-out").addEventListener("click", () => timeline.zoomOut());
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]")) timeline.zoomOut();
+});
 $("retry").addEventListener("click", () => (stream === null ? listStreams() : live?.retry()));
 addEventListener("hashchange", listStreams);
 addEventListener("online", () => live?.retry());

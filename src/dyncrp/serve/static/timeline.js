@@ -1,7 +1,9 @@
-// The moving drawing: which table each of the latest rows joined, and below it how novel the row was, alarms marked.
+// The moving drawing: which cluster or table each of the latest rows joined, and below it how novel the row was, alarms
+// marked. Of a stretch of time it draws buckets as the server keeps them; dragging over it zooms in.
 
+import { dateTicks, shorten, ticks } from "./axis.js";
 import { colour, drawMark, page } from "./marks.js";
-import { asNumber, count, number, plural, tableName, timeText } from "./words.js";
+import { asNumber, clockTime, count, number, plural, timeText } from "./words.js";
 
 const LINE = 20; // px a table
 const NOVELTY = 84; // px
@@ -9,48 +11,21 @@ const AXIS = 34; // px
 const TOP = 18; // px, for the words above
 const GLIDE = 350; // ms in which new rows push the old ones aside
 const FAR = 30; // times the usual height, from where heights are drawn as logarithms
-const DATE_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400]
-  .concat([2, 7, 14, 30, 91, 182, 365, 730, 1826, 3652].map((days) => 86_400 * days));
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const clockFace = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const secondsFace = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const dayFace = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-const yearFace = new Intl.DateTimeFormat("en-GB", { month: "short", year: "numeric" });
-
-/** Return some n round numbers from lo to hi. */
-function ticks(lo, hi, n) {
-  const raw = (hi - lo) / Math.max(n, 1);
-  if (!(raw > 0)) return [lo];
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= raw * (1 - 1e-9));
-  const found = [];
-  for (let at = Math.ceil(lo / step); at * step <= hi + step * 1e-9; at += 1) found.push(at * step);
-  return found;
-}
-
-/** Return some n round times of the local clock, with their words. lo, hi: ms since 1970. */
-function dateTicks(lo, hi, n) {
-  const raw = (hi - lo) / 1000 / Math.max(n, 1);
-  const step = 1000 * (DATE_STEPS.find((seconds) => seconds >= raw) ?? DATE_STEPS.at(-1));
-  const offset = new Date(lo).getTimezoneOffset() * 60_000;
-  const found = [];
-  for (let at = Math.ceil((lo - offset) / step) * step + offset; at <= hi; at += step) {
-    const day = step >= 86_400_000;
-    const face = step >= 91 * 86_400_000 ? yearFace : day || (at - offset) % 86_400_000 === 0 ? dayFace : step < 60_000 ? secondsFace : clockFace;
-    found.push([at, face.format(at)]);
-  }
-  return found;
-}
-
 export class Timeline {
-  /** names(id) gives a table's name or null; clusters(id) its cluster or null; chosen(id) is called when a line is clicked. */
-  constructor(root, { names, clusters, chosen }) {
+  /**
+   * names(id) gives the name of a table, or of a cluster if lines are clusters; clusters(id) a table's cluster or null;
+   * chosen(id) is called when a line is clicked, zoomed() when another stretch is to be shown.
+   */
+  constructor(root, { names, clusters, chosen, zoomed }) {
     this.root = root;
     this.canvas = root.querySelector("canvas");
     this.tip = root.querySelector(".tip");
-    Object.assign(this, { names, clusters });
-    this.size = 2000;
+    Object.assign(this, { names, clusters, zoomed });
+    this.size = 2000; // rows
+    this.span = null; // seconds, instead of a number of rows; Infinity for everything
     this.axis = "time";
+    this.by = "clusters";
     this.selected = null;
     this.paused = false;
     this.clear("index");
@@ -58,9 +33,53 @@ export class Timeline {
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerleave", () => (this.tip.hidden = true));
     this.canvas.addEventListener("click", (event) => {
-      const line = this.lineAt(event);
+      const line = this.dragged ? undefined : this.lineAt(event);
       if (line !== undefined && line >= 0) chosen(line);
     });
+    this.canvas.addEventListener("pointerdown", (event) => this.grasp(event));
+    this.canvas.addEventListener("pointerup", (event) => this.release(event));
+    this.canvas.addEventListener("pointercancel", () => this.release(null));
+    this.canvas.addEventListener("dblclick", () => this.zoomOut());
+  }
+
+  // Zoom
+
+  grasp(event) {
+    this.dragged = false;
+    if (event.button !== 0 || !this.shown || event.offsetX < this.shown.left) return;
+    this.grip = { from: event.offsetX, to: event.offsetX };
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  release(event) {
+    const { grip } = this;
+    this.grip = null;
+    if (!grip || !event || !this.dragged) return this.redraw();
+    const { left, right, place } = this.shown;
+    const inside = [grip.from, grip.to].map((x) => Math.min(Math.max(x, left), right)).sort((a, b) => a - b);
+    const zoom = inside.map(place.back);
+    if (zoom[1] > zoom[0]) {
+      this.zoom = zoom;
+      this.zoomed();
+    }
+    this.redraw();
+  }
+
+  zoomOut() {
+    if (!this.zoom) return;
+    this.zoom = null;
+    this.zoomed();
+    this.redraw();
+  }
+
+  /** Show so many rows, or so many seconds. */
+  range({ rows = null, span = null }) {
+    this.size = rows ?? 2000;
+    this.span = span;
+    this.zoom = null;
+    this.view = null;
+    this.buckets = null;
+    this.redraw();
   }
 
   clear(clock) {
@@ -69,7 +88,40 @@ export class Timeline {
     this.alarms = new Map(); // row -> its event: an alarm is drawn even if the server has left its row out
     this.view = null;
     this.shown = null;
+    this.zoom = null;
+    this.buckets = null;
     this.redraw();
+  }
+
+  /** Take buckets of time in, as the server sends them. */
+  history({ width, begins, rows, alarms, novelty, tables, now, dated }) {
+    const buckets = begins.map((begin, i) => ({
+      from: 1000 * begin, to: 1000 * (begin + width), x: 1000 * (begin + width / 2), count: rows[i], alarms: alarms[i], novelty: novelty[i],
+    }));
+    const cells = [];
+    for (const [id, pairs] of Object.entries(tables)) {
+      for (const [at, n] of pairs) {
+        const bucket = buckets[at];
+        cells.push({ bucket, x: bucket.x, table: Number(id), n });
+      }
+    }
+    this.buckets = { all: buckets, cells, now: 1000 * now, dated, width };
+    if (this.paused && !this.zoom && this.frozenBuckets) return;
+    this.redraw();
+  }
+
+  /** Return how many rows each of some tables had in n equal parts of what is drawn. */
+  spark(ids, n = 40) {
+    const found = new Array(n).fill(0);
+    if (!this.shown) return found;
+    const of = new Set(ids);
+    const [lo, hi] = this.shown.ends;
+    for (const cell of this.shown.rows) {
+      if (!of.has(cell.table)) continue;
+      const at = Math.floor((n * (this.x(cell) - lo)) / (hi - lo));
+      found[Math.min(Math.max(at, 0), n - 1)] += cell.n ?? 1;
+    }
+    return found;
   }
 
   /**
@@ -109,6 +161,7 @@ export class Timeline {
 
   /** Return the alarms among the rows that are shown. */
   alarmsOf(rows) {
+    if (this.span) return this.told.filter(({ alarms }) => alarms > 0);
     return rows.length ? [...this.alarms.values()].filter(({ row }) => row >= rows[0].row && row <= rows.at(-1).row) : [];
   }
 
@@ -119,7 +172,8 @@ export class Timeline {
 
   pause(paused) {
     this.paused = paused;
-    if (paused) this.frozen = this.latest();
+    this.frozen = paused ? this.latest() : null;
+    this.frozenBuckets = paused ? this.buckets : null;
     this.redraw();
   }
 
@@ -131,13 +185,23 @@ export class Timeline {
   }
 
   x(row) {
+    if (this.span) return row.x;
     return this.axis === "row" || this.clock === "index" || Number.isNaN(row.x) ? row.row : row.x;
   }
 
-  /** Return the tables to draw, in the order of opening; of too many, the largest, and -1 for the others. */
+  /** Return the line of a table: its cluster, or itself. */
+  line(table) {
+    return this.by === "clusters" ? (this.clusters(table) ?? table) : table;
+  }
+
+  /** Return the lines to draw, in the order of opening; of too many, the largest, and -1 for the others. */
   lines(rows) {
     const sizes = new Map();
-    for (const { table } of rows) sizes.set(table, (sizes.get(table) ?? 0) + 1);
+    for (const { table, n = 1 } of rows) {
+      if (table < 0) continue; // the server has counted them together
+      const line = this.line(table);
+      sizes.set(line, (sizes.get(line) ?? 0) + n);
+    }
     let ids = [...sizes.keys()];
     const most = this.root.clientWidth < 600 ? 14 : 24;
     if (ids.length > most) {
@@ -151,14 +215,35 @@ export class Timeline {
     return ids;
   }
 
-  draw(now) {
+  /** Return what is drawn: rows, or cells of buckets. */
+  drawn() {
+    if (this.span) {
+      const buckets = (this.paused && !this.zoom && this.frozenBuckets) || this.buckets;
+      this.told = buckets?.all ?? [];
+      return buckets?.cells ?? [];
+    }
     const rows = this.paused ? this.frozen : this.latest();
+    if (!this.zoom) return rows;
+    const [lo, hi] = this.zoom;
+    return rows.filter((row) => this.x(row) >= lo && this.x(row) <= hi);
+  }
+
+  /** Return the ends of the drawing. */
+  ends(rows) {
+    if (this.zoom) return this.zoom;
+    if (!this.span) return [this.x(rows[0]), this.x(rows.at(-1))];
+    const { now, all } = (this.paused && this.frozenBuckets) || this.buckets;
+    return this.span === Infinity ? [all[0].from, Math.max(all.at(-1).to, now)] : [now - 1000 * this.span, now];
+  }
+
+  draw(now) {
+    const rows = this.drawn();
     const { ink, soft, grid, band, paper } = page();
     const ids = this.lines(rows);
     const width = this.root.clientWidth;
     const narrow = width < 600;
     const left = narrow ? 84 : 132;
-    const joined = ids.some((id) => id >= 0 && this.clusters(id) !== null);
+    const joined = this.by === "tables" && ids.some((id) => id >= 0 && this.clusters(id) !== null && this.clusters(id) !== id);
     const right = joined ? (narrow ? 28 : 46) : 10;
     const top = TOP;
     const bottom = top + LINE * Math.max(ids.length, 3);
@@ -179,16 +264,16 @@ export class Timeline {
     this.describe(rows, ids);
     if (!rows.length) {
       context.fillStyle = soft;
-      context.fillText("No row has a final table yet.", 12, top + 30);
+      context.fillText(this.empty(), 12, top + 30);
       this.view = null;
       return;
     }
 
     // The ends of the drawing glide to those of the rows, unless the reader prefers stillness or the jump is far.
-    const aim = [this.x(rows[0]), this.x(rows.at(-1))];
+    const aim = [...this.ends(rows)];
     if (aim[0] === aim[1]) aim[1] += 1;
     const span = aim[1] - aim[0];
-    const kind = `${this.axis} ${this.size}`;
+    const kind = `${this.axis} ${this.size} ${this.span} ${this.zoom}`;
     if (!this.view || still.matches || this.view.kind !== kind || aim[1] - this.view.to[1] > span || aim[1] < this.view.to[1]) {
       this.view = { from: aim, to: aim, at: aim, begun: now, kind };
     } else if (aim[0] !== this.view.to[0] || aim[1] !== this.view.to[1]) {
@@ -201,6 +286,7 @@ export class Timeline {
     const [lo, hi] = this.view.at;
     const plot = width - left - right;
     const place = (x) => left + ((x - lo) / (hi - lo)) * (plot - 4) + 2;
+    place.back = (at) => lo + ((at - left - 2) / (plot - 4)) * (hi - lo);
 
     const y = new Map(ids.map((id, i) => [id, top + LINE * i + LINE / 2]));
     for (const [id, middle] of y) {
@@ -213,9 +299,9 @@ export class Timeline {
       if (id >= 0) drawMark(context, id, 9, middle, 5);
       context.fillStyle = ink;
       context.textAlign = "left";
-      const label = id < 0 ? `${this.others} others` : this.names(id) || `table ${id}`;
+      const label = id < 0 ? `${this.others} others` : this.nameOf(id);
       context.fillText(shorten(context, label, left - 26), 20, middle + 1);
-      const cluster = id < 0 ? null : this.clusters(id);
+      const cluster = id < 0 || !joined ? null : this.clusters(id);
       if (cluster !== null) {
         context.fillStyle = soft;
         context.textAlign = "center";
@@ -235,8 +321,16 @@ export class Timeline {
     context.rect(left, 0, plot, bottom); // what glides in and out is cut at the ends
     context.clip();
     for (const row of rows) {
-      const middle = y.get(row.table) ?? y.get(-1);
-      context.fillStyle = y.has(row.table) ? colour(row.table) : soft;
+      const line = row.table < 0 ? -1 : this.line(row.table);
+      const middle = y.get(line) ?? y.get(-1);
+      if (middle === undefined) continue;
+      context.fillStyle = y.has(line) && line >= 0 ? colour(row.table) : soft;
+      if (row.bucket) {
+        const begin = snap(place(row.bucket.from));
+        const tall = Math.max(3, 15 * (row.n / row.bucket.count)); // as high as its share of the rows of that time
+        context.fillRect(begin, middle + 8 - tall, Math.max(snap(place(row.bucket.to)) - begin, 1), tall);
+        continue;
+      }
       const x = place(this.x(row));
       const begin = snap(x - thick / 2);
       context.fillRect(begin, middle - 7, Math.max(snap(x + thick / 2) - begin, 1), 15);
@@ -245,16 +339,32 @@ export class Timeline {
 
     this.drawNovelty(context, rows, { left, plot, place, above: bottom + 14, below: bottom + 14 + NOVELTY });
     this.drawAxis(context, { lo, hi, left, plot, place, top, below: bottom + 14 + NOVELTY });
-    this.shown = { rows, ids, place, top, bottom, left, height };
+    if (this.grip && this.dragged) {
+      const [begin, end] = [this.grip.from, this.grip.to].sort((a, b) => a - b);
+      context.fillStyle = ink;
+      context.globalAlpha = 0.15;
+      context.fillRect(begin, 0, end - begin, height - AXIS);
+      context.globalAlpha = 1;
+    }
+    this.shown = { rows, ids, place, top, bottom, left, right: left + plot, height, ends: [lo, hi] };
+  }
+
+  nameOf(id) {
+    return this.names(id) || (this.by === "clusters" ? `cluster ${id}` : `table ${id}`);
+  }
+
+  empty() {
+    return this.span && this.buckets ? "No row in this time." : this.span ? "Fetching …" : this.zoom ? "No row here." : "No row has a final table yet.";
   }
 
   drawNovelty(context, rows, { left, plot, place, above, below }) {
     const { soft, ink, grid, alarm, paper } = page();
     const alarms = this.alarmsOf(rows);
+    if (this.span) rows = this.told; // the highest novelty of each bucket
     const values = rows.concat(alarms).map((row) => row.novelty).filter((value) => value !== null && value !== undefined);
     context.textAlign = "left";
     context.fillStyle = ink;
-    context.fillText("novelty", 6, above + 8);
+    context.fillText(this.span ? "highest novelty" : "novelty", 6, above + 8);
     if (!values.length) return;
     let lowest = Infinity;
     let highest = -Infinity;
@@ -309,7 +419,7 @@ export class Timeline {
     const { soft, grid } = page();
     context.fillStyle = soft;
     context.fillRect(left, below, plot, 1);
-    const dated = this.clock === "dates" && this.axis === "time";
+    const dated = this.span || (this.clock === "dates" && this.axis === "time");
     const n = Math.max(2, Math.floor(plot / (dated ? 65 : 80)));
     const marks = dated ? dateTicks(lo, hi, n) : ticks(lo, hi, n).map((at) => [at, number(at)]);
     context.textAlign = "center";
@@ -323,18 +433,24 @@ export class Timeline {
       context.fillText(words, Math.min(Math.max(x, left + half), left + plot - half), below + 13);
     }
     context.textAlign = "right";
-    context.fillText(dated ? "time (local)" : this.axis === "row" || this.clock === "index" ? "row" : "time", left + plot, below + 28);
+    context.fillText(this.span && !this.buckets.dated ? "when rows came (local time)" : dated ? "time (local)" : this.axis === "row" || this.clock === "index" ? "row" : "time", left + plot, below + 28);
   }
 
   /** Say in words what is drawn. */
   describe(rows, ids) {
-    let text = "No row has a final table yet.";
-    if (rows.length) {
+    let text = this.empty();
+    const of = this.by === "clusters" ? "cluster" : "table";
+    const alarmed = this.span ? this.told.reduce((sum, bucket) => sum + bucket.alarms, 0) : this.alarmsOf(rows).length;
+    if (rows.length && this.span) {
+      const n = this.told.reduce((sum, bucket) => sum + bucket.count, 0);
+      text = `Drawing of ${plural(n, "row")} over time, ${timeText(new Date(this.told[0].from).toISOString())} to ${timeText(new Date(this.told.at(-1).to).toISOString())}: `
+        + `which of ${plural(ids.length - (this.others ? 1 : 0) + this.others, of)} they joined, and the highest novelty. ${plural(alarmed, "alarm")}.`;
+    } else if (rows.length) {
       const last = rows.at(-1);
       const alarms = this.alarmsOf(rows).length;
       const tables = ids.length - (this.others ? 1 : 0) + this.others;
-      text = `Drawing of rows ${count(rows[0].row)} to ${count(last.row)}: which of ${plural(tables, "table")} each joined, and its novelty. `
-        + `${plural(alarms, "alarm")}. The latest row joined ${tableName(last.table, this.names(last.table))}, novelty ${number(last.novelty)}.`;
+      text = `Drawing of rows ${count(rows[0].row)} to ${count(last.row)}: which of ${plural(tables, of)} each joined, and its novelty. `
+        + `${plural(alarms, "alarm")}. The latest row joined ${this.nameOf(this.line(last.table))}, novelty ${number(last.novelty)}.`;
     }
     // A label that changes with every frame would be read again and again by some screen readers.
     clearTimeout(this.labelling);
@@ -345,9 +461,10 @@ export class Timeline {
     const wait = 2000 - (Date.now() - (this.labelled ?? 0));
     if (wait <= 0) label();
     else this.labelling = setTimeout(label, wait);
-    this.canvas.dataset.rows = rows.length;
-    this.canvas.dataset.last = rows.at(-1)?.row ?? "";
-    this.canvas.dataset.alarms = this.alarmsOf(rows).length;
+    this.canvas.dataset.rows = this.span ? this.told.reduce((sum, bucket) => sum + bucket.count, 0) : rows.length;
+    this.canvas.dataset.last = this.rows.at(-1)?.row ?? "";
+    this.canvas.dataset.alarms = alarmed;
+    this.canvas.dataset.zoomed = this.zoom !== null;
   }
 
   lineAt(event) {
@@ -358,18 +475,31 @@ export class Timeline {
 
   /** Say which row is under the pointer. */
   point(event) {
+    if (this.grip) {
+      this.grip.to = event.offsetX;
+      this.dragged ||= Math.abs(this.grip.to - this.grip.from) > 6;
+      this.tip.hidden = true;
+      if (this.dragged) this.redraw();
+      return;
+    }
     if (!this.shown || event.offsetX < this.shown.left - 3) {
       this.tip.hidden = true;
       this.canvas.style.cursor = this.lineAt(event) >= 0 ? "pointer" : "default";
       return;
     }
-    const { rows, place, bottom, height } = this.shown;
+    const { rows, place, bottom } = this.shown;
     const line = event.offsetY < bottom ? this.lineAt(event) : undefined;
-    this.canvas.style.cursor = line >= 0 ? "pointer" : "default";
+    this.canvas.style.cursor = line >= 0 ? "pointer" : "crosshair";
+    if (this.span) {
+      const at = place.back(event.offsetX);
+      const bucket = this.told.find(({ from, to }) => from <= at && at < to);
+      this.say(event, bucket && this.bucketText(bucket, line));
+      return;
+    }
     let best = null;
     let distance = 8;
     for (const row of rows.concat(this.alarmsOf(rows))) {
-      if (line !== undefined && line >= 0 && row.table !== line) continue;
+      if (line !== undefined && line >= 0 && this.line(row.table) !== line) continue;
       const away = Math.abs(place(this.x(row)) - event.offsetX);
       // Of rows as near, an alarm is the one that was meant.
       if (away < distance || (away < 5 && best && this.alarms.has(row.row) && !this.alarms.has(best.row))) {
@@ -377,21 +507,32 @@ export class Timeline {
         distance = away;
       }
     }
-    this.tip.hidden = !best;
-    if (!best) return;
+    if (!best) return this.say(event, null);
     const time = this.clock === "index" ? "" : `, ${timeText(best.time)}`;
     const p = best.p === null || best.p === undefined ? "" : `, p ${number(best.p)}`;
-    this.tip.textContent = `${this.alarms.has(best.row) ? "▲ alarm: " : ""}row ${count(best.row)}${time}: ${tableName(best.table, this.names(best.table))}, novelty ${number(best.novelty)}${p}`;
+    const id = this.line(best.table);
+    this.say(event, `${this.alarms.has(best.row) ? "▲ alarm: " : ""}row ${count(best.row)}${time}: ${this.nameOf(id)}, novelty ${number(best.novelty)}${p}`);
+  }
+
+  bucketText({ from, to, count: n, alarms, novelty, x }, line) {
+    const when = `${timeText(new Date(from).toISOString(), true)} to ${clockTime(to)}`;
+    let of = plural(n, "row");
+    if (line >= 0) {
+      const own = this.shown.rows.reduce((sum, cell) => sum + (cell.x === x && cell.table >= 0 && this.line(cell.table) === line ? cell.n : 0), 0);
+      of = `${this.nameOf(line)}: ${count(own)} of ${of}`;
+    }
+    return `${alarms ? `▲ ${plural(alarms, "alarm")}, ` : ""}${when}: ${of}, highest novelty ${number(novelty)}`;
+  }
+
+  /** Show a text beside the pointer, or none. */
+  say(event, text) {
+    this.tip.hidden = !text;
+    if (!text) return;
+    const { height } = this.shown;
+    this.tip.textContent = text;
     const side = event.offsetX > this.root.clientWidth / 2;
     this.tip.style.left = side ? "" : `${event.offsetX + 12}px`;
     this.tip.style.right = side ? `${this.root.clientWidth - event.offsetX + 12}px` : "";
     this.tip.style.top = `${Math.min(event.offsetY + 14, height - 40)}px`;
   }
-}
-
-function shorten(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let end = text.length;
-  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
-  return `${text.slice(0, end)}…`;
 }

@@ -72,10 +72,10 @@ export const tableName = (id, name) => name || `table ${id}`;
 export const tableNameAndId = (id, name) => (name ? `${name} (table ${id})` : `table ${id}`);
 
 /** Symbols of the kinds of events, so that they are told apart without colour. */
-export const SYMBOLS = { alarm: "▲", opened: "+", returned: "↩", closed: "×", merged: "⇉", renamed: "✎" };
+export const SYMBOLS = { alarm: "▲", opened: "+", returned: "↩", closed: "×", merged: "⇉", unmerged: "⇇", renamed: "✎" };
 
-/** Return an event in words: texts, {verb} for what happened, and {table, name} where a table is spoken of. */
-export function eventParts(event, clock) {
+/** Return an event, which may stand for several, in words: texts, {verb} for what happened, and {table, name} where a table is spoken of. */
+export function eventParts(event, clock, times = 1) {
   const { what = {}, table, name } = event;
   const it = { table, name };
   switch (event.kind) {
@@ -83,6 +83,7 @@ export function eventParts(event, clock) {
       if (what.split_from === undefined) return [it, { verb: " opened" }];
       return [it, { verb: " split" }, ` from table ${what.split_from}`];
     case "returned":
+      if (times > 1) return [it, { verb: ` returned ${count(times)} times` }, `, lately after ${duration(what.absence, clock)}`];
       return [it, { verb: " returned" }, ` after ${duration(what.absence, clock)}`];
     case "closed":
       return [it, { verb: " closed" }];
@@ -94,6 +95,8 @@ export function eventParts(event, clock) {
         it,
         ...(what.far_apart ? [". They lie too far apart for one table: rows like theirs will open others"] : []),
       ];
+    case "unmerged":
+      return [{ verb: "Undone" }, `: table ${what.merged} is no longer merged into `, it];
     case "renamed":
       if (!name) return [it, { verb: " unnamed" }, `: it was “${what.before}”`];
       if (!what.before) return [`table ${table} `, { verb: "named" }, " ", it];
