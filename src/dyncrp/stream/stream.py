@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_observations, as_times
-from dyncrp.engine import recall
-from dyncrp.engine.missing import for_missing, takes_missing
+from dyncrp.engine.missing import takes_missing
 from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families.base import check_rows, first_missing
@@ -27,13 +25,13 @@ from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.learner import Learner
-from dyncrp.stream.tables import EditableTables
+from dyncrp.stream.predictions import PredictingTables
 from dyncrp.stream.warmup import Searching, Warmup
 
 Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if any were given
 
 
-class Stream(EditableTables):
+class Stream(PredictingTables):
     """A model at work on one stream: it learns rows, predicts, and can be edited, saved and loaded.
 
     If hyperparameters are unknown, a stream begins with a warm-up, see ``Warmup``. Until it is over, tables and ids are
@@ -359,55 +357,6 @@ class Stream(EditableTables):
         elif self.warmup is not None:
             self.warmup.widen(n_features, absent)
             self._take(self.warmup)
-
-    # Prediction
-
-    def predict(self, X: Any, times: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the open table of each row, −1 if it is unlike all of them, (n,); see ``read`` for the times."""
-        return recall.predict(*self.read(X, times))
-
-    def responsibilities(self, X: Any, times: ArrayLike | None = None) -> Float:
-        """Return the probability of each table for each row, (n, K + 1); the last column is for a new table."""
-        engine, rows, t = self.read(X, times)
-        return engine.responsibilities(rows, t)
-
-    def log_density(self, X: Any, times: ArrayLike | None = None) -> Float:
-        """Return log p(x | everything so far) of each row, (n,)."""
-        engine, rows, t = self.read(X, times)
-        return engine.log_density(rows, t)
-
-    def read(self, X: Any, times: ArrayLike | None = None) -> tuple[Engine, Rows, Float]:
-        """Return what prediction needs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D), DataFrame, list of documents, or NamedRows
-            The rows.
-        times : array-like of shape (n,), optional
-            Their times, none before the latest observation. By default, the latest time, or the next index if the
-            stream has no times.
-
-        Returns
-        -------
-        tuple of Engine, rows, and ndarray of shape (n,)
-            An engine that can predict the rows, the rows as this engine takes them, and their times.
-        """
-        learner = self.learner
-        engine, rows = learner.engine, cast(Rows, X)
-        if self.input.names is not None or not engine.accepts(X, 2):
-            rows = self.input.read_to_predict(X, learner.family, engine.n_features)
-            engine = self.engine_for(rows)
-        if times is None:
-            now = engine.n_observations if learner.clock is Clock.INDEX else engine.time
-            return engine, rows, np.full(len(rows), now, dtype=np.float64)
-        clock = Clock.of(times)
-        if (learner.clock, clock) != (Clock.INDEX, Clock.NUMBERS):  # an index is a number too
-            learner.clock.check(clock)
-        return engine, rows, as_times(times, n=len(rows), last=engine.time, ordered=False)
-
-    def engine_for(self, rows: Rows) -> Engine:
-        """Return ``engine``, or an equivalent one that takes missing cells if some of the rows (n, D) have any."""
-        return self.engine if first_missing(rows) == len(rows) else for_missing(self.engine)
 
     # Bytes
 
