@@ -71,7 +71,9 @@ def timeline(frame: Any, model: Any, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(y=0.15)
     for cluster, row in ((0, rows.start), (1, 1440 + 370), (2, 1440 + 465), (3, 1440 + 540)):
-        place = {"xytext": (0, 13), "textcoords": "offset points", "color": plots.table_style(cluster)[0]}
+        # Above its rows, or below them if another cluster is there.
+        place = {"xytext": (0, -22 if cluster == 3 else 13), "textcoords": "offset points"}
+        place["color"] = plots.table_style(cluster)[0]
         axes[0].annotate(f"cluster {cluster}", (day[row], frame["temperature"][row]), fontsize=9, **place)
     for row, text in _notes(model):
         for axis in axes:

@@ -47,7 +47,7 @@ def clusters(
 
     Parameters
     ----------
-    model : DynamicalMixture
+    model : dyncrp.DynamicalMixture
         The model.
     X : array-like of shape (n, D), DataFrame, sparse matrix or list of documents
         Rows, such as ``fit`` takes, of which some thousand are drawn.
@@ -106,7 +106,7 @@ def report(
 
     Parameters
     ----------
-    model : DynamicalMixture or Stream
+    model : dyncrp.DynamicalMixture or Stream
         The model.
     times, tables, novelty, step, dated, name
         As in ``timeline``.
