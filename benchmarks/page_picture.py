@@ -142,7 +142,7 @@ def main() -> None:
                 reduced_motion="reduce",
             )
             page.goto(address)
-            page.locator("#state[data-state=live]").wait_for()
+            page.locator("#state:not([data-state=connecting])").wait_for()
             page.locator("#clusters li, #clusters .caption:not(:empty)").first.wait_for()
             if chosen:
                 page.locator("#tables tbody button").nth(1).click()
