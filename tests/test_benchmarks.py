@@ -579,3 +579,44 @@ def test_threads_at_toy_size():
     tables = dict(threads.run(((3, 2),), 2048, 1))
     assert len(tables["K = 3, D = 2"]) == 3
     assert all(row["rate"] > 0 for row in tables["K = 3, D = 2"])
+
+
+def test_stream_clusterers_at_toy_size(tmp_path, capsys):
+    from benchmarks.streams import __main__ as streams
+    from benchmarks.streams.systems import all_systems
+
+    results, chart = tmp_path / "streams.json", tmp_path / "streams.png"
+    streams.main(["--quick", "--only", "visits", "--most", "150", "--results", str(results), "--chart", str(chart)])
+    (rows,) = json.loads(results.read_text())["streams"].values()
+    assert len(rows) == len(all_systems())
+    assert [row["stopped"] for row in rows] == [None] * len(rows)
+    assert rows[0]["system"] == "dyncrp"
+    assert rows[0]["arrival"]["ami"] > 0.9
+    assert "| mean AMI | told | on arrival | at the end |" in capsys.readouterr().out
+    assert chart.stat().st_size > 1000
+
+
+def test_b_cubed_is_the_mean_over_rows():
+    from benchmarks.streams.base import scores
+
+    rng = np.random.default_rng(0)
+    truth, labels = rng.integers(4, size=60), rng.integers(6, size=60)
+    same_class, same_cluster = truth[:, None] == truth, labels[:, None] == labels
+    both = np.sum(same_class & same_cluster, axis=1)
+    precision, recall = np.mean(both / same_cluster.sum(axis=1)), np.mean(both / same_class.sum(axis=1))
+    assert scores(truth, labels)["b3"] == pytest.approx(2 * precision * recall / (precision + recall))
+
+
+def test_a_system_that_fails_or_takes_too_long_costs_the_others_nothing():
+    from benchmarks.streams.base import Rows, System, measure
+
+    stream = Rows(np.zeros((20, 2)), np.arange(20) % 2)
+
+    def spin(X):
+        while True:
+            pass
+
+    slow = measure(lambda stream, seed: System("slow", "", spin, None, list), stream, 0, 0.05)
+    broken = measure(lambda stream, seed: System("broken", "", lambda X: 1 / 0, None, list), stream, 0, 5.0)
+    assert slow["stopped"] == "over 0.05 s"
+    assert (broken["stopped"], broken["problem"]) == ("failed", "ZeroDivisionError: division by zero")

@@ -1,0 +1,152 @@
+"""``python -m benchmarks.streams [--data FOLDER] [--quick]``: stream clusterers, scored on labels given on arrival.
+
+Prints a table in Markdown for each stream and one of means, saves the results, and draws a picture. ``--data`` is a
+folder with further streams as .npz files, each with X (n, D) and y (n,). ``--only`` and ``--system`` select.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import speed
+from benchmarks.streams.base import Row, measure
+from benchmarks.streams.made import MADE
+from benchmarks.streams.shipped import Load, in_folder, shipped
+from benchmarks.streams.systems import all_systems
+
+RESULTS = speed.HERE / "results" / "streams.json"
+CHART = speed.HERE.parent / "docs" / "images" / "streams.png"
+SECONDS = 60.0  # CPU time of a system on a stream
+HEADS = ("AMI", "ARI", "purity", "B³-F1", "clusters", "AMI at the end", "clusters", "rows/s", "kB")
+
+
+def streams(folder: Path | None) -> dict[str, Load]:
+    """Return all streams by name."""
+    return {**shipped(), **(in_folder(folder) if folder else {}), **MADE}
+
+
+def mean_row(rows: list[Row]) -> Row:
+    """Return the means of a system over seeds, or the row that was stopped."""
+    stopped = next((row for row in rows if row["stopped"]), None)
+    if stopped is not None:
+        return stopped
+    mean: Row = {name: rows[0][name] for name in ("system", "told", "stopped")}
+    for name in ("rate", "kilobytes"):
+        mean[name] = None if rows[0][name] is None else float(np.mean([row[name] for row in rows]))
+    for name in ("arrival", "end"):
+        one = rows[0][name]
+        mean[name] = one and {key: float(np.mean([row[name][key] for row in rows])) for key in one}
+    return mean
+
+
+def cells(row: Row) -> list[str]:
+    """Return a row of the table, after the name of the system."""
+    if row["stopped"]:
+        return [row["stopped"], *[""] * (len(HEADS) - 1)]
+    arrival, end = row["arrival"], row["end"]
+    found = ["–"] * 5 if arrival is None else [f"{arrival[name]:.3f}" for name in ("ami", "ari", "purity", "b3")]
+    if arrival is not None:
+        found.append(f"{arrival['clusters']:.0f}")
+    found += ["–", "–"] if end is None else [f"{end['ami']:.3f}", f"{end['clusters']:.0f}"]
+    return [*found, "–" if row["rate"] is None else f"{row['rate']:,.0f}", f"{row['kilobytes']:,.0f}"]
+
+
+def summary(results: dict[str, list[Row]]) -> list[tuple[str, str, list[float | None]]]:
+    """Return for each system its mean AMI on arrival and at the end; None where it has none, or was stopped."""
+    names = list(dict.fromkeys(row["system"] for rows in results.values() for row in rows))
+    found = []
+    for name in names:
+        rows = [row for rows in results.values() for row in rows if row["system"] == name]
+        means: list[float | None] = []
+        for moment in ("arrival", "end"):
+            values = [row[moment]["ami"] for row in rows if not row["stopped"] and row[moment] is not None]
+            means.append(float(np.mean(values)) if len(values) == len(results) else None)
+        found.append((name, rows[0]["told"], means))
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parse, run, print, save and draw."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.streams", description=__doc__)
+    parser.add_argument("--data", type=Path, help="a folder of .npz files with X (n, D) and y (n,)")
+    parser.add_argument("--quick", action="store_true", help="one order of arrival of each stream")
+    parser.add_argument("--only", action="append", help="run this stream (may be repeated)")
+    parser.add_argument("--system", action="append", help="run this system, such as dyncrp_itself.dyncrp")
+    parser.add_argument("--most", type=int, help="rows of a stream")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU time of a system on a stream")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--chart", type=Path, default=CHART)
+    options = parser.parse_args(arguments)
+    makers = {name: make for name, make in all_systems().items() if not options.system or name in options.system}
+    results: dict[str, list[Row]] = {}
+    for name, load in streams(options.data).items():
+        if options.only and name not in options.only:
+            continue
+        given = [load(seed) for seed in range(1 if options.quick else 3)]
+        if options.most:
+            given = [type(one)(one.X[: options.most], one.truth[: options.most]) for one in given]
+        n, D = given[0].X.shape
+        print(f"\n{name}: {n:,} × {D}, {given[0].n_classes} classes\n")
+        print(f"| system | told | {' | '.join(HEADS)} |\n|---|---{'|---' * len(HEADS)}|")
+        results[name] = []
+        for make in makers.values():
+            rows: list[Row] = []
+            for seed, stream in enumerate(given):
+                if not any(row["stopped"] for row in rows):  # it would only be too slow again
+                    rows.append(measure(make, stream, seed, options.seconds))
+            row = mean_row(rows)
+            results[name].append(row)
+            print(f"| {row['system']} | {row['told']} | {' | '.join(cells(row))} |", flush=True)
+    print_means(results)
+    options.results.write_text(json.dumps({"commit": commit(), "streams": results}, indent=1) + "\n")
+    draw(results, options.chart)
+
+
+def print_means(results: dict[str, list[Row]]) -> None:
+    """Print the mean AMI of every system over all streams."""
+    print("\n| mean AMI | told | on arrival | at the end |\n|---|---|---|---|")
+    for name, told, means in summary(results):
+        print(f"| {name} | {told} | {' | '.join('–' if one is None else f'{one:.3f}' for one in means)} |")
+
+
+def commit() -> str:
+    """Return the commit that is measured."""
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def draw(results: dict[str, list[Row]], path: Path) -> None:
+    """Draw the AMI on arrival of every system on every stream, as cells shaded by it, with the number in each."""
+    from matplotlib.figure import Figure
+
+    systems = [name for name, _, means in summary(results)]
+    systems = [name for name in systems if any(_ami(results, stream, name) is not None for stream in results)]
+    table = np.array([[_ami(results, stream, name) for name in systems] for stream in results], dtype=float)
+    figure = Figure(figsize=(1.0 * len(systems) + 3.0, 0.34 * len(results) + 2.0), layout="constrained")
+    axis = figure.subplots()
+    axis.imshow(np.nan_to_num(table), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    for (i, j), value in np.ndenumerate(table):
+        text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8}
+        best = np.isfinite(value) and value == np.nanmax(table[i])
+        text |= {"color": "white" if value > 0.6 else "black", "fontweight": "bold" if best else "normal"}
+        axis.text(j, i, f"{value:.2f}" if np.isfinite(value) else "–", **text)
+    axis.set_xticks(range(len(systems)), systems, rotation=35, ha="right")
+    axis.set_yticks(range(len(results)), list(results))
+    axis.set_title("AMI of labels given on arrival; the best of a stream in bold", fontsize=10)
+    figure.savefig(path, dpi=150)
+
+
+def _ami(results: dict[str, list[Row]], stream: str, system: str) -> float | None:
+    row = next((row for row in results[stream] if row["system"] == system), None)
+    return None if row is None or row["stopped"] or row["arrival"] is None else float(row["arrival"]["ami"])
+
+
+if __name__ == "__main__":
+    speed.on_one_thread("benchmarks.streams")
+    main()

@@ -1,0 +1,106 @@
+"""What a stream and a system are, and how one is scored on the other."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
+
+from benchmarks.data import Float
+from benchmarks.timing import TooLong, limit
+
+Labels = NDArray[Any]
+Row = dict[str, Any]
+FIRST = 1000  # rows from which a system may be set up, without labels
+
+
+class Rows(NamedTuple):
+    """A stream: rows (n, D) in order of arrival, and the true cluster of each, (n,), for the score only."""
+
+    X: Float
+    truth: NDArray[np.int64]
+
+    @property
+    def n_classes(self) -> int:
+        """How many true clusters there are: what a system is told that is told K."""
+        return len(np.unique(self.truth))
+
+
+@dataclass
+class System:
+    """A system under test.
+
+    name, told: what the table says of it. step: takes the next rows (m, D), returns their labels (m,) by what is known
+    before them, and then learns them; None for a system that needs all rows at once. chunk: rows in a call of ``step``,
+    0 for all. relabel: returns labels (n,) of all rows by what is known after the last; None if it has no such answer.
+    state: what is measured as its memory, by pickling it.
+    """
+
+    name: str
+    told: str
+    step: Callable[[Float], ArrayLike] | None
+    relabel: Callable[[Float], ArrayLike] | None
+    state: Callable[[], Any]
+    chunk: int = 1
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def measure(make: Callable[[Rows, int], System], stream: Rows, seed: int, seconds: float) -> Row:
+    """Run one system on one stream; one that fails or takes more than ``seconds`` of CPU time gets no score."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        system = make(stream, seed)
+        row: Row = {"system": system.name, "told": system.told, "stopped": None}
+        try:
+            with limit(seconds, cpu=True):
+                start = process_time()
+                arrival = None if system.step is None else _follow(system, stream.X)
+                row["rate"] = None if arrival is None else len(stream.X) / max(1e-9, process_time() - start)
+                end = None if system.relabel is None else np.asarray(system.relabel(stream.X))
+        except TooLong:
+            return row | {"stopped": f"over {seconds:g} s"}
+        except Exception as problem:  # one that breaks must not cost the others their figures
+            return row | {"stopped": "failed", "problem": f"{type(problem).__name__}: {problem}"}
+        row["kilobytes"] = len(pickle.dumps(system.state())) / 1e3
+    row["arrival"] = None if arrival is None else scores(stream.truth, arrival)
+    row["end"] = None if end is None else scores(stream.truth, end)
+    return row
+
+
+def _follow(system: System, X: Float) -> Labels:
+    """Return the label that each row got when it came."""
+    assert system.step is not None
+    chunk = system.chunk or len(X)
+    return np.concatenate([np.asarray(system.step(X[at : at + chunk])) for at in range(0, len(X), chunk)])
+
+
+def scores(truth: ArrayLike, labels: ArrayLike) -> dict[str, float]:
+    """Return AMI, ARI, purity, B³-F1 and the number of clusters of labels (n,).
+
+    Purity is the share of rows whose class is the commonest in their cluster. B³ is the mean over rows of precision,
+    the share of a row's cluster that is of its class, and of recall, the share of its class that is in its cluster; F1
+    is their harmonic mean.
+
+    >>> found = scores([0, 0, 1, 1], [5, 5, 5, 7])
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'ami': 0.0, 'ari': 0.0, 'purity': 0.75, 'b3': 0.706, 'clusters': 2}
+    """
+    counts = contingency_matrix(truth, labels).astype(float)
+    n = counts.sum()
+    precision = float(np.sum(counts**2 / counts.sum(axis=0)) / n)
+    recall = float(np.sum(counts**2 / counts.sum(axis=1, keepdims=True)) / n)
+    return {
+        "ami": float(adjusted_mutual_info_score(truth, labels)),
+        "ari": float(adjusted_rand_score(truth, labels)),
+        "purity": float(np.sum(counts.max(axis=0)) / n),
+        "b3": 2.0 * precision * recall / (precision + recall),
+        "clusters": counts.shape[1],
+    }

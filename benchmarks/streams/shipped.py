@@ -1,0 +1,99 @@
+"""Real streams: sets that packages ship, and those of a folder, in their own order, shuffled, or in runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import datasets
+
+from benchmarks.real_data import STAY, sticky_order
+from benchmarks.streams.base import Rows
+
+Load = Callable[[int], Rows]
+MOST = 2000  # rows of a set
+TIMED = ("outdoor", "gas")  # files of a folder whose rows are in order of time
+
+
+def shipped() -> dict[str, Load]:
+    """Return the streams that scikit-learn, river and vega_datasets ship: the function takes a seed."""
+    return {
+        "digits, shuffled": lambda seed: shuffled(*_sklearn("digits"), seed),
+        "digits, in runs": lambda seed: in_runs(*_sklearn("digits"), seed),
+        "wine": lambda seed: shuffled(*_sklearn("wine", scaled=True), seed),
+        "breast cancer": lambda seed: shuffled(*_sklearn("breast_cancer", scaled=True), seed),
+        "image segments, in runs": lambda seed: in_runs(*_river("ImageSegments"), seed),
+        "phishing": lambda seed: shuffled(*_river("Phishing"), seed),
+        "bananas": lambda seed: shuffled(*_river("Bananas"), seed),
+        "weather of Seattle, by day": lambda seed: _weather(),
+        "cars": lambda seed: shuffled(*_cars(), seed),
+    }
+
+
+def in_folder(folder: Path) -> dict[str, Load]:
+    """Return the streams of a folder of .npz files with X (n, D) and y (n,)."""
+    found: dict[str, Load] = {}
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path) as file:
+            if {"X", "y"} <= set(file):
+                timed = path.stem in TIMED
+                name = f"{path.stem}, {'as recorded' if timed else 'in runs'}"
+                found[name] = lambda seed, path=path, timed=timed: _file(path, timed, seed)
+    return found
+
+
+def shuffled(X: Any, y: Any, seed: int) -> Rows:
+    """Return a stream in random order."""
+    some = np.random.default_rng(seed).permutation(len(y))[:MOST]
+    return Rows(np.ascontiguousarray(X[some], dtype=float), np.unique(y, return_inverse=True)[1][some])
+
+
+def in_runs(X: Any, y: Any, seed: int) -> Rows:
+    """Return a stream whose next row is of the same class with probability 0.95."""
+    codes = np.unique(y, return_inverse=True)[1]
+    some = sticky_order(codes, STAY, seed)[:MOST]
+    return Rows(np.ascontiguousarray(X[some], dtype=float), codes[some])
+
+
+def _file(path: Path, timed: bool, seed: int) -> Rows:
+    with np.load(path) as file:
+        X, y = file["X"].astype(float), file["y"]
+    if not timed:
+        return in_runs(X, y, seed)
+    some = np.sort(np.random.default_rng(seed).permutation(len(y))[: 2 * MOST])
+    return Rows(_scaled(X[some]), np.unique(y[some], return_inverse=True)[1])
+
+
+def _sklearn(name: str, *, scaled: bool = False) -> tuple[Any, Any]:
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return (_scaled(X) if scaled else X), y
+
+
+def _river(name: str) -> tuple[Any, Any]:
+    from river import datasets as streams
+
+    rows = list(getattr(streams, name)())
+    return _scaled(np.array([list(x.values()) for x, _ in rows], dtype=float)), np.array([y for _, y in rows])
+
+
+def _weather() -> Rows:
+    from vega_datasets import local_data
+
+    frame = local_data.seattle_weather()
+    X = frame[["precipitation", "temp_max", "temp_min", "wind"]].to_numpy(dtype=float)
+    return Rows(_scaled(X), np.unique(frame["weather"], return_inverse=True)[1])
+
+
+def _cars() -> tuple[Any, Any]:
+    from vega_datasets import local_data
+
+    frame = local_data.cars().dropna()
+    columns = ["Miles_per_Gallon", "Displacement", "Horsepower", "Weight_in_lbs", "Acceleration"]
+    return _scaled(frame[columns].to_numpy(dtype=float)), frame["Cylinders"].to_numpy()
+
+
+def _scaled(X: Any) -> Any:
+    X = X[:, np.std(X, axis=0) > 0.0]
+    return (X - X.mean(axis=0)) / X.std(axis=0)
