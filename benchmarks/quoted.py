@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+NOT_MEASURED = ("commit", "commits", "machine")  # entries of results
 UNITS = (1.0, 100.0, 1e3, 1e-3, 1e-6, 1e-9)
 NUMBER = re.compile(r"(?<![\w.`/])-?\d[\d,]*\.\d+")
 
@@ -113,8 +114,9 @@ def sections(root: Path = ROOT) -> Iterator[Section]:
 def numbers_in(content: Any) -> Iterator[float]:
     """Yield all numbers in the values of a JSON document, also those within texts."""
     if isinstance(content, dict):
-        for value in content.values():
-            yield from numbers_in(value)
+        for name, value in content.items():
+            if name not in NOT_MEASURED:
+                yield from numbers_in(value)
     elif isinstance(content, list):
         for value in content:
             yield from numbers_in(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -92,6 +93,15 @@ def machine() -> dict[str, str]:
     return facts
 
 
+def commit() -> str:
+    """Return the commit that is checked out, "" outside a repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # there is no git
+        return ""
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -101,13 +111,18 @@ def _processor() -> str:
 
 
 def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) -> dict[str, Any]:
-    """Save the sections that were run; those of an earlier run of the same kind stay. Return all of them."""
+    """Save the sections that were run, each with the commit; those of an earlier run of the same kind stay.
+
+    Returns all sections.
+    """
     kept: dict[str, Any] = {}
+    commits: dict[str, str] = {}
     if path.exists():
         old = json.loads(path.read_text())
         if old["quick"] == quick and old["machine"] == machine():
-            kept = old["sections"]
+            kept, commits = old["sections"], old.get("commits", {})
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"quick": quick, "machine": machine(), "sections": kept | results}
+    commits |= dict.fromkeys(results, commit())
+    content = {"quick": quick, "machine": machine(), "commits": commits, "sections": kept | results}
     path.write_text(json.dumps(content, indent=1) + "\n")
     return kept | results

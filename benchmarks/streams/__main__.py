@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import speed
+from benchmarks import report, speed
 from benchmarks.streams.base import Row, measure
 from benchmarks.streams.made import MADE
 from benchmarks.streams.shipped import Load, in_folder, shipped
@@ -104,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
             results[name].append(row)
             print(f"| {row['system']} | {row['told']} | {' | '.join(cells(row))} |", flush=True)
     print_means(results)
-    options.results.write_text(json.dumps({"commit": commit(), "streams": results}, indent=1) + "\n")
+    options.results.write_text(json.dumps({"commit": report.commit(), "streams": results}, indent=1) + "\n")
     draw(results, options.chart)
 
 
@@ -113,12 +112,6 @@ def print_means(results: dict[str, list[Row]]) -> None:
     print("\n| mean AMI | told | on arrival | at the end |\n|---|---|---|---|")
     for name, told, means in summary(results):
         print(f"| {name} | {told} | {' | '.join('–' if one is None else f'{one:.3f}' for one in means)} |")
-
-
-def commit() -> str:
-    """Return the commit that is measured."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
 
 
 def draw(results: dict[str, list[Row]], path: Path) -> None:
