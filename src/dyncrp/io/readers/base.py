@@ -30,6 +30,7 @@ from dyncrp.io.readers.columns import (
     holds_words,
     read_cells,
     suggest_options,
+    tell_constants,
 )
 from dyncrp.io.readers.dates import NUMBERS, DateFormat, describe_assumption
 from dyncrp.io.readers.formats import (
@@ -287,7 +288,7 @@ class Reader(ABC):
         self.notes.append(line)
         self._suggest_times(entry.name for entry in self.encoding.entries if entry.reason == TIMES)
         if wanted.learned is None:
-            self.notes += suggest_options(self.encoding)
+            self.notes += [*suggest_options(self.encoding), *tell_constants(self.encoding, self._first)]
 
     def _advise(self, contents: Sequence[Content]) -> None:
         """Add a note about a column that is no feature, but is not left out since a family was given."""
