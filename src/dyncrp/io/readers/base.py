@@ -282,7 +282,7 @@ class Reader(ABC):
             left = list(self.encoding.features)  # in the order of the model
         text = find_only_text(self.encoding)
         if wanted.decides and text is not None:
-            raise OnlyTextError(f"{self.name} has no columns to cluster: {line}", text)
+            raise OnlyTextError(self.name, self.encoding, text)
         self._set_columns(left, f": {line}")
         self.findings["columns"] = list(self.columns)
         self.notes.append(line)

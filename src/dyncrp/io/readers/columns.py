@@ -26,11 +26,18 @@ NOTES = {
 
 
 class OnlyTextError(FileError):
-    """There is nothing to cluster but a column of sentences. ``column`` is its name."""
+    """There is nothing to cluster but a column of sentences.
 
-    def __init__(self, message: str, column: str) -> None:
-        super().__init__(f"{message}; --text {shlex.quote(column)} clusters the sentences by their words")
+    ``column`` is its name, ``others`` is a line about the other columns, "" if there are none.
+    """
+
+    def __init__(self, name: str, encoding: Encoding, column: str) -> None:
+        super().__init__(
+            f"{name} has no columns to cluster: {encoding.describe()}; --text {shlex.quote(column)} clusters the "
+            "sentences by their words"
+        )
         self.column = column
+        self.others = Encoding(tuple(entry for entry in encoding.entries if entry.name != column)).describe()
 
 
 def choose_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
