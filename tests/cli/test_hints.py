@@ -156,6 +156,8 @@ def test_the_only_column_is_clustered_by_its_words_if_it_holds_sentences(typed, 
     told = typed(["in.csv", "--checkpoint", "here", "--exclude", "id"])
     option = re.search(r"my review is the only column to cluster, and holds sentences: (.*)", told).group(1)
     labels = (tmp_path / "in.clusters.csv").read_bytes()
+    assert "left out: id (every row differs)" in typed("dyncrp run in.csv -o all.csv")
+    assert (tmp_path / "all.csv").read_bytes() == labels
     assert typed(f"dyncrp run in.csv {option} -o other.csv")
     assert (tmp_path / "other.csv").read_bytes() == labels
     typed("dyncrp run in.csv --checkpoint here --exclude id --resume")

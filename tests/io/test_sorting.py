@@ -132,6 +132,19 @@ def test_a_time_column_is_suggested_only_where_it_works(tmp_path, times, note):
         read(path, time_column="when", sort_by_time=note == UNSORTED)
 
 
+def test_times_in_order_in_the_first_rows_only_come_with_the_option_to_sort(tmp_path):
+    path = tmp_path / "rows.csv"
+    days = [f"2026-{1 + i // 28 % 12:02}-{1 + i % 28:02} {i // 336:02}:00" for i in range(336 * 3)]
+    days = sorted(days)
+    path.write_text("when,x\n" + "".join(f"{day},{i % 5}.5\n" for i, day in enumerate(days + days)))
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        (note,) = [said for said in reader.notes if "holds times" in said]
+    assert note == f"{NOTE}; they are in order in the first 1,000 rows: if not later, add --sort-by-time"
+    with pytest.raises(FileError, match="times must not run backwards"):
+        read(path, time_column="when")
+    read(path, time_column="when", sort_by_time=True)
+
+
 def test_of_several_columns_the_one_in_order_is_suggested(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("born,when,x\n" + "".join(f"{HOURS[-i]},{time},{i % 5}.5\n" for i, time in enumerate(HOURS)))

@@ -81,6 +81,17 @@ def test_means_are_those_of_the_own_rows_in_the_units_of_the_data():
         assert abs(float(by["bytes"].text.replace(",", "")) / usual - 1.0) < 0.02
 
 
+def test_a_cluster_of_zeros_in_a_logarithmic_column_is_shown_as_0():
+    rng = np.random.default_rng(0)
+    rain = np.where(np.arange(400) % 2, rng.lognormal(3.0, 1.5, 400), 0.0)
+    X = pd.DataFrame({"rain": rain, "sky": np.where(rain > 0, "grey", "blue")})
+    model = DynamicalMixture().fit(X)
+    assert model.stream_.input.encoding["rain"].kind == "log"
+    texts = {trait.text for one in profiles_of(model)[0] for trait in one.typical if trait.column == "rain"}
+    assert "0" in texts
+    assert not any("e-" in text for text in texts)
+
+
 def test_the_telling_category_is_named_beside_the_likeliest():
     X = pd.DataFrame({"kind": ["a"] * 70 + ["b"] * 3 + ["a"] * 30 + ["b"] * 28, "x": [0.0] * 73 + [100.0] * 58})
     family = Columns({"x": Gaussian(1.0, 1e4), "kind": DynamicalMixture().fit(X).family_.parts[-1][1]})

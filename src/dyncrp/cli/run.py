@@ -111,6 +111,8 @@ def run_file(
                     f"{column} is the only column to cluster, and holds sentences: --text {shlex.quote(column)}",
                     quiet=quiet,
                 )
+                if error.others:
+                    say(error.others, quiet=quiet)
         if opened is None:
             texts = replace(source, text=column, exclude=None, categorical=None, numeric=None, log=None)
             run_file(texts, target, model_options, checkpointing, model, save, plot, quiet)

@@ -183,6 +183,8 @@ class _Numbers:
         unit = float(self.deviation[d])
         z = (self.means[:, d] - self.mean[d]) / unit if unit > 0.0 else np.zeros(len(self.means))
         texts = [_number(value, None if self.logs[d] else unit) for value in self.shown[:, d].tolist()]
+        if self.logs[d]:  # rounding errors of a logarithm of 0 are no number to show
+            texts = ["0" if abs(log) < 0.01 * unit else text for log, text in zip(self.means[:, d], texts, strict=True)]
         strengths = 0.5 * np.log1p(z**2)
         return [Trait(name, *own) for own in zip(texts, strengths.tolist(), z.tolist(), strict=True)]
 

@@ -30,6 +30,7 @@ from dyncrp.io.readers.columns import (
     holds_words,
     read_cells,
     suggest_options,
+    tell_constants,
 )
 from dyncrp.io.readers.dates import NUMBERS, DateFormat, describe_assumption
 from dyncrp.io.readers.formats import (
@@ -281,13 +282,13 @@ class Reader(ABC):
             left = list(self.encoding.features)  # in the order of the model
         text = find_only_text(self.encoding)
         if wanted.decides and text is not None:
-            raise OnlyTextError(f"{self.name} has no columns to cluster: {line}", text)
+            raise OnlyTextError(self.name, self.encoding, text)
         self._set_columns(left, f": {line}")
         self.findings["columns"] = list(self.columns)
         self.notes.append(line)
         self._suggest_times(entry.name for entry in self.encoding.entries if entry.reason == TIMES)
         if wanted.learned is None:
-            self.notes += suggest_options(self.encoding)
+            self.notes += [*suggest_options(self.encoding), *tell_constants(self.encoding, self._first)]
 
     def _advise(self, contents: Sequence[Content]) -> None:
         """Add a note about a column that is no feature, but is not left out since a family was given."""

@@ -6,14 +6,14 @@ import csv
 import io
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from dyncrp.input.encoding import Encoding
-from dyncrp.input.entries import BOOLEAN, CATEGORY, COUNTER, NUMBER, SENTENCES
-from dyncrp.input.infer import Content, are_codes, read_words, shows_words
+from dyncrp.input.entries import BOOLEAN, CATEGORY, CONSTANT, COUNTER, NUMBER, SENTENCES, join_columns
+from dyncrp.input.infer import ROWS_TO_INFER, Content, are_codes, read_words, shows_words
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
@@ -26,11 +26,18 @@ NOTES = {
 
 
 class OnlyTextError(FileError):
-    """There is nothing to cluster but a column of sentences. ``column`` is its name."""
+    """There is nothing to cluster but a column of sentences.
 
-    def __init__(self, message: str, column: str) -> None:
-        super().__init__(f"{message}; --text {shlex.quote(column)} clusters the sentences by their words")
+    ``column`` is its name, ``others`` is a line about the other columns, "" if there are none.
+    """
+
+    def __init__(self, name: str, encoding: Encoding, column: str) -> None:
+        super().__init__(
+            f"{name} has no columns to cluster: {encoding.describe()}; --text {shlex.quote(column)} clusters the "
+            "sentences by their words"
+        )
         self.column = column
+        self.others = Encoding(tuple(entry for entry in encoding.entries if entry.name != column)).describe()
 
 
 def choose_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -112,6 +119,29 @@ def suggest_options(encoding: Encoding) -> list[str]:
         if name is not None:
             found.append(note.format(as_argument(name), shlex.quote(name)))
     return found
+
+
+def tell_constants(encoding: Encoding, first: Mapping[str, Sequence[object]]) -> list[str]:
+    """Return a sentence about columns that are constant in the first rows, if there may be more rows than these.
+
+    first: the cells of the first rows.
+
+    >>> from dyncrp.input.entries import Entry
+    >>> encoding = Encoding((Entry("x", "number"), Entry("month", "left out", (), "constant")))
+    >>> tell_constants(encoding, {"x": range(1000), "month": ["1"] * 1000})
+    ['constant in the first 1,000 rows: month; if that changes later, it is clustered with --numeric month']
+    """
+    names = [entry.name for entry in encoding.entries if entry.reason == CONSTANT]
+    n = max((len(first[name]) for name in names), default=0)
+    if n < ROWS_TO_INFER:
+        return []
+    numbers = [name for name in names if any(map(cells.is_number, first[name]))]
+    words = [name for name in names if name not in numbers]
+    chosen = [f"--numeric {as_argument(*numbers)}"] * bool(numbers) + [f"--categorical {as_argument(*words)}"] * bool(
+        words
+    )
+    constant = f"constant in the first {n:,} rows: {join_columns(names)}"
+    return [f"{constant}; if that changes later, it is clustered with {' '.join(chosen)}"]
 
 
 def as_argument(*names: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
+import shlex
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
@@ -19,6 +20,16 @@ from dyncrp.io.readers.cells import is_number
 from dyncrp.io.readers.chunk import Rows
 from dyncrp.io.readers.columns import name_repeated
 from dyncrp.io.readers.formats import NumberFormat, may_get_thousands, why_unclear
+from dyncrp.io.readers.header import (
+    FIRST,
+    HEADER_HINT,
+    LAST,
+    NAMED_ROWS,
+    find_start,
+    find_unnamed,
+    looks_like_row,
+    suggest_columns,
+)
 from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
 from dyncrp.io.readers.selection import Selection
 
@@ -44,6 +55,7 @@ class CsvReader(LinesReader):
         super().__init__(file, name, selection, most_rows)
         csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST_LINE))  # the default is 128 KiB
         self._counts = Counter[str]()  # of names in the header
+        self._unnamed: str | None = (selection.findings or {}).get("unnamed")  # where a cell has no name in the header
         self.pieces, self._held, self._n_held = self._pieces(), list[Piece](), 0
         self._hold(2)
         if not self._held:
@@ -52,6 +64,7 @@ class CsvReader(LinesReader):
         if found is not None and (not isinstance(found, str) or (len(found) != 1 and found != WHITESPACE)):
             raise self.error(f" cannot be read as before: its delimiter cannot be {found!r}")
         self.delimiter: str = selection.delimiter or found or self._find_delimiter()
+        self._lines = list(islice(chain.from_iterable(io.StringIO(piece.text) for piece in self._held), FEW_LINES))
         piece = self._held[0]
         lines = io.StringIO(piece.text, newline="\n")
         line, header = next(self._read(lines, piece.line))
@@ -64,6 +77,7 @@ class CsvReader(LinesReader):
             has_header = False
             self.notes.append("the first line holds numbers, so there is no header")
         if has_header:
+            given = self._complete(given)
             self._counts, names = Counter(given), name_repeated(given)
             rest = lines.read().encode("utf-8", "surrogateescape")
             n_lines = piece.content.count(b"\n") - rest.count(b"\n")
@@ -71,17 +85,55 @@ class CsvReader(LinesReader):
             self._n_held -= 1
         else:
             names = [str(at) for at in range(len(header))]
-        self.width = len(names)
+        self.width, self._header = len(names), given if has_header else []
         self._resolve(names)
         places = {name: at for at, name in enumerate(names)}
         self._at = {name: places[name] for name in self._columns_read}
         self._infer(self._sample)
         self._at = {name: places[name] for name in self._columns_read}
         self.findings["delimiter"] = self.delimiter
+        if self._unnamed is not None:
+            self.findings["unnamed"] = self._unnamed
+        if has_header and self._unnamed is None and looks_like_row(given):
+            self.notes.append(HEADER_HINT)
         if self.delimiter == ";" and selection.decimal is None and selection.findings is None:
             numbers = [name for name in self.columns if self._may_be_plain(name) and name not in self._words]
             self.findings["whole"] = [name for name in numbers if may_get_thousands(self._first[name])]
         self._fast: Any = self._arrow(len(names))
+
+    def _complete(self, header: list[str]) -> list[str]:
+        """Return the names of the columns, also if one has none. Raise an error if the first line does not name them.
+
+        Only the rows that were read already are looked at: a pipe is not waited for.
+        """
+        if self.selection.findings is None:
+            rows: list[tuple[int, list[str]]] = []
+            with suppress(FileError):  # raised again when the cells are read
+                for piece in self._held:
+                    rows += islice(self._read(io.StringIO(piece.text, newline="\n"), piece.line), FEW_LINES - len(rows))
+            self._unnamed = find_unnamed(header, [cells for _, cells in rows[1:]])
+            start = find_start(rows) if self._unnamed is None and rows else None
+            if start is not None:
+                raise self.error(self._describe_start(len(header), len(rows[-1][1]), *start))
+        if self._unnamed == FIRST:
+            if self.selection.findings is None:
+                self.notes.append(NAMED_ROWS)
+            return ["", *header]
+        return [*header, ""] if self._unnamed == LAST else header
+
+    def _describe_start(self, n_first: int, n: int, line: int, unnamed: bool) -> str:
+        """Return that the table begins at a line, and how to leave out what is before it."""
+        fault = f", line {line}: the rows have {n} cells from here on, but the first line has {n_first}"
+        path = shlex.quote(self.name)
+        command = f" with: tail -n +{line} {path} > rows.csv" if self.seekable else ""
+        names = f"; then use --no-header, since line {line} holds numbers" if unnamed else ""
+        return f"{fault}; leave out the lines before it{command}{names}"
+
+    def _set_columns(self, columns: Sequence[str], why: str = "") -> None:
+        hint = ""
+        if not columns and self.width == 1 and self.selection.delimiter is None:
+            hint = suggest_columns(self._lines, self._header)
+        super()._set_columns(columns, f"{why}{hint}")
 
     def _may_be_plain(self, name: str) -> bool:
         """Return whether points are decimal in a column, and nothing is between thousands."""
@@ -125,7 +177,7 @@ class CsvReader(LinesReader):
                 if several or delimiter == ",":
                     scores[delimiter] = alike and n_numbers > 0, several, alike, n_numbers / len(row), len(row)
         found = max(scores, key=scores.__getitem__, default=",")
-        if not scores.get(found, (False, False))[1] and _aligns(lines[:FEW_LINES]):
+        if not all(scores.get(found, (False, False, False))[1:3]) and _aligns(lines[:FEW_LINES]):
             self.notes.append("the delimiter is white space")
             return WHITESPACE
         if found != ",":
@@ -199,12 +251,10 @@ class CsvReader(LinesReader):
     def _read(self, lines: Iterator[str], line: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows that are not blank, each with the number of its first line."""
         blanks = self.delimiter == WHITESPACE
-        reader = csv.reader(
-            map(_single, lines) if blanks else lines,
-            delimiter=" " if blanks else self.delimiter,
-            skipinitialspace=blanks,
-            strict=True,
-        )
+        dialect: dict[str, Any] = {"delimiter": " " if blanks else self.delimiter, "skipinitialspace": blanks}
+        if isinstance(lines, io.StringIO) and not blanks and _escapes(lines.getvalue()[lines.tell() :], dialect):
+            dialect["escapechar"] = "\\"
+        reader = csv.reader(map(_single, lines) if blanks else lines, strict=True, **dialect)
         first = line
         try:
             for cells in reader:
@@ -212,9 +262,7 @@ class CsvReader(LinesReader):
                     yield first, cells
                 first = line + reader.line_num
         except csv.Error as error:
-            alone = "new-line character" in str(error)
-            fault = "a carriage return without a line feed; lines must end in a line feed" if alone else error
-            raise self.error(f", line {first}: {fault}") from None
+            raise self.error(f", line {first}: {_describe_quotes(str(error))}") from None
 
     def _plain_rows(self, piece: Piece) -> Rows:
         lines, broken = [], {}
@@ -308,12 +356,54 @@ def _single(line: str) -> str:
     return BRACKETS.sub(r'"[\1]"', line.replace("\t", " ").rstrip())
 
 
+def _escapes(text: str, dialect: dict[str, Any]) -> bool:
+    """Return whether quotes within cells have a backslash before them, as MySQL and Spark write them.
+
+    It must be so for all cells to be valid: in "C:\\", the backslash is one of the cell.
+
+    >>> _escapes('"a \\\\"b\\\\" c",1', {}), _escapes('"C:\\\\",1', {})
+    (True, False)
+    """
+    if '\\"' not in text:
+        return False
+    for escape in (None, "\\"):
+        with suppress(csv.Error):
+            deque(csv.reader(io.StringIO(text, newline="\n"), strict=True, escapechar=escape, **dialect), maxlen=0)
+            return escape is not None
+    return False
+
+
+def _describe_quotes(fault: str) -> str:
+    """Return an error of ``csv`` in words that tell what to change."""
+    if "new-line character" in fault:
+        return "a carriage return without a line feed; lines must end in a line feed"
+    if "expected after" in fault:
+        return (
+            "after the quotation mark that ends a cell there must be a delimiter; within quotes, a quotation mark "
+            'is written twice, ""'
+        )
+    return fault
+
+
+def _cells_between_blanks(line: str) -> list[str]:
+    """Return the cells of a line, which may be in quotes.
+
+    >>> _cells_between_blanks('1  "a b"\t2')
+    ['1', 'a b', '2']
+    """
+    with suppress(csv.Error):  # raised again when the cells are read
+        return next(csv.reader([_single(line)], delimiter=" ", skipinitialspace=True), [])
+    return line.split()
+
+
 def _aligns(lines: Sequence[str]) -> bool:
     """Return whether lines have equally many cells between blanks, more than one, and the second has numbers.
 
-    A few may have another number of cells. They are errors of their own.
+    A few may have another number of cells. They are errors of their own. The first may have one cell less than all
+    others, which then begin with the name of the row.
     """
-    rows = [_single(line).split() for line in lines if line.strip()]
+    rows = [_cells_between_blanks(line) for line in lines if line.strip()]
     n_alike = sum(len(row) == len(rows[0]) for row in rows)
     several = len(rows) > 1 and len(rows[0]) > 1 and n_alike >= MOSTLY * len(rows)
+    several = several or (len(rows) > 1 and len(rows[0]) > 1 and find_unnamed(rows[0], rows[1:]) == FIRST)
     return several and any(is_number(cell.replace(",", ".")) for cell in rows[1])

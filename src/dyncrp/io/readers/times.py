@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import LATEST_TIME, microseconds
 from dyncrp.arrays.dates import AmbiguousDateError, add_years
+from dyncrp.input.infer import ROWS_TO_INFER
 from dyncrp.input.left_out import find_epoch
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, TimeFormat
 from dyncrp.io.readers.dates import DateFormat, find_dates
 from dyncrp.io.readers.formats import AmbiguousError, Format, NumberFormat, find_format
+
+LATER = "; they are in order in the first {:,} rows: if not later, add --sort-by-time"
 
 
 class Times:
@@ -119,7 +122,9 @@ def suggest_times(columns: dict[str, Any], is_missing: Callable[[object], bool],
             continue
         quoted, yearless = shlex.quote(name), isinstance(written, DateFormat) and written.yearless
         if order.find_backward(times) is None:
-            return [f"{name} holds times: --time-column {quoted} uses them"]
+            order_known = len(column) < ROWS_TO_INFER or yearless
+            later = "" if order_known else LATER.format(len(column))
+            return [f"{name} holds times: --time-column {quoted} uses them{later}"]
         if not yearless:  # their years are known only if they are in order
             sortable.append(
                 f"{name} holds times, but not in order: --time-column {quoted} --sort-by-time sorts the rows by them"

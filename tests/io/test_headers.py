@@ -1,0 +1,155 @@
+"""First lines of CSV that do not name all columns, or name none: what is read, and what is said."""
+
+import csv
+import io
+import re
+import shlex
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dyncrp.cli.app import app
+from dyncrp.input.entries import KINDS
+from dyncrp.io.files import FileError
+from dyncrp.io.readers import Selection, open_reader
+from dyncrp.io.readers.header import HEADER_HINT, NAMED_ROWS
+
+NUMBERS = np.random.default_rng(0).normal(size=(40, 2)).round(3)
+HINT = "if it is a row, use --no-header"
+
+
+def read(path, content, **changes):
+    path.write_text(content, newline="")
+    with open_reader(str(path), "csv", Selection(takes=KINDS, **changes), 7) as reader:
+        return reader, np.vstack([chunk.X for chunk in reader.chunks()])
+
+
+def written_by_r(mark, quote):
+    """Return rows as write.table of R writes them: the column of the names of rows has no name."""
+    lines = [mark.join(f"{quote}{name}{quote}" for name in "xy")]
+    lines += [mark.join([f"{quote}row {i}{quote}", str(x), str(y)]) for i, (x, y) in enumerate(NUMBERS.tolist())]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("mark", "quote"), [(" ", '"'), ("\t", '"'), (",", ""), (";", "")])
+def test_names_of_rows_may_have_no_name(tmp_path, mark, quote):
+    reader, X = read(tmp_path / "r.txt", written_by_r(mark, quote))
+    assert np.array_equal(X, NUMBERS)
+    assert NAMED_ROWS in reader.notes
+    assert reader.features == ("x", "y")
+    assert any("left out: '' (every row differs)" in note for note in reader.notes)
+
+
+def test_a_run_goes_on_as_it_began_though_the_rows_have_changed(tmp_path):
+    path = tmp_path / "r.txt"
+    content = written_by_r(",", "")
+    first, _ = read(path, content)
+    again, X = read(path, content + "row 1,7,8\n", findings=first.findings)
+    assert again.features == ("x", "y")
+    assert np.array_equal(X, [*NUMBERS.tolist(), [7.0, 8.0]])
+
+
+def test_a_delimiter_may_end_each_row(tmp_path):
+    body = "".join(f"{x},{y},\n" for x, y in NUMBERS.tolist())
+    reader, X = read(tmp_path / "in.csv", "x,y\n" + body)
+    assert np.array_equal(X, NUMBERS)
+    assert any("left out: '' (empty)" in note for note in reader.notes)
+
+
+def test_cells_without_a_name_that_repeat_are_no_names_of_rows(tmp_path):
+    body = "".join(f"{i % 3},{x},{y}\n" for i, (x, y) in enumerate(NUMBERS.tolist()))
+    with pytest.raises(FileError, match="the rows have 3 cells from here on, but the first line has 2"):
+        read(tmp_path / "in.csv", "x,y\n" + body)
+
+
+@pytest.mark.parametrize(
+    ("before", "options"), [("40,2,malignant,benign\n", ["--no-header"]), ("My table\n\nof 2026\n", [])]
+)
+def test_lines_before_a_table_are_left_out_as_the_message_says(tmp_path, monkeypatch, before, options):
+    monkeypatch.chdir(tmp_path)
+    names = "" if options else "a,b\n"
+    body = names + "".join(f"{x},{y}\n" for x, y in NUMBERS.tolist())
+    (tmp_path / "in.csv").write_text(before + body)
+    done = CliRunner().invoke(app, ["run", "in.csv"])
+    assert done.exit_code == 1
+    start = int(re.search(r"tail -n \+(\d+) in.csv > rows.csv", done.stderr).group(1))
+    assert ("--no-header" in done.stderr) == bool(options)
+    rest = (before + body).splitlines(keepends=True)[start - 1 :]
+    assert "".join(rest) == body
+    (tmp_path / "rows.csv").write_text("".join(rest))
+    assert CliRunner().invoke(app, ["run", "rows.csv", *options]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "hinted"),
+    [
+        ("Adelie,39.1,18.7", True),
+        ('AL,"23,288","2,263"', True),
+        ("7,0,loop0", True),
+        ("9f3c2e1,2026-03-01 12:00,done", True),
+        ("country,1952,1957", False),
+        ("country,2020", False),
+        ("day,2020-01-01,2020-01-02", False),
+        ("a,b,c", False),
+    ],
+)
+def test_a_first_line_that_may_be_a_row_is_told(tmp_path, header, hinted):
+    names = next(csv.reader([header]))
+    cells = NUMBERS[:, : len(names) - 1] if len(names) < 4 else NUMBERS
+    rows = "".join(",".join(["ab"[i % 2], *map(str, row)]) + "\n" for i, row in enumerate(cells.tolist()))
+    reader, _ = read(tmp_path / "in.csv", f"{header}\n{rows}")
+    assert (HEADER_HINT in reader.notes) == hinted
+
+
+def test_the_first_line_of_a_log_is_told_and_kept_without_header(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = "".join(
+        f"Mar 01 00:00:{i:02} host cron: session {'opened' if i % 2 else 'closed'} for root\n" for i in range(50)
+    )
+    (tmp_path / "log").write_text(log)
+    done = CliRunner().invoke(app, ["run", "log"])
+    assert HINT in done.stderr
+    assert "49 rows" in done.stderr
+    done = CliRunner().invoke(app, ["run", "log", "--no-header"])
+    assert HINT not in done.stderr
+    assert "50 rows" in done.stderr
+
+
+def test_one_column_that_cannot_be_clustered_comes_with_an_option_that_works(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = "".join(f"user{i}:x:{i % 7}:{i % 3}:home{i}\n" for i in range(60))
+    blanks = "a b c d\n" + "".join(f"n{i} {i % 7} {'' if i % 3 else 5} {i * i % 11}\n" for i in range(60))
+    words = "".join(f"2026-03-01 00:{i:02} p{i} {'gone' if i % 2 else 'put in'}\n" for i in range(60))
+    for content, option in ((body, "--delimiter :"), (blanks, "--delimiter ' '"), (words, "--no-header --text 0")):
+        (tmp_path / "in.txt").write_text(content)
+        done = CliRunner().invoke(app, ["run", "in.txt"])
+        assert done.exit_code == 1
+        assert option in done.stderr
+        done = CliRunner().invoke(app, ["run", "in.txt", *shlex.split(option), "--force"])
+        assert done.exit_code == 0, done.output
+
+
+def test_columns_of_fixed_width_are_named(tmp_path):
+    body = "".join(f"{i:8}   {'12-15 years' if i % 2 else '< 12 years':>11}  {i * i}\n" for i in range(40))
+    with pytest.raises(FileError, match=r"columns of fixed width are not read: .*read_fwf"):
+        read(tmp_path / "in.txt", "      id         heduc  div\n" + body)
+
+
+def test_quotes_may_have_a_backslash_before_them(tmp_path):
+    rows = [[f'H. "{"ab"[i % 2]}" E, jr', str(x)] for i, x in enumerate(NUMBERS[:, 0].tolist())]
+    for escape, double in (("\\", False), (None, True)):
+        text = io.StringIO()
+        csv.writer(text, escapechar=escape, doublequote=double, quoting=csv.QUOTE_NONNUMERIC).writerows(
+            [["name", "x"], *[[name, float(x)] for name, x in rows]]
+        )
+        reader, X = read(tmp_path / "in.csv", text.getvalue())
+        assert np.array_equal(X[:, 1], NUMBERS[:, 0])
+        assert reader.encoding["name"].words == ('H. "a" E, jr', 'H. "b" E, jr')
+
+
+def test_a_backslash_at_the_end_of_a_cell_is_part_of_it(tmp_path):
+    content = "path,x\n" + "".join(f'"C:\\{"ab"[i % 2]}\\",{x}\n' for i, x in enumerate(NUMBERS[:, 0].tolist()))
+    reader, X = read(tmp_path / "in.csv", content)
+    assert reader.encoding["path"].words == ("C:\\a\\", "C:\\b\\")
+    assert np.array_equal(X[:, 1], NUMBERS[:, 0])
