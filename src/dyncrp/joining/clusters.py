@@ -99,8 +99,10 @@ class Clusters:
         return self.headline
 
 
-def join(model: Model, state: State, n: int | None = None, shape: str = "auto") -> Clusters:
-    """Join the tables of a state."""
+def join(
+    model: Model, state: State, n: int | None = None, shape: str = "auto", joins: list[Join] | None = None
+) -> Clusters:
+    """Join the tables of a state. joins: those by evidence, if they are known already."""
     K = len(state.ids)
     if isinstance(n, str):
         raise ValueError(f"n must be an integer, or None for as many clusters as there are, got {n!r}")
@@ -126,7 +128,8 @@ def join(model: Model, state: State, n: int | None = None, shape: str = "auto") 
         n_basins = len(np.unique(basins))
         if shape == "any" or (n is None and n_basins == 1 and model.cloud):
             return _made(state.ids, shapes.counts, merges, basins, "any")
-    joins = join_by_likelihood(family, state.stats, shapes) if rows is None else join_by_scatter(rows)
+    if joins is None:
+        joins = join_by_likelihood(family, state.stats, shapes) if rows is None else join_by_scatter(rows)
     n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
     elliptical = _merges(joins)
     if (
