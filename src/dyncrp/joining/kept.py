@@ -42,12 +42,16 @@ MOST_CLOSED = 5_000  # closed tables whose clusters are known
 
 
 class Move(NamedTuple):
-    """Tables that were in cluster ``before`` and are in cluster ``after`` now. parted: whether that is a new one."""
+    """Tables that were in cluster ``before`` and are in cluster ``after`` now."""
 
     before: int
     after: int
     tables: tuple[int, ...]
-    parted: bool
+
+    @property
+    def parted(self) -> bool:
+        """Whether they have become a cluster, which goes by the oldest of them; otherwise they have joined another."""
+        return self.after in self.tables
 
 
 class Joining(NamedTuple):
@@ -161,11 +165,10 @@ class KeptClusters:
     def _take(self, row: int, ids: Int, before: Int, clusters: Int) -> Joining | None:
         """Make these the clusters of tables, given those before; return them if any are others."""
         self._remember_closed(ids)
-        existed = set(ids[before == ids].tolist())
         groups: dict[tuple[int, int], list[int]] = {}
         for i in np.flatnonzero(before != clusters).tolist():
             groups.setdefault((int(before[i]), int(clusters[i])), []).append(int(ids[i]))
-        moves = tuple(Move(b, a, tuple(tables), a not in existed) for (b, a), tables in sorted(groups.items()))
+        moves = tuple(Move(*pair, tuple(tables)) for pair, tables in sorted(groups.items()))
         self.latest = Joining(row, ids, clusters, moves)
         return self.latest if moves else None
 
