@@ -231,7 +231,11 @@ class Run:
     def _cluster_of(self, tables: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the clusters of tables given by the ids that were written; some may have been merged since."""
         assert self.clusters is not None
-        return self.clusters.labels(self.stream.resolve(tables) if self.stream.started else tables)
+        if not self.stream.started:
+            return self.clusters.labels(tables)
+        now, kept = self.stream.resolve(tables), self.stream.learner.kept
+        found = self.clusters.labels(now)
+        return found if kept is None else np.where(found < 0, self.clusters.labels(kept.resolve(now)), found)
 
     @property
     def _family(self) -> Family:
