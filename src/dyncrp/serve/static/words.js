@@ -101,11 +101,9 @@ export function eventParts(event, clock, times = 1) {
       if (!name) return [it, { verb: " unnamed" }, `: it was “${what.before}”`];
       if (!what.before) return [`table ${table} `, { verb: "named" }, " ", it];
       return [`“${what.before}”, table ${table}, `, { verb: "renamed" }, " ", it];
-    case "joined": {
-      const whole = what.before === table;
-      const it_was = whole ? `cluster ${table} ` : `${what.tables.length > 1 ? `${what.tables.length} tables` : `table ${table}`} of cluster ${what.before} `;
-      return [it_was, { verb: whole ? "is now part" : "now belong".concat(what.tables.length > 1 ? "" : "s") }, `${whole ? " of" : " to"} cluster ${event.cluster}`];
-    }
+    case "joined":
+      if (what.before === table) return [`cluster ${table} `, { verb: "is now part" }, ` of cluster ${event.cluster}`];
+      return [`${plural(what.tables.length, "table")} of cluster ${what.before} `, { verb: "joined" }, ` cluster ${event.cluster}`];
     case "parted":
       return [`cluster ${event.cluster} `, { verb: "is no longer part" }, ` of cluster ${what.before}`];
     case "alarm":
