@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dyncrp.engine.schema import KEPT, check
 from dyncrp.engine.types import Arrays, Engine, Int, Model, State
 from dyncrp.families import protocols
-from dyncrp.joining.clusters import MOST_TABLES, join
+from dyncrp.joining.clusters import join
 from dyncrp.joining.components import PRIORS, Join, join_by_likelihood, join_under_best
 from dyncrp.joining.linkage import Merge, apply
 
@@ -37,7 +37,8 @@ SHARE = 10  # one row in so many may be spent
 FIRST_ROWS = 65_536
 ALLOWANCE = 50_000  # rows that may be spent in addition
 LOOK_PRICE, JOIN_PRICE = (2_000, 60), (5_000, 1_500)  # in rows: for any number of tables, and for each
-MOST_CELLS = 1 << 24  # numbers in the statistics of tables that are joined; with more, clusters stay as they are
+# Of tables that are joined, and of numbers in their statistics; with more, clusters stay as they are.
+MOST_TABLES, MOST_CELLS = 2_000, 1 << 24
 MOST_CLOSED = 5_000  # closed tables whose clusters are known
 
 
