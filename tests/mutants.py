@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant("search/search.py", "not run.reproducibility < least", "True", "tests/search"),
     Mutant("search/search.py", "price * kind.n_unknown", "0.0", "tests/search"),
     Mutant("search/alpha.py", "total += 1.0", "total += 0.5", "tests/search"),
-    Mutant("views/clusters.py", "ids[oldest[roots]]", "ids[roots]", "tests/views/test_clusters.py"),
+    Mutant("joining/clusters.py", "ids[oldest[roots]]", "ids[roots]", "tests/views/test_clusters.py"),
     Mutant("stream/events.py", "counts < FAINT", "counts > FAINT", "tests/stream/test_events.py"),
     Mutant("combining.py", "n_opened + n_new))", "n_opened + n_new + 1))", "tests/test_combining.py"),
     Mutant("families/normal_wishart.py", "(nu + n + (D - 1.0))", "(nu + n)", "tests/families"),

@@ -635,6 +635,7 @@ def test_get_params_gives_back_what_was_given():
         "prune_below": 0.5,
         "alarm_rate": 0.001,
         "n_examples": 3,
+        "keep_clusters": True,
     }
     assert DynamicalMixture(**params).get_params(deep=False) == params
 

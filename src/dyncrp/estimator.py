@@ -77,6 +77,9 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         The share of rows that raise an alarm while nothing changes, such as 0.001; see ``events_``. None for no alarms.
     n_examples : int, default=0
         How many typical rows and how many of the latest rows to keep of each table, for ``examples``.
+    keep_clusters : bool, default=False
+        Whether to join tables into clusters as rows come. Then events "joined" and "parted" say which clusters became
+        one, or no longer are, and ``resolve(labels, level="cluster")`` brings labels up to date. Tables are the same.
     max_tables : int or None, default=None
         The largest number of open tables, None for no limit. When one more opens, the table with the lowest occupancy
         closes. A closed table is forgotten, and its id is never used again.
@@ -145,6 +148,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         prune_below: float = 0.0,
         alarm_rate: float | None = None,
         n_examples: int = 0,
+        keep_clusters: bool = False,
     ) -> None:
         self.family = family
         self.dynamics = dynamics
@@ -162,6 +166,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         self.prune_below = prune_below
         self.alarm_rate = alarm_rate
         self.n_examples = n_examples
+        self.keep_clusters = keep_clusters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name.
@@ -251,7 +256,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         stream.learn(X, times, labels=labels, cannot_link=cannot_link)
         return self._continue_with(stream)
 
-    def learn_one(self, x: ArrayLike, t: Any = None) -> int:
+    def learn_one(self, x: ArrayLike, t: Any = None, *, level: str = "table") -> int:
         """Learn from one observation and return its table: the fast path for loops.
 
         The same as ``partial_fit([x], times=[t])``, except that the attributes that describe the last batch, such as
@@ -263,11 +268,13 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
             The observation.
         t : number or date, optional
             Its time. By default, the index of arrival.
+        level : {"table", "cluster"}, default="table"
+            What to return. The cluster needs ``keep_clusters``.
 
         Returns
         -------
         int
-            The id of its table.
+            The id of its table, or of its cluster as known now.
 
         Examples
         --------
@@ -278,9 +285,9 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         """
         stream: Stream | None = self.__dict__.get("_stream")
         if stream is not None and stream.started:
-            return stream.learn_one(x, t)
+            return stream.learn_one(x, t) if level == "table" else stream.learn_one_in_cluster(x, t, level)
         stream = self._new_stream()
-        label = stream.learn_one(x, t)
+        label = stream.learn_one(x, t) if level == "table" else stream.learn_one_in_cluster(x, t, level)
         self._continue_with(stream)
         return label
 

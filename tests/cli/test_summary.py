@@ -129,7 +129,7 @@ def test_clusters_come_first_and_say_what_is_typical(tmp_path):
 
 
 def test_too_many_tables_for_clusters_are_shown_as_tables(tmp_path, monkeypatch):
-    monkeypatch.setattr("dyncrp.views.clusters.MOST_TABLES", 2)
+    monkeypatch.setattr("dyncrp.joining.clusters.MOST_TABLES", 2)
     path = saved(tmp_path, [[0.0], [90.0], [900.0]])
     told = summary(path, code=1)
     assert "3 are open" in told

@@ -76,6 +76,8 @@ def learn(model, next_):
         made["p"] = model.novelty_p_.tolist()
     if model.n_examples:
         made["examples"] = [model.examples(table).typical.numbers.tolist() for table in model.table_ids_.tolist()]
+    if model.keep_clusters:
+        made["clusters"] = model.resolve(np.arange(model.n_opened_), level="cluster").tolist()
     return made
 
 
@@ -252,6 +254,13 @@ CASES = {
     "examples-texts": examples_of_texts,
     "masks": masks,
     "examples": lambda: simple(DynamicalMixture(ROUND, STICKY, n_examples=1), D=2),
+    "keep-clusters": lambda: simple(
+        DynamicalMixture(Gaussian(0.3, 40.0), STICKY, prune_below=0.02, keep_clusters=True),
+        ROUND,
+        n=150,
+        n_next=60,
+        D=2,
+    ),
     "posterior": lambda: simple(DynamicalMixture(ROUND, STICKY, assignment="variational", table_count="posterior")),
     "closing": lambda: simple(DynamicalMixture(ROUND, STICKY, max_tables=3, prune_below=0.05)),
     "resolution": lambda: simple(DynamicalMixture(ROUND, STICKY, resolution=2.0)),

@@ -243,7 +243,7 @@ def test_an_input_in_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_too_many_tables_for_clusters_are_a_note(source, tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr("dyncrp.views.clusters.MOST_TABLES", 2)
+    monkeypatch.setattr("dyncrp.joining.clusters.MOST_TABLES", 2)
     output = tmp_path / f"out.{suffix}"
     done = label(source, output)
     assert "dyncrp: there are no clusters: clusters are found among up to 2 tables" in done.stderr

@@ -45,6 +45,7 @@ MEMORY_HELP = "How many members a table remembers, so that it can move: a number
 DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
 CLUSTERS_HELP = "How many clusters to find at the end: a number, auto for as many as stand out, or none."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
+ARRIVAL_HELP = "Write the cluster of each row as known when it came, not as known at the end."
 RENAMED = "there is no option --groups: use --clusters, as in --clusters 3"
 MOST_DIGITS = 18  # in a number of clusters
 # Options that a selection has as they are given.
@@ -221,6 +222,7 @@ class OutputOptions:
     names: Annotated[bool, _output("--names", help="Also write the name of the table of each row.")] = False
     events: Annotated[str | None, _output(metavar="FILE.jsonl", help=EVENTS_HELP)] = None
     clusters: Annotated[str, typer.Option(help=CLUSTERS_HELP)] = "auto"
+    as_of_arrival: Annotated[bool, _output("--as-of-arrival", help=ARRIVAL_HELP)] = False
     force: Annotated[bool, _output("--force", help="Replace an existing output, file of events or checkpoint.")] = False
     groups: Annotated[str | None, _output(hidden=True)] = None  # what clusters were called once
 
@@ -270,6 +272,11 @@ class ModelOptions:
     def given(self) -> bool:
         """Whether any option is given that cannot change for a saved model: all but the alarm rate."""
         return bool(self.family or self.dynamics or self.alpha is not None or self.memory or self.settings)
+
+    def keeping_clusters(self) -> ModelOptions:
+        """Return these options for a model that keeps its clusters."""
+        told = any(setting.startswith("keep_clusters=") for setting in self.settings or [])
+        return self if told else replace(self, settings=[*(self.settings or []), "keep_clusters=true"])
 
     def for_texts(self) -> ModelOptions:
         """Return these options for rows that are texts."""

@@ -27,6 +27,7 @@ from dyncrp.io.files import FileError
 from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import OnlyTextError, Reader, Selection, open_reader
 from dyncrp.io.writers import WRITERS
+from dyncrp.io.writers.base import CLUSTER
 from dyncrp.jobs.checkpoint import Checkpoint
 from dyncrp.jobs.model_text import brief_clusters, brief_model, count
 from dyncrp.jobs.run import MOST_ROWS_IN_CHUNK, Run
@@ -71,13 +72,15 @@ def run_file(
         refuse("--model has its own family, dynamics, alpha, memory and settings: do not give them again")
     if source.text is not None and model is None:
         model_options = model_options.for_texts()
+    if target.as_of_arrival and model is None:
+        model_options = model_options.keeping_clusters()
     with report_errors():  # before signals wait for the current chunk
         spec = model_options.parse(units=source.time_column is not None)
     options = _options_to_compare(format, output_format, selection, model_options)
     # Checkpoints of earlier versions do not have these, which reads as None.
     options |= {"--names": target.names or None, "--stop-words": source.stop_words or None}
     options["--sort-by-time"] = source.sort_by_time or None
-    options["--alarm-rate"] = spec.alarm_rate
+    options |= {"--alarm-rate": spec.alarm_rate, "--as-of-arrival": target.as_of_arrival or None}
     vocabulary = None if source.text is None else Vocabulary(stop_words=source.stop_words)
     stream = Stream(spec, Input(vocabulary=vocabulary))
     with report_errors(), Stop() as stop:
@@ -88,7 +91,10 @@ def run_file(
             vocabulary = stream.input.vocabulary
             if source.stop_words and vocabulary is not None and not vocabulary.stop_words:
                 refuse(f"--stop-words: {model} was learned with them")
+            spec = stream.spec
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
+        if target.as_of_arrival and not spec.keep_clusters:
+            refuse("--as-of-arrival needs a model that keeps its clusters: --set keep_clusters=true")
         n_first = min(ROWS_TO_INFER, stream.spec.warmup)  # a pipe is waited for no longer than the warm-up takes
         selection = replace(selection, learned=stream.input.encoding, takes=_kinds_taken(stream), n_first=n_first)
         own = files if target.events is None else (*files, target.events)
@@ -121,9 +127,10 @@ def run_file(
             stop.waiting = False
             show_features(reader, quiet)
             more = ["name"] * target.names + ["novelty_p"] * (stream.spec.alarm_rate is not None)
+            more += [CLUSTER] * target.as_of_arrival
             job = Run(
                 reader,
-                writer(output, reader, joined=join is not None and not piped, more=more),
+                writer(output, reader, joined=join is not None and not piped and not target.as_of_arrival, more=more),
                 stream,
                 checkpoint=None if checkpointing.checkpoint is None else str(checkpointing.checkpoint),
                 every=checkpointing.every,
@@ -272,6 +279,7 @@ def _brief_events(job: Run) -> str:
     """Return the numbers of events as one readable line."""
     told = [f"{count(job.counts['opened'], 'table')} opened"]
     told += [f"{job.counts[kind]:,} {kind}" for kind in ("returned", "closed") if job.counts[kind]]
+    told += [f"{count(job.counts[kind], 'cluster')} {kind}" for kind in ("joined", "parted") if job.counts[kind]]
     if job.stream.spec.alarm_rate is not None:
         n = job.counts["alarm"]
         told.append(f"{count(n, 'alarm')} (1 row in {job.n_rows / n:,.0f})" if n else "no alarms")

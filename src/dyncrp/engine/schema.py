@@ -182,11 +182,22 @@ EXAMPLE_ROWS: dict[RowType, Group] = {
     Counts: _words("example_words_", "E", "if rows are counts of words, in place of `example_rows`", "row"),
 }
 
+KEPT = _group(
+    Array("kept_counts", INT, (9,), "after how many rows to look next; the latest row and `n_opened` when it was last "
+          "done; how many rows there were when tables last opened or closed, at the last look, and when everything was "
+          "last looked at; what was spent, in rows; the number of the prior; 1 if the ellipses are the clusters"),
+    Array("kept_tables", INT, ("J",), "the ids of the tables then, increasing", holds=UP),
+    Array("kept_clusters", INT, ("J",), "the cluster of each, which goes by the id of its oldest table", holds=FROM_0),
+    Array("kept_ellipses", INT, ("J",), "what each was joined to by evidence alone, likewise", holds=FROM_0),
+    Array("kept_closed", INT, ("G", 2), "tables that have closed, and another one that was in the same cluster",
+          holds=FROM_0),
+)  # fmt: skip
+
 OF_ENGINES = STATS | SEATS | EXTRAS | WORDS
 OF_ROWS, OF_COUNTS = STATS | SEATS | EXTRAS, WORDS | SEATS
 OF_EXAMPLES = EXAMPLES | EXAMPLE_ROWS[Dense] | EXAMPLE_ROWS[Counts]
 OF_WARMUPS = WARMUP | WARMUP_ROWS[Dense] | WARMUP_ROWS[Counts]
-ARRAYS = FRAME | OF_ENGINES | MODES | ALPHA | OF_WARMUPS | NOVELTY | OF_EXAMPLES
+ARRAYS = FRAME | OF_ENGINES | MODES | ALPHA | OF_WARMUPS | NOVELTY | OF_EXAMPLES | KEPT
 SEEN = ("sizes", "first_times", "last_times")  # they describe the rows with the label of each table
 
 

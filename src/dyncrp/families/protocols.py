@@ -153,7 +153,7 @@ class HasShape(ABC):
 
 
 class HasScatter(HasShape):
-    """A family whose tables share a covariance, but whose clusters may have their own: see ``views/components.py``."""
+    """A family whose tables share a covariance, but clusters may have their own: see ``joining/components.py``."""
 
     @abstractmethod
     def scatter(self, stats: Float, squares: Float) -> Scatter | None:

@@ -29,6 +29,7 @@ from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Chunk, Place, Reader
 from dyncrp.io.readers.columns import as_argument
 from dyncrp.io.writers import Writer
+from dyncrp.io.writers.base import CLUSTER
 from dyncrp.jobs.checkpoint import Checkpoint, Fingerprint
 from dyncrp.jobs.stop import Stop, Stopped
 from dyncrp.jobs.timeline import Timeline
@@ -169,7 +170,8 @@ class Run:
         self._join_tables()
         if self._started:
             self.save()
-            self.writer.finish(None if self.clusters is None else self._cluster_of)
+            on_arrival = CLUSTER in self.writer.results  # then the rows have their clusters
+            self.writer.finish(None if self.clusters is None or on_arrival else self._cluster_of)
             self.save(finished=True)
             self.writer.settle()
 
@@ -229,7 +231,11 @@ class Run:
     def _cluster_of(self, tables: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the clusters of tables given by the ids that were written; some may have been merged since."""
         assert self.clusters is not None
-        return self.clusters.labels(self.stream.resolve(tables) if self.stream.started else tables)
+        if not self.stream.started:
+            return self.clusters.labels(tables)
+        now, kept = self.stream.resolve(tables), self.stream.learner.kept
+        found = self.clusters.labels(now)
+        return found if kept is None else np.where(found < 0, self.clusters.labels(kept.resolve(now)), found)
 
     @property
     def _family(self) -> Family:
@@ -391,6 +397,8 @@ class Run:
             more["name"] = [names.get(table) for table in labels.tolist()]
         if "novelty_p" in self.writer.results:
             more["novelty_p"] = stream.novelty_p()
+        if CLUSTER in self.writer.results:
+            more[CLUSTER] = stream.batch.clusters
         first = 0
         for chunk in chunks:
             part = slice(first, first + len(chunk.rows))

@@ -59,6 +59,7 @@ class ModelSpec:
     n_jobs: int | None
     alarm_rate: float | None
     n_examples: int
+    keep_clusters: bool
     other_families: tuple[Family, ...]
     params: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -76,12 +77,13 @@ class ModelSpec:
         n_jobs: Any = None,
         alarm_rate: Any = None,
         n_examples: Any = 0,
+        keep_clusters: Any = False,
         **rules: Any,
     ) -> ModelSpec:
         """Check the parameters of ``DynamicalMixture`` and resolve "auto" and None; ``rules`` as for ``Rules``."""
         given = {"family": family, "dynamics": dynamics, "alpha": alpha, "memory": memory, "warmup": warmup}
         given |= {"resolution": resolution, "learn_alpha": learn_alpha, "n_jobs": n_jobs}
-        given |= {"alarm_rate": alarm_rate, "n_examples": n_examples}
+        given |= {"alarm_rate": alarm_rate, "n_examples": n_examples, "keep_clusters": keep_clusters}
         resolved = Gaussian() if family is None else family
         if not isinstance(resolved, Family):
             is_class = isinstance(family, type) and issubclass(family, Family)
@@ -93,6 +95,8 @@ class ModelSpec:
         checked = Rules(**rules)
         if not isinstance(learn_alpha, (bool, np.bool_)):
             raise ValueError(f"learn_alpha must be True or False, got {learn_alpha!r}")
+        if not isinstance(keep_clusters, (bool, np.bool_)):
+            raise ValueError(f"keep_clusters must be True or False, got {keep_clusters!r}")
         if learn_alpha and checked.table_count != "map":
             raise ValueError("learn_alpha needs table_count='map', in which alpha is the weight of a new table")
         if learn_alpha and not all(kind.nonnegative for kind in kinds):
@@ -119,6 +123,7 @@ class ModelSpec:
             None if n_jobs is None else int(n_jobs),
             None if alarm_rate is None else check_alarm_rate(alarm_rate),
             integer("n_examples", n_examples, 0, MOST_EXAMPLES),
+            bool(keep_clusters),
             OTHER_FAMILIES if family is None else (),
             dict(sorted((given | asdict(checked) | rules).items())),
         )

@@ -69,7 +69,7 @@ def as_plain_time(time: Any) -> float | str | None:
 
 def as_plain(event: Event, number: int) -> dict[str, Any]:
     """Return an event for JSON, with its id."""
-    what = {name: as_number(value) for name, value in event.what.items()}
+    what = {name: value if isinstance(value, list) else as_number(value) for name, value in event.what.items()}
     return {"id": number, **event._asdict(), "time": as_plain_time(event.time), "what": what}
 
 

@@ -17,7 +17,8 @@ from dyncrp.stream.stream import Stream
 from dyncrp.stream.warmup import Searching
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples")  # parameters with a key of their own
+# Parameters with a key of their own.
+OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples", "keep_clusters")
 KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, SECONDS, "set", "features", "text", "stop_words")
 TEXTS = "multinomial"  # the family of texts
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams
@@ -124,7 +125,8 @@ def check_limits(settings: dict[str, Any], limits: Limits) -> None:
 
 def default_settings(limits: Limits) -> dict[str, Any]:
     """Return the defaults of a new stream. It keeps them even if the server has other limits later."""
-    return {"alarm_rate": ALARM_RATE, "max_tables": limits.tables, SECONDS: limits.warmup_seconds}
+    usual = {"alarm_rate": ALARM_RATE, "max_tables": limits.tables, "keep_clusters": True}
+    return usual | {SECONDS: limits.warmup_seconds}
 
 
 def _others(settings: dict[str, Any]) -> dict[str, Any]:

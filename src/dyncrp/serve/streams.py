@@ -262,7 +262,8 @@ class ServedStream:
         if kind == MERGE:
             before = stream.to_bytes()
             content = {"table": stream.merge(*told)}
-            self.undo = Undo(before, self.timeline, content["table"], self._events[-1].what["merged"])
+            merged = next(event for event in reversed(self._events) if event.kind == "merged")
+            self.undo = Undo(before, self.timeline, content["table"], merged.what["merged"])
         elif kind == UNDO:
             content = self._undo()
         elif kind == ACKNOWLEDGE:

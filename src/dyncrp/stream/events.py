@@ -11,24 +11,28 @@ import numpy as np
 
 from dyncrp.arrays.checks import Clock, as_date
 from dyncrp.dynamics import Modes
-from dyncrp.engine.types import Float, Trace
+from dyncrp.engine.types import Float, Int, Trace
+from dyncrp.joining.kept import Joining, Move, clusters_on_arrival
 from dyncrp.stream.novelty import NoveltySketch
 
 # A table returns if a row joins it after an absence Δ with kernel(Δ) below this.
 FAINT = 0.1
-KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed")  # the order of the events of one row
+KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed", "joined", "parted")  # in order, if of one row
 
 
 class Event(NamedTuple):
     """Something that happened to a table.
 
-    kind: "opened", "returned" (a row joined it after a long absence), "closed", "merged", "renamed" or "alarm" (a row
-    was so unexpected that its p is at most ``alarm_rate``). row: the number of the row in the stream, from 0; for an
-    edit, that of the latest row. time: the time of that row, datetime64 if times are dates. table: its id. name: the
-    name of the table, or None. cluster: that of the table, if ``clusters`` was called since it opened. what: details by
-    name. "returned" has ``absence``, the time since its last row; "alarm" has ``novelty`` and ``p``; "merged" has
-    ``merged``, the id that now stands for this table, and ``far_apart`` if one table cannot cover both; "renamed" has
-    the name ``before``; "opened" by a split has ``split_from``, the id of the other table.
+    kind: "opened", "returned" (a row joined it after a long absence), "closed", "merged", "renamed", "alarm" (a row was
+    so unexpected that its p is at most ``alarm_rate``), or, with ``keep_clusters``, "joined" (a cluster is now part of
+    another one) or "parted" (it no longer is). row: the number of the row in the stream, from 0; for an edit, that of
+    the latest row. time: the time of that row, datetime64 if times are dates. table: its id. name: the name of the
+    table, or None. cluster: that of the table as known then, with ``keep_clusters``; otherwise that of the latest call
+    of ``clusters``, if there was one since it opened. what: details by name. "returned" has ``absence``, the time since
+    its last row; "alarm" has ``novelty`` and ``p``; "merged" has ``merged``, the id that now stands for this table, and
+    ``far_apart`` if one table cannot cover both; "renamed" has the name ``before``; "opened" by a split has
+    ``split_from``, the id of the other table; "joined" and "parted" have ``before``, the cluster that it was or was in,
+    and ``tables``, all that moved with it.
     """
 
     kind: str
@@ -45,7 +49,8 @@ class Batch:
     """What a segment of n rows did, and what is needed to compute p-values and events on demand.
 
     trace: the trace of the engine. times: (n,). first_row: the number of the first row in the stream. n_opened: how
-    many tables were opened before it. sketch: the novelty of the rows before it.
+    many tables were opened before it. sketch: the novelty of the rows before it. joinings: if clusters are kept, the
+    clusters before these rows, and as they became from some of them on.
     """
 
     trace: Trace
@@ -53,11 +58,22 @@ class Batch:
     first_row: int
     n_opened: int
     sketch: NoveltySketch
+    joinings: tuple[Joining, ...] = ()
 
     @cached_property
     def novelty_p(self) -> Float:
         """The probability that an earlier row was as unexpected as each of these rows, (n,)."""
         return self.sketch.p_values(-self.trace.log_evidence)
+
+    @property
+    def clusters(self) -> Int:
+        """The cluster of each row as known when it came, (n,), if clusters are kept."""
+        return clusters_on_arrival(self.trace.labels, self.first_row, self.joinings)
+
+    def cluster_of(self, table: int, row: int) -> int:
+        """Return the cluster of a table as known at one of these rows, if clusters are kept."""
+        known = [joining for joining in self.joinings[1:] if joining.row - self.first_row <= row]
+        return int((known[-1] if known else self.joinings[0]).of(np.array([table]))[0])
 
     def opening_rows(self) -> Iterator[tuple[int, int]]:
         """Yield the tables that opened, each with the index of its row, which may have got another label."""
@@ -95,6 +111,9 @@ def events_of(
             found.append((row, 2, int(trace.labels[row]), what))
     pairs = zip(trace.closed.tolist(), trace.closed_rows.tolist(), strict=True)
     found += [(row, 3, table, {}) for table, row in pairs]
+    for joining in batch.joinings[1:]:
+        row = max(joining.row - batch.first_row, 0)
+        found += [(row, 7 if move.parted else 6, move.tables[0], what_moved(move)) for move in joining.moves]
     found.sort(key=lambda one: one[:2])
     return [
         Event(
@@ -103,11 +122,16 @@ def events_of(
             as_time(batch.times[row], clock),
             table,
             names.get(table),
-            clusters.get(table),
+            batch.cluster_of(table, row) if batch.joinings else clusters.get(table),
             what,
         )
         for row, kind, table, what in found
     ]
+
+
+def what_moved(move: Move) -> dict[str, Any]:
+    """Return the details of an event "joined" or "parted"."""
+    return {"before": move.before, "tables": list(move.tables)}
 
 
 def as_time(t: float, clock: Clock) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,7 @@ from dyncrp.families import Family
 from dyncrp.families.base import first_missing
 from dyncrp.input.constraints import Constraints, Names
 from dyncrp.io.packed import pack, unpack
+from dyncrp.joining.kept import Joining, KeptClusters
 from dyncrp.search.alpha import AlphaPosterior
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
@@ -58,6 +59,8 @@ class Learner:
 
     family: Family
     engine: Engine
+    kept: KeptClusters | None = None  # see ``keeping.py``
+    joinings: Sequence[Joining] = ()
 
     def __init__(self, spec: ModelSpec, model: Model, clock: Clock, n_features: int) -> None:
         self.family, self.dynamics, self.clock = model.family, model.dynamics, clock
@@ -313,7 +316,9 @@ class Learner:
         """Replace what was learned by the arrays of a learner of the same model; raise ``ValueError`` for others."""
         posterior = self.alpha_posterior
         of_alpha = {} if posterior is None else schema.ALPHA
-        unknown = sorted(arrays.keys() - {*schema.OF_ENGINES, *schema.NOVELTY, *schema.OF_EXAMPLES, *of_alpha})
+        unknown = sorted(
+            arrays.keys() - {*schema.OF_ENGINES, *schema.NOVELTY, *schema.OF_EXAMPLES, *schema.KEPT, *of_alpha}
+        )
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
         kept = NoveltySketch() if arrays.keys().isdisjoint(schema.NOVELTY) else NoveltySketch.restore(arrays)

@@ -24,8 +24,10 @@ from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
+from dyncrp.stream.keeping import type_of_learner
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.predictions import PredictingTables
+from dyncrp.stream.tables import LEVELS
 from dyncrp.stream.warmup import Searching, Warmup
 
 Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if any were given
@@ -196,7 +198,8 @@ class Stream(PredictingTables):
         if len(done) == 1:
             return done[0]
         traces, moments = [one.trace for one in done], [one.times for one in done]
-        joined = replace(done[0], trace=concatenate(traces), times=np.concatenate(moments))
+        made = (*done[0].joinings, *(joining for one in done[1:] for joining in one.joinings[1:]))
+        joined = replace(done[0], trace=concatenate(traces), times=np.concatenate(moments), joinings=made)
         if remember:
             self.batch = joined
         return joined
@@ -329,6 +332,16 @@ class Stream(PredictingTables):
             X = family.rows.one(x)
         return int(self.learn(X, None if t is None else [t], remember=False).trace.labels[0])
 
+    def learn_one_in_cluster(self, x: Any, t: Any, level: str) -> int:
+        """Learn from one row as ``learn_one`` does; return its cluster as known now, or its table. level: which."""
+        if level not in LEVELS or not self.spec.keep_clusters:
+            raise ValueError(
+                f"level must be one of {LEVELS}, and 'cluster' needs keep_clusters=True; got {level!r} and "
+                f"keep_clusters={self.spec.keep_clusters}"
+            )
+        label = self.learn_one(x, t)
+        return label if level == LEVELS[0] else int(self.kept_clusters().latest.of(np.array([label]))[0])
+
     def _learn_checked(self, learner: Learner, x: Any, t: Any) -> int | None:
         """Learn from one row that only needs to be checked; return None if it needs more, as documents do."""
         family = learner.family
@@ -421,7 +434,7 @@ class Stream(PredictingTables):
                 "a state does not hold hyperparameters, and those of this model are unknown: learn them with "
                 "dyncrp.tune and give them, or use to_bytes and from_bytes"
             )
-        return Learner.from_state(self.spec, given, content)
+        return type_of_learner(self.spec).from_state(self.spec, given, content)
 
     @classmethod
     def from_state(cls, spec: ModelSpec, content: bytes) -> Self:
@@ -438,7 +451,7 @@ class Stream(PredictingTables):
         spec = ModelSpec.resolve(**{**like.spec.params, **known, "resolution": 1.0})
         stream = cls(spec, like.input)
         stream.candidates = []  # nothing was unknown
-        stream._learner = Learner.of_arrays(spec, like.clock, engine, arrays)
+        stream._learner = type_of_learner(spec).of_arrays(spec, like.clock, engine, arrays)
         return stream
 
     def __getstate__(self) -> dict[str, Any]:

@@ -19,10 +19,12 @@ from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.constraints import check_name
 from dyncrp.input.input import Input
+from dyncrp.joining.kept import KeptClusters
 from dyncrp.search.spec import ModelSpec, check_alarm_rate
-from dyncrp.stream.events import Batch, Event, as_time, events_of
+from dyncrp.stream.events import Batch, Event, as_time, events_of, what_moved
 from dyncrp.stream.learner import Learner
 
+LEVELS = ("table", "cluster")
 NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not account for edits"
 
 
@@ -110,8 +112,25 @@ class EditableTables(ABC):
             raise ValueError(f"table {table!r} has closed, and its rows are forgotten")
         return found
 
-    def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
-        """Return the present ids (n,) of tables given by id or name; −1 stays −1."""
+    def resolve(self, tables: Iterable[int | str], level: str = "table") -> NDArray[np.int64]:
+        """Return the present ids (n,) of tables given by id or name, or of their clusters; −1 stays −1."""
+        if level == "table":
+            return self._resolve(tables)
+        kept = self.kept_clusters(level)
+        return kept.resolve(self._resolve(tables))
+
+    def kept_clusters(self, level: str = "cluster") -> KeptClusters:
+        """Return the clusters that are kept; raise ``ValueError`` if none are, or the level is another one."""
+        if level not in LEVELS:
+            raise ValueError(f"level must be one of {LEVELS}, got {level!r}")
+        kept = self.learner.kept
+        if kept is None:
+            raise ValueError(
+                "this model does not keep its clusters: give keep_clusters=True, or use clusters().labels(labels)"
+            )
+        return kept
+
+    def _resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
         given = tables if hasattr(tables, "__array__") else list(tables)
         array = np.asarray(given)
         if array.dtype.kind in "iu" or not array.size:
@@ -128,6 +147,7 @@ class EditableTables(ABC):
         kept, covers = _merge(learner, one, other)
         what: dict[str, Any] = {"merged": max(one, other)}
         self._note("merged", kept, what if covers else what | {"far_apart": True})
+        self._note_moves()
         return kept
 
     def rename(self, table: int | str, name: str) -> None:
@@ -142,6 +162,7 @@ class EditableTables(ABC):
         rows = self.input.read_to_predict(X, learner.family, learner.engine.n_features)
         new = _split(learner, found, rows, times)
         self._note("opened", new, {"split_from": found})
+        self._note_moves()
         return new
 
     def _editable(self, doing: str) -> Learner:
@@ -171,10 +192,9 @@ class EditableTables(ABC):
         """Return the events of the last batch, in order, and of the edits since then."""
         found = [] if self.batch is None else self._events(self.batch)
         names = self.learner.names.of
-        edits = (
-            event._replace(name=names.get(event.table), cluster=self.cluster_of.get(event.table))
-            for event in self._edits
-        )
+        edits = (event._replace(name=names.get(event.table)) for event in self._edits)
+        if self.learner.kept is None:
+            edits = (event._replace(cluster=self.cluster_of.get(event.table)) for event in edits)
         return [*found, *edits]
 
     def set_alarm_rate(self, alarm_rate: float) -> None:
@@ -192,10 +212,17 @@ class EditableTables(ABC):
         """Record an edit as an event, and report it."""
         learner = self.learner
         time, row = as_time(learner.engine.time, learner.clock), learner.engine.n_observations - 1
-        event = Event(kind, row, time, table, learner.names.of.get(table), self.cluster_of.get(table), what)
+        kept = learner.kept
+        cluster = self.cluster_of.get(table) if kept is None else int(kept.resolve([table])[0])
+        event = Event(kind, row, time, table, learner.names.of.get(table), cluster, what)
         self._edits = (*self._edits, event)
         if self.on_event is not None:
             self.on_event(event)
+
+    def _note_moves(self) -> None:
+        """Record what an edit did to the clusters that are kept."""
+        for move in [move for joining in self.learner.joinings for move in joining.moves]:
+            self._note("parted" if move.parted else "joined", move.tables[0], what_moved(move))
 
     def _report(self, *batches: Batch) -> None:
         """Call ``on_event`` with the events of batches."""

@@ -19,6 +19,7 @@ from dyncrp.input.constraints import Constraints, check_name
 from dyncrp.search import Candidate, Found, Search, learn
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
+from dyncrp.stream.keeping import type_of_learner
 from dyncrp.stream.learner import Learner
 
 # A piece of a search has as many runs of candidates as fit into this many rows, at least one; and what a run costs
@@ -188,7 +189,7 @@ class Warmup:
         If there are no arrays of a warm-up, it is over.
         """
         group = WARMUP | WARMUP_ROWS[spec.family.rows]
-        learner = Learner.restore(spec, config, {name: arrays[name] for name in arrays.keys() - group})
+        learner = type_of_learner(spec).restore(spec, config, {name: arrays[name] for name in arrays.keys() - group})
         warmup = cls(spec, learner.clock)
         warmup.learner, warmup.over = learner, arrays.keys().isdisjoint(group)
         if not warmup.over:
@@ -276,7 +277,7 @@ class Warmup:
         goal: from how many rows the hyperparameters were learned. batch: the first and last row of the new last batch.
         If this is interrupted, nothing changes.
         """
-        learner = Learner(self.spec, known, self.clock, rows.shape[1])
+        learner = type_of_learner(self.spec)(self.spec, known, self.clock, rows.shape[1])
         done = {}
         for begin, end in pairwise(sorted({0, *batch, self.n_rows, len(rows)})):
             part = check_rows(learner.family, rows[begin:end])

@@ -223,17 +223,20 @@ class TableMethods(FittedAttributes):
         """
         return self.stream_.split(table, X, times=times)
 
-    def resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
-        """Return the present ids of tables, which brings labels from before a merge up to date.
+    def resolve(self, tables: Iterable[int | str], level: str = "table") -> NDArray[np.int64]:
+        """Return the present ids of tables or of their clusters, which brings earlier labels up to date.
 
         Parameters
         ----------
         tables : iterable of int or str
             Ids and names; −1 stays −1.
+        level : {"table", "cluster"}, default="table"
+            "table" follows merges by hand. "cluster" returns the cluster that each table is in as known now, with
+            ``keep_clusters``; the rows of a closed table stay with its cluster.
 
         Returns
         -------
         ndarray of shape (n,)
             The ids.
         """
-        return self.stream_.resolve(tables)
+        return self.stream_.resolve(tables, level)

@@ -1,4 +1,4 @@
-// Components for Python: see views/components.py.
+// Components for Python: see joining/components.py.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -14,9 +14,10 @@ from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Reader
 from dyncrp.io.readers.cells import Column
 
-RESULTS = ("table", "name", "probability", "novelty", "novelty_p")  # columns after the index and the copied columns
-ON_REQUEST = ("name", "novelty_p")  # columns that are written only on request
-CLUSTER = "cluster"  # the last column, which is added at the end
+CLUSTER = "cluster"  # the last column, which is added at the end, or written with the row if that is requested
+# Columns after the index and the copied columns, and those of them that are written only on request.
+RESULTS = ("table", "name", "probability", "novelty", "novelty_p", CLUSTER)
+ON_REQUEST = ("name", "novelty_p", CLUSTER)
 ClusterOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the clusters of tables
 
 
@@ -75,7 +76,7 @@ class Writer(ABC):
         """Return whether a file has the columns of an output: the index first, the results and clusters last."""
         columns, usual = cls.columns_of(path), [name for name in RESULTS if name not in ON_REQUEST]
         last = columns[columns.index("table") :] if "table" in columns else []
-        return columns[:1] == ["row"] and [name for name in last if name not in (*ON_REQUEST, CLUSTER)] == usual
+        return columns[:1] == ["row"] and [name for name in last if name not in ON_REQUEST] == usual
 
     def start(self) -> None:
         """Start an empty file, and replace any that exists."""

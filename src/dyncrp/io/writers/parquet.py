@@ -30,7 +30,7 @@ class ParquetWriter(Writer):
             raise FileError("Parquet needs pyarrow: pip install 'dyncrp[cli]'") from None
 
         kinds = dict.fromkeys(self.results, pa.float64())
-        kinds |= {"row": pa.int64(), "table": pa.int64(), "name": pa.string()}
+        kinds |= {"row": pa.int64(), "table": pa.int64(), "name": pa.string(), CLUSTER: pa.int64()}
         kinds |= {name: reader.kept_type(name) or pa.string() for name in reader.kept}
         self.schema = pa.schema([(_utf8(name), kinds[name]) for name in self.names])
         self.file = GrowingFile(path + ".part")

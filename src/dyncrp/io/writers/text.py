@@ -141,8 +141,8 @@ class TextWriter(Writer):
         self._next = made
 
     def _has_clusters(self) -> bool:
-        """Return whether the file has a column of clusters."""
-        return self.columns_of(self.path)[-1:] == [CLUSTER]
+        """Return whether the file has a column of clusters that was added at the end."""
+        return CLUSTER not in self.results and self.columns_of(self.path)[-1:] == [CLUSTER]
 
     def _blocks(self, path: str, length: int, start: int) -> Iterator[list[bytes]]:
         """Yield the records of a file from one byte to another, many at a time."""

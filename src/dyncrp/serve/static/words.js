@@ -72,7 +72,7 @@ export const tableName = (id, name) => name || `table ${id}`;
 export const tableNameAndId = (id, name) => (name ? `${name} (table ${id})` : `table ${id}`);
 
 /** Symbols of the kinds of events, so that they are told apart without colour. */
-export const SYMBOLS = { alarm: "▲", opened: "+", returned: "↩", closed: "×", merged: "⇉", unmerged: "⇇", renamed: "✎" };
+export const SYMBOLS = { alarm: "▲", opened: "+", returned: "↩", closed: "×", merged: "⇉", unmerged: "⇇", renamed: "✎", joined: "⊂", parted: "⊄" };
 
 /** Return an event, which may stand for several, in words: texts, {verb} for what happened, and {table, name} where a table is spoken of. */
 export function eventParts(event, clock, times = 1) {
@@ -101,6 +101,11 @@ export function eventParts(event, clock, times = 1) {
       if (!name) return [it, { verb: " unnamed" }, `: it was “${what.before}”`];
       if (!what.before) return [`table ${table} `, { verb: "named" }, " ", it];
       return [`“${what.before}”, table ${table}, `, { verb: "renamed" }, " ", it];
+    case "joined":
+      if (what.before === table) return [`cluster ${table} `, { verb: "is now part" }, ` of cluster ${event.cluster}`];
+      return [`${plural(what.tables.length, "table")} of cluster ${what.before} `, { verb: "joined" }, ` cluster ${event.cluster}`];
+    case "parted":
+      return [`cluster ${event.cluster} `, { verb: "is no longer part" }, ` of cluster ${what.before}`];
     case "alarm":
       return [
         { verb: "Alarm" },

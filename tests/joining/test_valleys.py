@@ -8,8 +8,8 @@ from scipy.special import gamma, xlogy
 from sklearn.metrics import adjusted_mutual_info_score
 
 from dyncrp import Bernoulli, Gaussian, NormalGamma, VonMisesFisher
-from dyncrp.views.linkage import linkage
-from dyncrp.views.valleys import join_by_valleys
+from dyncrp.joining.linkage import linkage
+from dyncrp.joining.valleys import join_by_valleys
 from tiles import tables
 
 

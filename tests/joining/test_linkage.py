@@ -6,7 +6,7 @@ from scipy.cluster import hierarchy
 from sklearn.metrics import adjusted_mutual_info_score
 
 from dyncrp import Gaussian
-from dyncrp.views.linkage import apply, join_by_ward, linkage
+from dyncrp.joining.linkage import apply, join_by_ward, linkage
 from tiles import tables
 
 

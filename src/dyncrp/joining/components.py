@@ -24,7 +24,7 @@ raised to the power min(1, N/n) ("coarsened", Miller and Dunson, 2019). A differ
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,14 +59,20 @@ class Join(NamedTuple):
 
 def join_by_scatter(rows: Scatter) -> list[Join]:
     """Return all joins, in order, under the prior with the most evidence."""
-    best: tuple[float, list[Join]] = -np.inf, []
+    return join_under_best(rows)[0]
+
+
+def join_under_best(rows: Scatter, among: Sequence[int] = range(len(PRIORS))) -> tuple[list[Join], int]:
+    """Return all joins, in order, and the number of their prior: among some of ``PRIORS``, that of most evidence."""
+    best: tuple[float, list[Join], int] = -np.inf, [], among[0]
     Q = rows.means.shape[1]
-    for a, b, spread in PRIORS:
+    for prior in among:
+        a, b, spread = PRIORS[prior]
         joins, evidence = _join_under(rows, a * Q + b, spread)
         total = evidence + np.max(np.cumsum([0.0, *(join.gain for join in joins)]))
         if total > best[0]:
-            best = total, joins
-    return best[1]
+            best = total, joins, prior
+    return best[1:]
 
 
 def _join_under(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join], float]:
@@ -119,8 +125,11 @@ def join_slowly(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join
     return join_greedily(n, means, gains, join), evidence
 
 
-def join_by_likelihood(family: Family, stats: Float, shapes: Shapes) -> list[Join]:
-    """Return all joins of tables (K, S) by the marginal likelihood of their family, coarsened as above."""
+def join_by_likelihood(family: Family, stats: Float, shapes: Shapes, slack: float = np.inf) -> list[Join]:
+    """Return all joins of tables (K, S) by the marginal likelihood of their family, coarsened as above.
+
+    slack: the joins end where the sum of gains is lower than its maximum by more than this.
+    """
     share = min(1.0, MOST_ROWS / max(float(np.sum(shapes.counts)), 1e-300)) if family.independent else 1.0
     tables, counts, centers = share * stats, share * shapes.counts, shapes.centers.copy()
 
@@ -138,7 +147,7 @@ def join_by_likelihood(family: Family, stats: Float, shapes: Shapes) -> list[Joi
         counts[a] += counts[b]
         tables[a] += tables[b]
 
-    return join_greedily(counts, centers, gains, join)
+    return join_greedily(counts, centers, gains, join, slack)
 
 
 def _seats(n: Float, m: Float) -> Float:
@@ -146,8 +155,12 @@ def _seats(n: Float, m: Float) -> Float:
     return n * np.log1p(m / n) + m * np.log1p(n / m)
 
 
-def join_greedily(n: Float, means: Float, gains: Gains, join: Callable[[int, int], None]) -> list[Join]:
+def join_greedily(
+    n: Float, means: Float, gains: Gains, join: Callable[[int, int], None], slack: float = np.inf
+) -> list[Join]:
     """Return all joins by falling gain. join: makes one cluster of two, and changes n (K,) and means (K, Q) itself.
+
+    slack: the joins end where the sum of gains is lower than its maximum by more than this.
 
     Among many clusters, several pairs are joined before the new clusters are looked at, all at once.
     """
@@ -159,20 +172,26 @@ def join_greedily(n: Float, means: Float, gains: Gains, join: Callable[[int, int
         at_once = max(1, CELLS_AT_ONCE // (len(others) + CANDIDATES * means.shape[1]))
         for begin in range(0, len(some), at_once):
             here, there = _near(n, means, some[begin : begin + at_once], others)
-            for a, other, gain in zip(here.tolist(), there.tolist(), gains(here, there).tolist(), strict=True):
+            gained = gains(here, there)
+            may_matter = gained >= -slack  # any other would be the last join, and not be kept
+            pairs = here[may_matter].tolist(), there[may_matter].tolist(), gained[may_matter].tolist()
+            for a, other, gain in zip(*pairs, strict=True):
                 first, second = min(a, other), max(a, other)
                 heapq.heappush(waiting, (-gain, first, second, stamps[first], stamps[second]))
 
     if len(n) > 1:
         look_around(np.arange(len(n)))
     joins: list[Join] = []
-    while waiting:
+    total = most_gained = 0.0
+    while waiting and total >= most_gained - slack:
         made: list[int] = []
         most = max(1, (len(n) - len(joins)) // MOST_AT_ONCE)
         while waiting and len(made) < most:
             loss, a, b, *seen = heapq.heappop(waiting)
             if seen == [stamps[a], stamps[b]]:
                 joins.append(Join(a, b, -loss))
+                total -= loss
+                most_gained = max(most_gained, total)
                 join(a, b)
                 alive[b] = False
                 stamps[a] += 1

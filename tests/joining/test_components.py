@@ -10,9 +10,9 @@ from dyncrp import Bernoulli, Categorical, Columns, DynamicalMixture, Gaussian, 
 from dyncrp.engine import has_extension
 from dyncrp.families import protocols
 from dyncrp.families.protocols import Scatter
-from dyncrp.views import clusters, components
-from dyncrp.views.components import join_by_likelihood, join_by_scatter, join_slowly
-from dyncrp.views.linkage import apply
+from dyncrp.joining import clusters, components
+from dyncrp.joining.components import join_by_likelihood, join_by_scatter, join_slowly
+from dyncrp.joining.linkage import apply
 
 
 def scatter_of(rows, kappa):

@@ -30,7 +30,7 @@ from scipy.special import xlogy
 
 from dyncrp.engine.types import Float, Int
 from dyncrp.families.protocols import Shapes
-from dyncrp.views.linkage import FURTHEST, Merge, Union, is_compact, squared_distances
+from dyncrp.joining.linkage import FURTHEST, Merge, Union, is_compact, squared_distances
 
 SMOOTHING = 1.25  # s in up to two coordinates
 SIGNIFICANCE = 3.5  # standard deviations

@@ -1,0 +1,1 @@
+"""Tables joined into clusters, from their statistics alone."""

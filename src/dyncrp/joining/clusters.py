@@ -1,0 +1,249 @@
+"""Clusters: what people look at. Open tables are joined, at any moment, from their statistics alone.
+
+``shape="elliptical"`` joins tables by evidence, see ``components.py``; ``shape="any"`` joins those with no valley
+between them, see ``valleys.py``. ``shape="auto"`` is elliptical unless that cuts through curves. Where a curve is cut
+into ellipses, there are more rows on the border of two neighbours than two ellipses would have there; where clusters
+overlap, there are as many. And rows that are a cloud, without clusters, are one cluster: see ``search/cloud.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from dyncrp.arrays.checks import integer
+from dyncrp.engine.types import Float, Int, Model, State
+from dyncrp.families import protocols
+from dyncrp.families.protocols import Scatter
+from dyncrp.joining.components import Join, join_by_likelihood, join_by_scatter
+from dyncrp.joining.linkage import Merge, apply, join_by_ward, linkage
+from dyncrp.joining.valleys import join_by_valleys
+
+SHAPES = ("auto", "elliptical", "any")
+MOST_TABLES = 5_000  # all pairs must fit into memory
+MOST_ON_BORDERS = 1.13  # rows on the borders of ellipses, over those that ellipses have there, if no curve is cut
+BORDER = 0.15  # half the width of a border, as a share of the distance between two centres
+FEWEST_ROWS = 15.0  # of an ellipse whose borders are looked at
+NEIGHBOURS = 2  # of an ellipse, whose borders with it are looked at; they are among CANDIDATES with near centres
+CANDIDATES = 9
+PRIOR_ROWS = 5.0  # of unit variance, by which the covariance of an ellipse is shrunk
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Open tables, joined into clusters; see ``DynamicalMixture.clusters``.
+
+    Attributes
+    ----------
+    table_ids : (K,) the ids of the tables, increasing.
+    cluster_of : (K,) the cluster of each, which goes by the id of its oldest table.
+    ids : (C,) the ids of the clusters, increasing.
+    sizes : (C,) the rows in each cluster.
+    table_sizes : (K,) the rows in each table.
+    tree : (K − 1, 4) how tables join, as a SciPy linkage matrix.
+    shape : "elliptical" or "any".
+
+    >>> from dyncrp import DynamicalMixture, Gaussian
+    >>> model = DynamicalMixture(Gaussian(1.0, 400.0)).fit([[0.0], [5.0], [50.0], [55.0], [1.0]])
+    >>> model.labels_
+    array([0, 1, 2, 3, 0])
+    >>> clusters = model.clusters(2)
+    >>> clusters.cluster_of, clusters.ids, clusters.sizes.round(2)
+    (array([0, 0, 2, 2]), array([0, 2]), array([3., 2.]))
+    >>> clusters.labels(model.labels_)
+    array([0, 0, 2, 2, 0])
+    """
+
+    table_ids: Int
+    cluster_of: Int
+    table_sizes: Float
+    tree: Float
+    shape: str
+
+    @property
+    def ids(self) -> Int:
+        """Ids of the clusters, (C,)."""
+        return np.unique(self.cluster_of)
+
+    @property
+    def sizes(self) -> Float:
+        """Rows in each cluster, (C,)."""
+        sizes = np.zeros(len(self.ids))
+        np.add.at(sizes, np.searchsorted(self.ids, self.cluster_of), self.table_sizes)
+        return sizes
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def labels(self, table_labels: ArrayLike) -> Int:
+        """Return the cluster of each table id, such as ``labels_``; −1 for a table that is not open."""
+        labels = np.asarray(table_labels)
+        if labels.dtype.kind not in "iu" and labels.size:
+            raise ValueError(f"table_labels must be integers, ids of tables, got an array of {labels.dtype}")
+        if not len(self.table_ids):
+            return np.full(labels.shape, -1)
+        places = np.clip(np.searchsorted(self.table_ids, labels), 0, len(self.table_ids) - 1)
+        return np.where(self.table_ids[places] == labels, self.cluster_of[places], -1)
+
+    @property
+    def headline(self) -> str:
+        """How many tables and clusters there are, in words."""
+        K, C = len(self.table_ids), len(self)
+        tables, clusters = f"{K:,} table{'s' * (K != 1)}", f"{C:,} cluster{'s' * (C != 1)}"
+        return f"{tables} in {clusters}" + (": no clusters stand out" if C == 1 < K else "")
+
+    def __str__(self) -> str:
+        return self.headline
+
+
+def join(
+    model: Model, state: State, n: int | None = None, shape: str = "auto", joins: list[Join] | None = None
+) -> Clusters:
+    """Join the tables of a state. joins: those by evidence, if they are known already."""
+    K = len(state.ids)
+    if isinstance(n, str):
+        raise ValueError(f"n must be an integer, or None for as many clusters as there are, got {n!r}")
+    if n is not None and integer("n", n, 1) > K:
+        raise ValueError(f"n must be at most the number of open tables, {K:,}, got {n!r}")
+    if shape not in SHAPES:
+        raise ValueError(f"shape must be one of {SHAPES}, got {shape!r}")
+    if K > MOST_TABLES:
+        raise ValueError(
+            f"clusters are found among up to {MOST_TABLES:,} tables, and {K:,} are open: set max_tables or "
+            "prune_below, or a lower resolution"
+        )
+    family = model.family
+    shapes = protocols.shapes(family, state.stats, state.squares).with_memory(model.memory)
+    rows = protocols.scatter(family, state.stats, state.squares)
+    if shape == "any" and n is not None:
+        merges = join_by_ward(shapes)
+        return _made(state.ids, shapes.counts, merges, apply(merges[: K - n], K), "any")
+    merges, basins, n_basins = list[Merge](), np.zeros(K, dtype=np.int64), 0  # basins: tables without a valley between
+    may_matter = rows is not None or (n is None and model.cloud)  # to ellipses that cut through curves, or to a cloud
+    if shape == "any" or (shape == "auto" and may_matter and shapes.spread.size):
+        merges, basins = _valleys(family, shapes)
+        n_basins = len(np.unique(basins))
+        if shape == "any" or (n is None and n_basins == 1 and model.cloud):
+            return _made(state.ids, shapes.counts, merges, basins, "any")
+    if joins is None:
+        joins = join_by_likelihood(family, state.stats, shapes) if rows is None else join_by_scatter(rows)
+    n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
+    elliptical = _merges(joins)
+    if (
+        n_basins
+        and n in (None, n_basins)
+        and rows is not None
+        and _cuts_curves(rows, apply(elliptical[:n_joins], K), basins)
+    ):
+        return _made(state.ids, shapes.counts, merges, basins, "any")
+    if n is not None and n < K - n_joins:
+        elliptical = _go_on_by_ward(elliptical[:n_joins], shapes)
+    roots = apply(elliptical[: n_joins if n is None else K - n], K)
+    return _made(state.ids, shapes.counts, elliptical, roots, "elliptical")
+
+
+def _valleys(family: object, shapes: protocols.Shapes) -> tuple[list[Merge], Int]:
+    if not shapes.spread.size:
+        raise ValueError(
+            f"{type(family).__name__} does not say how wide its tables are, so valleys between them cannot be seen: "
+            "use shape='elliptical', or give the number of clusters"
+        )
+    return join_by_valleys(shapes)
+
+
+def _merges(joins: list[Join]) -> list[Merge]:
+    """Return joins with heights that rise: by how much less each gains than the first, or one before it."""
+    losses: list[float] = np.maximum.accumulate([joins[0].gain - join.gain for join in joins]).tolist() if joins else []
+    return [Merge(loss, join.kept, join.gone) for join, loss in zip(joins, losses, strict=True)]
+
+
+def _go_on_by_ward(merges: list[Merge], shapes: protocols.Shapes) -> list[Merge]:
+    """Return merges down to one cluster: those given, and from there on by Ward's criterion.
+
+    Where evidence is against any join, it would join large clusters first, and leave the outliers.
+    """
+    roots = apply(merges, len(shapes.counts))
+    tables, at = np.unique(roots, return_inverse=True)
+    counts, sums = np.zeros(len(tables)), np.zeros((len(tables), shapes.centers.shape[1]))
+    np.add.at(counts, at, shapes.counts)
+    np.add.at(sums, at, shapes.counts[:, None] * shapes.centers)
+    base = merges[-1].height if merges else 0.0
+    rest = join_by_ward(shapes._replace(counts=counts, centers=sums / counts[:, None]))
+    return merges + [Merge(base + m.height, int(tables[m.left]), int(tables[m.right])) for m in rest]
+
+
+def _made(ids: Int, counts: Float, merges: list[Merge], roots: Int, shape: str) -> Clusters:
+    """Return clusters that go by their oldest tables."""
+    K = len(ids)
+    oldest = np.full(K, K)
+    np.minimum.at(oldest, roots, np.arange(K))
+    return Clusters(ids, ids[oldest[roots]], counts, linkage(merges, K), shape)
+
+
+def _cuts_curves(rows: Scatter, roots: Int, basins: Int) -> bool:
+    """Return whether ellipses cut through curves: more rows lie on their borders than ellipses have there.
+
+    roots: (K,) the ellipse of each table; basins: (K,) tables with no valley between them. An ellipse has borders with
+    its neighbours within a basin. Rows are counted as tables have them, along the line from one centre to the other.
+    """
+    tables = [np.flatnonzero(roots == root) for root in np.unique(roots)]
+    ellipses = [_Ellipse.of(rows, some) for some in tables]
+    parts = [_Ellipse.of(rows, np.array([table])) for table in range(len(roots))]
+    basin = np.array([basins[some[np.argmax(rows.counts[some])]] for some in tables])
+    means = np.array([ellipse.mean for ellipse in ellipses])
+    found = expected = 0.0
+    for a, one in enumerate(ellipses):
+        others = np.flatnonzero(basin == basin[a])
+        near = others[np.argsort(np.sum((means[others] - one.mean) ** 2, axis=1), kind="stable")][:CANDIDATES].tolist()
+        for b in sorted((b for b in near if b != a), key=lambda b: one.distance(ellipses[b]))[:NEIGHBOURS]:
+            other = ellipses[b]
+            if min(one.count, other.count) >= FEWEST_ROWS:
+                on_border = one.border(other)
+                expected += one.rows_between(*on_border) + other.rows_between(*on_border)
+                found += sum(parts[table].rows_between(*on_border) for table in (*tables[a], *tables[b]))
+    return found > MOST_ON_BORDERS * expected > 0.0
+
+
+@dataclass(frozen=True)
+class _Ellipse:
+    """Rows of some tables: how many, their mean (Q,) and covariance (Q, Q)."""
+
+    count: float
+    mean: Float
+    covariance: Float
+
+    @classmethod
+    def of(cls, rows: Scatter, tables: Int) -> _Ellipse:
+        n, means = rows.counts[tables], rows.means[tables]
+        Q = means.shape[1]
+        count = float(np.sum(n))
+        mean = n @ means / count
+        gaps = means - mean
+        total = np.zeros((Q, Q))
+        total[np.tril_indices(Q)] = np.sum(rows.scatter[tables], axis=0)
+        total = total + np.tril(total, -1).T + (gaps.T * n) @ gaps
+        return cls(count, mean, (total + PRIOR_ROWS * np.eye(Q)) / (count + PRIOR_ROWS))
+
+    def distance(self, other: _Ellipse) -> float:
+        """Return the squared distance of two centres, in units of both covariances."""
+        gap = other.mean - self.mean
+        return float(gap @ np.linalg.solve(self.covariance + other.covariance, gap))
+
+    def border(self, other: _Ellipse) -> tuple[Float, float, float]:
+        """Return the direction from this ellipse to another, and between which projections on it their border lies."""
+        gap = other.mean - self.mean
+        direction = np.asarray(np.linalg.solve(self.covariance + other.covariance, gap), dtype=np.float64)
+        length = float(direction @ gap)
+        here, there = (
+            float(np.sqrt(max(float(direction @ one.covariance @ direction), 1e-12))) for one in (self, other)
+        )
+        middle = float(direction @ self.mean) + length * here / (here + there)
+        return direction, middle - BORDER * length, middle + BORDER * length
+
+    def rows_between(self, direction: Float, low: float, high: float) -> float:
+        """Return how many rows of a Gaussian have a projection between two values."""
+        center, scale = direction @ self.mean, np.sqrt(max(float(direction @ self.covariance @ direction), 1e-12))
+        return float(self.count * (ndtr((high - center) / scale) - ndtr((low - center) / scale)))
