@@ -88,7 +88,7 @@ def step(
 
     table: the id of the open table of x if it is known, or ``NEW``. Then x is seated at this table only; its log
     evidence does not depend on this. mark: the tables of the rows just before x with the same mark have no weight.
-    weight: x is seated as it would be by itself, and then teaches its tables as this many equal rows. With a weight of 0
+    weight: x is seated as without a weight, and then teaches its tables as this many equal rows. With a weight of 0
     only time passes, and if its table would be a new one, its label is K, the number of open tables.
 
     If the family is sparse, x is seated only at the table of its label, which is a new one if that is the likeliest or

@@ -216,8 +216,8 @@ class Trace:
 
     Labels are ids, and the responsibilities have a column for each table ever opened. A row of weight 0 that would have
     opened a table has the label −1, and what is left of its responsibilities is that of a new table. closed: the ids of
-    the tables that closed, in order. closed_rows: the index of the row with which each closed. absences: (n,) the time since the
-    last row with the same label, 0 if there was none.
+    the tables that closed, in order. closed_rows: the index of the row with which each closed. absences: (n,) the time
+    since the last row with the same label, 0 if there was none.
     """
 
     labels: Int
