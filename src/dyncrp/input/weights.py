@@ -48,7 +48,9 @@ def as_weights(given: Any, n: int, *, words: bool = False, first: bool = False) 
 
 def _numbers(given: Any, n: int) -> Float:
     """Return one number for each of n rows, (n,)."""
-    array: NDArray[Any] = np.asarray(list(given) if isinstance(given, range) else given)
+    array: NDArray[Any] = np.asarray(given)
+    if array.dtype.kind in "US" and array.ndim == 1:  # NumPy turns a list of texts and numbers into texts
+        array = np.array(list(given), dtype=object)
     if array.shape != (n,):
         raise ValueError(f"sample_weight must have a number for each of the {n} rows, got shape {array.shape}")
     if np.ma.is_masked(given):
