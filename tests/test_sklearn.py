@@ -46,7 +46,16 @@ def same(one, other):
     return one.to_bytes() == other.to_bytes() and one.labels_.tolist() == other.labels_.tolist()
 
 
-@parametrize_with_checks([DynamicalMixture(), DynamicalMixture(Gaussian(0.1, 1.0), Exponential(100.0))])
+def expected_to_fail(estimator):
+    """A stream is learned in order: equal rows in other places, or at other indices, are another stream."""
+    why = "rows are learned in order, and unknown hyperparameters from rows without weights"
+    return {} if estimator.family is not None else {"check_sample_weight_equivalence_on_dense_data": why}
+
+
+@parametrize_with_checks(
+    [DynamicalMixture(), DynamicalMixture(Gaussian(0.1, 1.0), Exponential(100.0))],
+    expected_failed_checks=expected_to_fail,
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

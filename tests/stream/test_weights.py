@@ -1,4 +1,4 @@
-"""Weights of rows in estimators and streams: what they mean, what is refused, and that cuts and files change nothing."""
+"""Weights of rows in estimators and streams: what they mean, what is refused, and that cuts change nothing."""
 
 import numpy as np
 import pandas as pd

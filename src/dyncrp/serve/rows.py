@@ -284,6 +284,8 @@ def _read_weights(batch: Batch) -> Float | None:
     if cells is None:
         return None
     weights = as_numbers(cells)
+    if not batch.text:
+        weights[[isinstance(cell, str) for cell in cells]] = np.nan
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(~((weights >= 0.0) & (weights <= MOST_WEIGHT)))
     if bad.size:
