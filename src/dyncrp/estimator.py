@@ -202,7 +202,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         Unknown hyperparameters are learned from all rows of X, up to ``warmup``.
         """
         stream = self._new_stream()
-        stream.learn(X, times, labels=labels, cannot_link=cannot_link, weights=sample_weight, whole=True)
+        stream.learn(X, times, labels=labels, cannot_link=cannot_link, sample_weight=sample_weight, whole=True)
         return self._continue_with(stream)
 
     def partial_fit(
@@ -256,7 +256,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         """
         stream = self._stream if self.__sklearn_is_fitted__() else self._new_stream()
         self._check_names(X, stream)
-        stream.learn(X, times, labels=labels, cannot_link=cannot_link, weights=sample_weight)
+        stream.learn(X, times, labels=labels, cannot_link=cannot_link, sample_weight=sample_weight)
         return self._continue_with(stream)
 
     def learn_one(self, x: ArrayLike, t: Any = None) -> int:

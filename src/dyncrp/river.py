@@ -415,7 +415,7 @@ class DynamicalMixture(base.Clusterer):
         try:
             if bags:
                 t = None if clock is Clock.INDEX else [t for _, t in bags]
-                stream.learn([bag for bag, _ in bags], t, weights=weights)
+                stream.learn([bag for bag, _ in bags], t, sample_weight=weights)
             elif stream.learned and one_by_one and weights is None:
                 for row in map(np.frombuffer, rows):
                     if clock is Clock.INDEX:
@@ -425,10 +425,10 @@ class DynamicalMixture(base.Clusterer):
             else:
                 packed = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
                 if clock is Clock.INDEX:
-                    stream.learn(packed, weights=weights)
+                    stream.learn(packed, sample_weight=weights)
                 else:
                     times = packed[:, 0].view("M8[us]") if clock is Clock.DATES else packed[:, 0]
-                    stream.learn(packed[:, 1:], times, weights=weights)
+                    stream.learn(packed[:, 1:], times, sample_weight=weights)
         finally:
             n_learned = stream.n_rows - before
             del rows[:n_learned], bags[:n_learned]  # one of the two is empty

@@ -48,7 +48,7 @@ def learn(stream, body):
 @given(
     st.lists(
         st.fixed_dictionaries(
-            {"rows": rows}, optional={"times": beside, "labels": beside, "cannot_link": beside, "weights": beside}
+            {"rows": rows}, optional={"times": beside, "labels": beside, "cannot_link": beside, "sample_weight": beside}
         )
     )
 )

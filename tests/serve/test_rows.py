@@ -31,7 +31,7 @@ def batch(text, kind=JSON, roles=None):
 
 
 def test_weights_are_kept_in_the_journal():
-    rows = PLAIN.resolve(batch('{"rows": [{"y": 2, "x": 1}, {"y": 3}], "weights": [0.5, 3]}'))
+    rows = PLAIN.resolve(batch('{"rows": [{"y": 2, "x": 1}, {"y": 3}], "sample_weight": [0.5, 3]}'))
     assert Rows.from_bytes(rows.to_bytes()).weights.tolist() == [0.5, 3.0]
     old = pack_with([["x"], [None], ["a"], None], {"0": np.zeros(1)})  # of a journal before patterns and weights
     assert (Rows.from_bytes(old).labels, Rows.from_bytes(old).weights) == (["a"], None)

@@ -64,7 +64,7 @@ ROWS = _object(
     times=_list(TIME),
     labels=_list(_optional("integer", "string")),
     cannot_link=_list(_optional("integer", "string")),
-    weights=_list(NUMBER, description="How many rows each counts as; a row of weight 0 only gets a label."),
+    sample_weight=_list(NUMBER, description="How many rows each counts as; a row of weight 0 only gets a label."),
 ) | {"required": ["rows"], "additionalProperties": False}
 WARMUP = _object(
     rows={**INTEGER, "description": "How many rows have come."},

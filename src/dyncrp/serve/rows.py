@@ -26,7 +26,7 @@ from dyncrp.serve.times import TIMES, read_times
 HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
 LARGEST_ID = 2**62
 MOST_CELLS, LONGEST_CELL = 40, 400  # of a row that is shown
-NUMBERS, WEIGHTS = "numbers", "weights"
+NUMBERS, WEIGHTS = "numbers", "sample_weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +280,7 @@ def _read_marks(name: str, cells: Cells | None, *, text: bool) -> list[Any] | No
 
 def _read_weights(batch: Batch) -> Float | None:
     """Return the weights of the rows, if there are any."""
-    cells = batch.weights
+    cells = batch.sample_weight
     if cells is None:
         return None
     weights = as_numbers(cells)
@@ -291,6 +291,6 @@ def _read_weights(batch: Batch) -> Float | None:
     if bad.size:
         row = int(bad[0])
         raise RequestError.at(
-            row, f"weights must hold numbers from 0 to {MOST_WEIGHT:g}, got {quote(cells[row])}", WEIGHTS
+            row, f"{WEIGHTS} must hold numbers from 0 to {MOST_WEIGHT:g}, got {quote(cells[row])}", WEIGHTS
         )
     return weights

@@ -212,7 +212,7 @@ class ServedStream:
         stream, first, final = self.stream, self.n_rows, self.learned
         with self._refusing(rows.names):
             labels, marks, weights = rows.labels, rows.cannot_link, rows.weights
-            stream.learn(self._rows(rows), rows.times, labels=labels, cannot_link=marks, weights=weights)
+            stream.learn(self._rows(rows), rows.times, labels=labels, cannot_link=marks, sample_weight=weights)
         assert stream.batch is not None
         probabilities, learned = stream.batch.trace.probability, stream.learned
         self._recent = [*([] if final else self._recent), (first, rows)]

@@ -96,7 +96,7 @@ class Bucket:
                 t = None if times is None else times[done]
                 if t is not None and latest is not None and self.late == "now":
                     t = np.maximum(t, as_time(latest, self.clock))
-                trace = stream.learn(X[done], t, weights=None if weights is None else weights[done]).trace
+                trace = stream.learn(X[done], t, sample_weight=None if weights is None else weights[done]).trace
                 table[done], probability[done], novelty[done] = trace.labels, trace.probability, -trace.log_evidence
                 marked[done] = False
             last = None

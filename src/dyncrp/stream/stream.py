@@ -119,7 +119,7 @@ class Stream(PredictingTables):
         *,
         labels: Iterable[Any] | None = None,
         cannot_link: Iterable[Any] | None = None,
-        weights: Any = None,
+        sample_weight: Any = None,
         whole: bool = False,
         remember: bool = True,
     ) -> Batch:
@@ -133,8 +133,8 @@ class Stream(PredictingTables):
             Their times. By default, the index of arrival.
         labels, cannot_link : iterable of length n, optional
             Constraints, see ``DynamicalMixture.partial_fit``.
-        weights : array-like of shape (n,), optional
-            How many rows each counts as, the ``sample_weight`` of ``DynamicalMixture.partial_fit``.
+        sample_weight : array-like of shape (n,), optional
+            How many rows each counts as, see ``DynamicalMixture.partial_fit``.
         whole : bool, default=False
             Whether to learn unknown hyperparameters from all of these rows, up to ``warmup``, if they are the first.
         remember : bool, default=True
@@ -146,8 +146,8 @@ class Stream(PredictingTables):
             What the rows did, such as ``batch.trace.labels``.
         """
         told = None
-        if labels is not None or cannot_link is not None or weights is not None:
-            told = labels, cannot_link, weights
+        if labels is not None or cannot_link is not None or sample_weight is not None:
+            told = labels, cannot_link, sample_weight
         learner = self._learner if self.warmup is None else self.warmup.learner
         if learner is not None and self.input.names is None and learner.engine.accepts(X, 2):
             done = self._continue(X, self.input, times, told, remember=remember, plain=True)

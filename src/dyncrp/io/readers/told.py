@@ -20,7 +20,7 @@ NO_MARK = ("-1", "-1.0")  # stand for no mark, as missing cells do
 class Told:
     """Reads such columns. decimal: the decimal mark of weights that are texts.
 
-    >>> Told(MissingCells(()), ".").read("weights", ["2", "0.5", "-1"], bad := np.zeros(3, bool)), bad
+    >>> Told(MissingCells(()), ".").read("sample_weight", ["2", "0.5", "-1"], bad := np.zeros(3, bool)), bad
     ([2.0, 0.5, 1.0], array([False, False,  True]))
     """
 
@@ -34,7 +34,7 @@ class Told:
             try:
                 found.append(self._one(name, cell))
             except ValueError:
-                found.append(1.0 if name == "weights" else None)
+                found.append(1.0 if name == "sample_weight" else None)
                 bad[i] = True
         return found
 
@@ -47,7 +47,7 @@ class Told:
         return None
 
     def _one(self, name: str, cell: object) -> Any:
-        if name == "weights":
+        if name == "sample_weight":
             return self._weight(cell)
         if name == "labels":
             return None if self._is_missing(cell) else as_table(cell)
