@@ -35,8 +35,8 @@ class Batch:
     """The rows of a request as they came.
 
     names: the names of the columns, None if rows are lists. numbers: (n, D) if rows are lists of numbers only. columns:
-    otherwise, D columns of n cells each. times, labels, cannot_link, sample_weight: (n,) each, or None. text: whether every
-    cell is a text that may stand for a number, as in CSV.
+    otherwise, D columns of n cells each. times, labels, cannot_link, sample_weight: (n,) each, or None. text: whether
+    every cell is a text that may stand for a number, as in CSV.
     """
 
     n: int
