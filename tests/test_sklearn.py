@@ -60,6 +60,18 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+def test_sample_weight_is_routed():
+    weights = np.append(1.0, np.random.default_rng(4).choice([0.0, 0.5, 3.0], 59))
+    with sklearn.config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, model().set_fit_request(sample_weight=True)).fit(X, sample_weight=weights)
+    alone = model().fit(StandardScaler().fit_transform(X), sample_weight=weights)
+    assert same(pipeline[-1], alone)
+    assert (
+        model().fit_predict(X, sample_weight=weights).tolist() == model().fit(X, sample_weight=weights).labels_.tolist()
+    )
+
+
 # --- parameters -----------------------------------------------------------------------------------------------------
 
 
