@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant("stream/warmup.py", "known.weights[:n] > 0.0", "known.weights[:n] >= 0.0", "tests/stream/test_weights.py"),
     Mutant("stream/learner.py", "if opened < 0", "if False", "tests/stream/test_weights.py"),
     Mutant("stream/examples.py", "weights[part] > 0.0", "weights[part] >= 0.0", "tests/stream/test_weights.py"),
-    Mutant("search/alpha.py", "gammaln(weight) - betaln", "-betaln", "tests/stream/test_weights.py"),
+    Mutant("search/alpha.py", "betaln(a / step, weight)", "betaln(a, weight)", "tests/stream/test_weights.py"),
     Mutant("input/constraints.py", "np.ones(len(p.tables))", "np.zeros(len(p.tables))", "tests/stream/test_weights.py"),
 ]
 
