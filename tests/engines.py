@@ -73,10 +73,10 @@ def assert_same_state(reference, engine, tolerance=TOLERANCE):
     np.testing.assert_allclose(state.n_tables_posterior, expected.n_tables_posterior, atol=tolerance)
 
 
-def assert_agrees(model, X, times, tolerance=TOLERANCE):
+def assert_agrees(model, X, times, tolerance=TOLERANCE, told=None):
     """Run both engines over the stream, compare all they report, and return them."""
     reference, engine = ReferenceEngine(model, X.shape[1]), NativeEngine(model, X.shape[1])
-    expected, trace = reference.run(X, times), engine.run(X, times)
+    expected, trace = reference.run(X, times, told), engine.run(X, times, told)
     assert trace.labels.tolist() == expected.labels.tolist()
     assert engine.n_tables == reference.n_tables
     assert engine.ids.tolist() == reference.ids.tolist()

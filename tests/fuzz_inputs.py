@@ -270,7 +270,7 @@ def selection(r, names, encoding=None):
         told["missing"] = (r.choice(("?", "-999", "", "x", "1")),)
     if r.random() < 0.05 and "time_column" in told:
         told["time_format"] = r.choice(("%d/%m/%Y", "s", "ms", "ns", "number", "%Y-%m-%dT%H:%M:%S", "%H:%M"))
-    for name in ("label_column", "cannot_link_column"):
+    for name in ("label_column", "cannot_link_column", "weight_column"):
         if r.random() < 0.05:
             told[name] = r.choice(names)
     if r.random() < 0.05:
@@ -873,7 +873,7 @@ def request(r):
                 headers["content-type"] = r.choice(
                     (JSON, CSV, ARROW, "text/csv; charset=utf-16", "", "a" * 5000, "é", "multipart/form-data")
                 )
-            for key in ("time_column", "label_column", "cannot_link_column"):
+            for key in ("time_column", "label_column", "cannot_link_column", "weight_column"):
                 if r.random() < 0.08:
                     query.append((key, r.choice(("t", "x", "y", *NAMES))))
             if r.random() < 0.3:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 CPP = "engine/cpp/"
 ENGINE, INDEX = "tests/engine", "tests/engine/test_index.py tests/engine/test_many_tables.py"
+WEIGHTS = "tests/engine/test_weights.py"
 
 
 class Mutant(NamedTuple):
@@ -74,12 +75,28 @@ MUTANTS = [
     Mutant("stream/learner.py", "self.examples.forget(trace.closed)", "pass", "tests/stream/test_examples.py"),
     Mutant("search/search.py", "not run.reproducibility < least", "True", "tests/search"),
     Mutant("search/search.py", "price * kind.n_unknown", "0.0", "tests/search"),
-    Mutant("search/alpha.py", "total += 1.0", "total += 0.5", "tests/search"),
+    Mutant("search/alpha.py", "total += weight", "total += 0.5 * weight", "tests/search"),
     Mutant("joining/clusters.py", "ids[oldest[roots]]", "ids[roots]", "tests/views/test_clusters.py"),
     Mutant("stream/events.py", "counts < FAINT", "counts > FAINT", "tests/stream/test_events.py"),
     Mutant("combining.py", "n_opened + n_new))", "n_opened + n_new + 1))", "tests/test_combining.py"),
     Mutant("families/normal_wishart.py", "(nu + n + (D - 1.0))", "(nu + n)", "tests/families"),
     Mutant("families/gaussian.py", "mean**2 / (2.0 * variance)", "mean**2 / variance", "tests/families"),
+    Mutant(CPP + "loop.hpp", "rules_.repeat(weight, r, keep)", "", WEIGHTS),
+    Mutant(CPP + "loop.hpp", "weight * work_.responsibilities[j]", "work_.responsibilities[j]", WEIGHTS),
+    Mutant(CPP + "loop.hpp", "work_.weight == 0.0", "false", WEIGHTS),
+    Mutant(CPP + "process.hpp", "weight * std::log1p(-r / memory)", "std::log1p(-r / memory)", WEIGHTS),
+    Mutant(CPP + "process.hpp", "c >= n_tables || seen[c].size == 0", "c >= n_tables"),
+    Mutant(CPP + "stream.hpp", "work.weight > 0.0", "true", WEIGHTS),
+    Mutant(CPP + "multinomial.cpp", "weight * work_.length", "work_.length", WEIGHTS),
+    Mutant(CPP + "multinomial.cpp", "work_.weight == 0.0", "false", WEIGHTS),
+    Mutant("engine/reference.py", "weight * np.log1p(-r * seen / memory)", "np.log1p(-r * seen / memory)", WEIGHTS),
+    Mutant("engine/reference.py", "weight * seated[:, None]", "seated[:, None]", WEIGHTS),
+    Mutant("engine/reference.py", "before.n_opened if weight else UNKNOWN", "before.n_opened", WEIGHTS),
+    Mutant("stream/warmup.py", "known.weights[:n] > 0.0", "known.weights[:n] >= 0.0", "tests/stream/test_weights.py"),
+    Mutant("stream/learner.py", "if opened < 0", "if False", "tests/stream/test_weights.py"),
+    Mutant("stream/examples.py", "weights[part] > 0.0", "weights[part] >= 0.0", "tests/stream/test_weights.py"),
+    Mutant("search/alpha.py", "betaln(a / step, weight)", "betaln(a, weight)", "tests/stream/test_weights.py"),
+    Mutant("input/constraints.py", "np.ones(len(p.tables))", "np.zeros(len(p.tables))", "tests/stream/test_weights.py"),
 ]
 
 

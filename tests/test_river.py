@@ -15,7 +15,17 @@ pytest.importorskip("river")
 from river import checks, compose, evaluate, metrics, preprocessing, stream
 from river.checks import common
 
-from dyncrp import BadRow, Bernoulli, Exponential, Gaussian, NormalGamma, Poisson, Stationary, VonMisesFisher
+from dyncrp import (
+    BadRow,
+    Bernoulli,
+    Exponential,
+    Gaussian,
+    Multinomial,
+    NormalGamma,
+    Poisson,
+    Stationary,
+    VonMisesFisher,
+)
 from dyncrp import DynamicalMixture as Mixture
 from dyncrp.engine import ReferenceEngine
 from dyncrp.river import MOST_ROWS_WAITING, DynamicalMixture
@@ -103,6 +113,41 @@ def test_learning_is_that_of_the_estimator_to_the_bit(family):
     assert model.n_tables == expected.n_tables_
     assert model.occupancies == dict(enumerate(expected.occupancies_))
     assert model.centers == dict(enumerate(dicts(expected.centers_)))
+
+
+@pytest.mark.parametrize("asks", [0, 7])
+@pytest.mark.parametrize("params", [{"family": Gaussian(1.0, 100.0)}, {"family": Gaussian(), "warmup": 40}], ids=str)
+def test_weights_are_those_of_the_estimator(params, asks):
+    X, _ = blobs(90)
+    weights = np.append(2.0, np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], 89))
+    model, estimator = DynamicalMixture(**params), Mixture(**params)
+    for i, (x, w) in enumerate(zip(dicts(X), weights.tolist(), strict=True)):
+        if w == 1.0 and i % 2:
+            model.learn_one(x)
+        else:
+            model.learn_one(x, w=w)
+        if asks and i % asks == 0:
+            model.predict_one(x)
+    model.learn_unknown()
+    estimator.partial_fit(X, sample_weight=weights).learn_unknown()
+    assert model.mixture.to_bytes() == estimator.to_bytes()
+
+
+def test_bad_weights_are_refused_by_their_own_call():
+    model = DynamicalMixture(Gaussian(1.0, 100.0))
+    with pytest.raises(ValueError, match="the first row of a stream opens a table"):
+        model.learn_one({"a": 1.0}, w=0.0)
+    model.learn_one({"a": 1.0})
+    for bad in (-1.0, float("nan"), "2", 1e10):
+        with pytest.raises(ValueError, match="must be numbers from 0 to"):
+            model.learn_one({"a": 1.0}, w=bad)
+    model.learn_one({"a": 1.0}, w=2.5)
+    assert model.occupancies == {0: 3.5}
+    words = DynamicalMixture(Multinomial(5.0), Stationary(), 0.1)
+    words.learn_one({"storm": 1, "coast": 2})
+    words.learn_one({"storm": 2}, w=0.5)
+    assert words.occupancies == {0: 1.5}
+    assert words.centers == {0: {"storm": 0.5, "coast": 0.5}}
 
 
 def test_asking_in_between_changes_nothing_and_gets_the_estimators_answers():

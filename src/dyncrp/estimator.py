@@ -200,13 +200,14 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         times: ArrayLike | None = None,
         labels: Iterable[Any] | None = None,
         cannot_link: Iterable[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Forget everything, then learn from X. The parameters are those of ``partial_fit``.
 
         Unknown hyperparameters are learned from all rows of X, up to ``warmup``.
         """
         stream = self._new_stream()
-        stream.learn(X, times, labels=labels, cannot_link=cannot_link, whole=True)
+        stream.learn(X, times, labels=labels, cannot_link=cannot_link, sample_weight=sample_weight, whole=True)
         return self._continue_with(stream)
 
     def partial_fit(
@@ -217,6 +218,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         times: ArrayLike | None = None,
         labels: Iterable[Any] | None = None,
         cannot_link: Iterable[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Continue learning from X.
 
@@ -234,6 +236,10 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         cannot_link : iterable of length n, optional
             A mark for each row, an integer or a text, or −1 or None for no mark. Consecutive rows with the same mark
             cannot share a table, such as the faces in one photo, unless ``labels`` says so.
+        sample_weight : array-like of shape (n,), optional
+            How many rows each row counts as, numbers from 0 to 1e9. A row is seated as it would be without a weight,
+            and teaches its table as so many equal rows at its time. A row of weight 0 only gets a label, −1 if it would
+            have opened a table. By default, every row counts as one.
 
         Returns
         -------
@@ -250,10 +256,12 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         {0: 'left', 1: 'right'}
         >>> model.partial_fit([[0.2], [0.1]], cannot_link=["photo 1", "photo 1"]).labels_
         array([0, 1])
+        >>> model.partial_fit([[0.1], [0.0], [50.0]], sample_weight=[12, 0.5, 0]).labels_
+        array([ 0,  0, -1])
         """
         stream = self._stream if self.__sklearn_is_fitted__() else self._new_stream()
         self._check_names(X, stream)
-        stream.learn(X, times, labels=labels, cannot_link=cannot_link)
+        stream.learn(X, times, labels=labels, cannot_link=cannot_link, sample_weight=sample_weight)
         return self._continue_with(stream)
 
     def learn_one(self, x: ArrayLike, t: Any = None, *, level: str = "table") -> int:

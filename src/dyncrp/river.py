@@ -31,6 +31,7 @@ from dyncrp.engine.recall import answering
 from dyncrp.estimator import DynamicalMixture as Mixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
+from dyncrp.input.weights import as_weights
 from dyncrp.input.words import read_documents
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.stream import Stream
@@ -155,16 +156,18 @@ class DynamicalMixture(base.Clusterer):
         # of a date as int64) unless that is the index of arrival.
         self._rows: list[bytes] = []
         self._bags: list[tuple[dict[Any, Any], Any]] = []  # the same of counts of words: the counts, and the time
+        self._weights: dict[int, float] = {}  # of rows in either buffer that do not count as one, by their place there
         self._lay_out(self._resolve_features())
 
-    def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
+    def learn_one(self, x: Mapping[Any, Any], t: Any = None, w: float | None = None) -> None:
         """Learn from one observation.
 
         Args:
             x: the features by name, or counts of words. A bad value raises ``ValueError`` and changes nothing.
             t: the time, a number or a date not before the latest; the index of arrival by default.
+            w: how many observations it counts as, see ``sample_weight`` of ``dyncrp.DynamicalMixture``; by default 1.
         """
-        if t is None and len(x) == self._size:
+        if t is None and w is None and len(x) == self._size:
             try:
                 values = self._get(x)
                 plain = hypot(*values) <= self._safe_norm
@@ -176,7 +179,7 @@ class DynamicalMixture(base.Clusterer):
                 if len(rows) >= self._most_waiting:
                     self._hand_over()
                 return
-        self._learn(x, t)
+        self._learn(x, t, w)
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
         """Return the open table of x now (or at time t, not before the latest), −1 if it is unlike all of them."""
@@ -264,14 +267,15 @@ class DynamicalMixture(base.Clusterer):
         """Whether an observation was learned, or is buffered."""
         return bool(self._rows or self._bags) or self._stream.started
 
-    def _learn(self, x: Mapping[Any, Any], t: Any) -> None:
+    def _learn(self, x: Mapping[Any, Any], t: Any, w: float | None) -> None:
         """Check everything, and only then keep the row."""
         x, t = self._split(x, t)
+        weights = None if w is None else as_weights([w], 1, first=not self._fitted)
         if t is None and self.time_key is not None:
             raise ValueError(f"x must hold its time as {self.time_key!r}, got the keys {list(x)!r}")
         clock, time = self._parse_time(t)
         if self._family.sparse:
-            self._keep_words(x, t, clock, time)
+            self._keep_words(x, t, clock, time, weights)
             return
         names, row = self._pack_row(x)
         if names is not self._names or self._clock is None:
@@ -282,18 +286,22 @@ class DynamicalMixture(base.Clusterer):
         if clock is not Clock.INDEX:
             self._last = time
             row = struct.pack("q" if clock is Clock.DATES else "d", time) + row
+        if weights is not None:
+            self._weights[len(self._rows)] = weights.item(0)
         self._rows.append(row)
         if len(self._rows) >= self._most_waiting:
             self._hand_over()
 
-    def _keep_words(self, x: Mapping[Any, Any], t: Any, clock: Clock, time: float) -> None:
-        """Buffer counts of words at time t, which the clock has as the number ``time``."""
+    def _keep_words(self, x: Mapping[Any, Any], t: Any, clock: Clock, time: float, weights: Float | None) -> None:
+        """Buffer counts of words at time t, which the clock has as the number ``time``. weights: (1,) or None."""
         read_documents([x])
         if self._clock is None:
             self._stream.spec.check_clock(clock)
             self._clock = clock
             self._lay_out(self._names)
         self._last = time
+        if weights is not None:
+            self._weights[len(self._bags)] = weights.item(0)
         self._bags.append((dict(x), t))
         if len(self._bags) >= self._most_waiting:
             self._hand_over()
@@ -403,10 +411,12 @@ class DynamicalMixture(base.Clusterer):
         before = stream.n_rows
         one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
         one_by_one = one_by_one and not isnan(self.absent)  # the stream looks for missing cells
+        weights = [self._weights.get(i, 1.0) for i in range(len(rows) + len(bags))] if self._weights else None
         try:
             if bags:
-                stream.learn([bag for bag, _ in bags], None if clock is Clock.INDEX else [t for _, t in bags])
-            elif stream.learned and one_by_one:
+                t = None if clock is Clock.INDEX else [t for _, t in bags]
+                stream.learn([bag for bag, _ in bags], t, sample_weight=weights)
+            elif stream.learned and one_by_one and weights is None:
                 for row in map(np.frombuffer, rows):
                     if clock is Clock.INDEX:
                         stream.learner.run_one(self._check_row(row), float(stream.n_rows))
@@ -415,13 +425,14 @@ class DynamicalMixture(base.Clusterer):
             else:
                 packed = np.frombuffer(bytearray().join(rows)).reshape(len(rows), -1)
                 if clock is Clock.INDEX:
-                    stream.learn(packed)
+                    stream.learn(packed, sample_weight=weights)
                 else:
                     times = packed[:, 0].view("M8[us]") if clock is Clock.DATES else packed[:, 0]
-                    stream.learn(packed[:, 1:], times)
+                    stream.learn(packed[:, 1:], times, sample_weight=weights)
         finally:
             n_learned = stream.n_rows - before
             del rows[:n_learned], bags[:n_learned]  # one of the two is empty
+            self._weights = {i - n_learned: w for i, w in self._weights.items() if i >= n_learned}
         if not self._learned:
             self._lay_out(self._names)
 

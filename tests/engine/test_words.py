@@ -253,7 +253,7 @@ def test_copies_are_independent():
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("words_counts", lambda a: a - 0.5),
+        ("words_counts", lambda a: a - 0.3),
         ("words_counts", lambda a: -a),
         ("words_indices", lambda a: a[::-1].copy()),
         ("words_indices", lambda a: a.astype(np.float64)),

@@ -53,7 +53,8 @@ def as_rows(kind, plain):
     return csr_array(array) if kind == "counts" else array
 
 
-ARGUMENTS = {"labels": "labels", "apart": "cannot_link"}  # as files of JSON have them, and as partial_fit does
+# As files of JSON have them, and as partial_fit does.
+ARGUMENTS = {"labels": "labels", "apart": "cannot_link", "sample_weight": "sample_weight"}
 
 
 def learn(model, next_):
@@ -189,6 +190,27 @@ def beginning(**options):
     return simple(DynamicalMixture(alpha=1.0, warmup=200, **options), ROUND, n=40, D=2, seed=14)
 
 
+def weighed_beginning():
+    """The same, where rows have weights, and some teach nothing."""
+    X, times = drawn(ROUND, 52, 2, seed=16)
+    weights = np.append(1.0, np.random.default_rng(16).choice([0.0, 0.5, 1.0, 3.0], 51))
+    model = DynamicalMixture(alpha=1.0, warmup=200)
+    model.partial_fit(X[:40], times=times[:40], sample_weight=weights[:40])
+    next_ = {"kind": "array", "rows": X[40:].tolist(), "times": times[40:].tolist()}
+    return model, next_ | {"sample_weight": weights[40:].tolist()}
+
+
+def weighed_counts():
+    """Counts of words in rows with weights."""
+    rng = np.random.default_rng(17)
+    rates = np.repeat(np.eye(3), 4, axis=1) * 2.0 + 0.05
+    X, weights = rng.poisson(rates[rng.integers(3, size=52)]), rng.choice([0.25, 1.0, 2.5], 52)
+    model = DynamicalMixture(Multinomial(0.2, 12), Exponential(30.0))
+    model.partial_fit(csr_array(X[:40]), sample_weight=weights[:40])
+    next_ = {"kind": "counts", "rows": X[40:].tolist(), "times": None}
+    return model, next_ | {"sample_weight": weights[40:].tolist()}
+
+
 def told_beginning():
     """The same, where it was told something of the rows."""
     X, times = drawn(ROUND, 52, 2, seed=15)
@@ -270,6 +292,8 @@ CASES = {
     "warm-up-memory": lambda: beginning(memory=None, dynamics=[Stationary(), Exponential()]),
     "warm-up-told": told_beginning,
     "warm-up-texts": beginning_of_texts,
+    "weights-warm-up": weighed_beginning,
+    "weights-counts": weighed_counts,
 }
 
 if __name__ == "__main__":

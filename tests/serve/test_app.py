@@ -65,6 +65,26 @@ def test_rows_are_learned_as_the_model_learns_them(client):
     assert post(client, ROWS[:1])["first_row"] == 4
 
 
+def test_rows_have_weights(client):
+    far = [[70.0, 70.0]]
+    answer = post(client, ROWS + far, sample_weight=[2, 0.5, 1, 0, 0])
+    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits())))
+    model.partial_fit(np.array(ROWS + far), sample_weight=[2, 0.5, 1, 0, 0])
+    assert answer["labels"] == model.labels_.tolist() == [0, 1, 0, 1, -1]
+    assert model_bytes(client) == model.to_bytes()
+    body = b"x0,x1,n\n0.1,0.2,3\n9.0,9.1,0\n"
+    client.delete("/streams/s")
+    client.put("/streams/s", json=KNOWN)
+    done = client.post("/streams/s/rows?weight_column=n", content=body, headers={"content-type": "text/csv"})
+    assert done.json()["labels"] == [0, -1]
+    for bad in ([1, -1], [1, None], [1, "2"], [1, 1e300], [1, True]):
+        answer = client.post("/streams/s/rows", json={"rows": [{"x0": 1, "x1": 2}] * 2, "sample_weight": bad})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"].startswith("sample_weight must hold numbers from 0 to 1e+09, got ")
+    answer = client.post("/streams/s/rows", json={"rows": [{"x0": 1, "x1": 2}], "sample_weight": [1, 2]})
+    assert "sample_weight must be a list with one entry for each of the 1 rows" in answer.json()["error"]
+
+
 def test_a_stream_tells_what_it_is(client):
     post(client, [{"x": 0.0, "y": 1.0}, {"y": 9.0, "x": 8.0}], times=["2024-01-01", "2024-01-02"])
     told = client.get("/streams/s").json()

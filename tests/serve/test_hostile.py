@@ -46,7 +46,11 @@ def learn(stream, body):
 
 
 @given(
-    st.lists(st.fixed_dictionaries({"rows": rows}, optional={"times": beside, "labels": beside, "cannot_link": beside}))
+    st.lists(
+        st.fixed_dictionaries(
+            {"rows": rows}, optional={"times": beside, "labels": beside, "cannot_link": beside, "sample_weight": beside}
+        )
+    )
 )
 def test_any_json_is_learned_or_refused(bodies):
     stream = ServedStream("s", KNOWN, {})

@@ -8,7 +8,7 @@ from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import Entry
 from dyncrp.serve.bodies import CSV, JSON, Batch, Roles, read_batch
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.rows import Form
+from dyncrp.serve.rows import Form, Rows, pack_with
 
 PLAIN = Form(("x", "y"), None, 2, Clock.INDEX)
 MIXED = Form(
@@ -28,6 +28,13 @@ MIXED = Form(
 
 def batch(text, kind=JSON, roles=None):
     return read_batch(text.encode(), kind, roles or Roles(), Limits())
+
+
+def test_weights_are_kept_in_the_journal():
+    rows = PLAIN.resolve(batch('{"rows": [{"y": 2, "x": 1}, {"y": 3}], "sample_weight": [0.5, 3]}'))
+    assert Rows.from_bytes(rows.to_bytes()).weights.tolist() == [0.5, 3.0]
+    old = pack_with([["x"], [None], ["a"], None], {"0": np.zeros(1)})  # of a journal before patterns and weights
+    assert (Rows.from_bytes(old).labels, Rows.from_bytes(old).weights) == (["a"], None)
 
 
 def test_columns_come_in_any_order_and_may_be_missing():

@@ -64,6 +64,34 @@ def check(labels, wanted):
         np.testing.assert_array_equal(np.asarray(labels[name]), values)
 
 
+def test_rows_have_weights():
+    rows = stream()
+    weights = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 4.0], 400)
+    labels, _ = run(
+        make(),
+        [
+            rows.slice(0, 170).append_column("weight", pa.array(weights[:170])),
+            rows.slice(170).append_column("weight", pa.array(weights[170:])),
+        ],
+    )
+    assert labels.column_names == ["key", "row", "time", "table", "probability", "novelty"]
+    keys, X, times = np.array(rows["key"].to_pylist()), np.array(rows["features"].to_pylist()), np.asarray(rows["time"])
+    table, novelty = np.asarray(labels["table"]), np.asarray(labels["novelty"].to_pylist(), dtype=float)
+    for key in np.unique(keys):
+        own = np.flatnonzero(keys == key)
+        n_before = np.argmax(weights[own] > 0)  # rows before the first of a weight
+        assert np.all(table[own[:n_before]] == -1)
+        assert np.all(np.isnan(novelty[own[:n_before]]))
+        own = own[n_before:]
+        model = DynamicalMixture(**PARAMS).fit(X[own], times=times[own], sample_weight=weights[own])
+        assert table[own].tolist() == model.labels_.tolist()
+        assert novelty[own].tolist() == model.novelty_.tolist()
+    for bad, message in ((-1.0, "from 0 to 1e\\+09, got -1.0"), (None, "its weight is null")):
+        some = rows.slice(0, 3).append_column("weight", pa.array([1.0, 1.0, bad]))
+        with pytest.raises(ValueError, match=f"row 2.*cannot be learned: .*{message}"):
+            make().learn(None, some, 0)
+
+
 @pytest.mark.parametrize("cuts", [[], [200], [1, 2, 3, 250, 390], range(1, 400, 7)], ids=str)
 def test_every_key_is_learned_as_by_a_process_of_its_own(cuts):
     rows = stream()

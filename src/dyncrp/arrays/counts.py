@@ -96,8 +96,11 @@ class Counts:
         return rows.csr
 
     @classmethod
-    def checked(cls, csr: Iterable[NDArray[Any]], n: int) -> Counts:
-        """Return the n rows of arrays such as ``csr`` returns; raise ``ValueError`` if they are not rows of counts."""
+    def checked(cls, csr: Iterable[NDArray[Any]], n: int, grain: float = 1.0) -> Counts:
+        """Return the n rows of arrays such as ``csr`` returns; raise ``ValueError`` if they are not rows of counts.
+
+        grain: counts are multiples of this power of two; less than 1 for sums over rows that have weights.
+        """
         indptr, indices, data = csr
         legal = len(indptr) == n + 1 and indptr[0] == 0 and bool(np.all(np.diff(indptr) >= 0))
         legal = legal and indptr[-1] == len(indices) == len(data)
@@ -105,7 +108,8 @@ class Counts:
             follows = np.ones(len(indices), dtype=bool)
             follows[indptr[:-1][indptr[:-1] < len(indices)]] = False
             legal = bool(np.all(indices >= 0) and np.all((np.diff(indices, prepend=-1) > 0) | ~follows))
-        if not legal or not np.all((data >= 1) & (np.floor(data) == data) & (data <= 2.0**53)):
+        units = data / grain
+        if not legal or not np.all((units >= 1) & (np.floor(units) == units) & (data <= 2.0**53 / grain)):
             raise ValueError("its words must be counts, with ascending columns for each table")
         return cls(indptr, indices, data, int(indices.max(initial=-1)) + 1)
 

@@ -34,6 +34,7 @@ TIME_HELP = "Format of dates, such as %d/%m/%Y %H:%M; or s, ms, us or ns since 1
 SORT_HELP = "Sort the rows by the time column. All of them must fit into memory."
 LABEL_HELP = "The known table of each row: an id or a name; empty if unknown."
 CANNOT_LINK_HELP = "A column of marks: consecutive rows with the same mark cannot share a table."
+WEIGHT_HELP = "How many rows each counts as: a number ≥ 0; 0 only gets a label."
 EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per event."
 ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
 OUTPUT_HELP = "Where to write the labels: out.csv, out.jsonl, out.parquet, or - for standard output."
@@ -50,7 +51,7 @@ RENAMED = "there is no option --groups: use --clusters, as in --clusters 3"
 MOST_DIGITS = 18  # in a number of clusters
 # Options that a selection has as they are given.
 AS_GIVEN = (
-    *("time_column", "label_column", "cannot_link_column", "time_format"),
+    *("time_column", "label_column", "cannot_link_column", "weight_column", "time_format"),
     *("text", "decimal", "encoding", "header", "skip_bad", "sort_by_time"),
 )
 # Options without a panel are those of a first day; help shows them first.
@@ -104,6 +105,7 @@ class InputOptions:
     )
     label_column: Annotated[str | None, _input(help=LABEL_HELP, show_default="nothing is known")] = None
     cannot_link_column: Annotated[str | None, _input(help=CANNOT_LINK_HELP, show_default="no marks")] = None
+    weight_column: Annotated[str | None, _input(help=WEIGHT_HELP, show_default="each counts as one")] = None
     time_format: Annotated[str | None, _times(help=TIME_HELP, show_default=BY_ROWS)] = None
     sort_by_time: Annotated[bool, _times("--sort-by-time", help=SORT_HELP)] = False
     missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA: ?,unknown,-999.")] = None
@@ -159,11 +161,11 @@ class InputOptions:
         if self.encoding is not None and not _is_encoding(self.encoding):
             refuse(f"--encoding must name an encoding of text, such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         names, kept = _split_names(self.columns), _split_names(keep)
-        others = {self.time_column, self.label_column, self.cannot_link_column}
+        others = {self.time_column, self.label_column, self.cannot_link_column, self.weight_column}
         chosen = self.columns is not None
         if chosen and (not names or len(set(names)) < len(names) or not others.isdisjoint(names)):
             only_time = others == {self.time_column, None}
-            wanted = "the time column" if only_time else "the columns of times, labels and marks"
+            wanted = "the time column" if only_time else "the columns of times, labels, marks and weights"
             refuse(f"--columns must name each feature once, and not {wanted}, got {self.columns}")
         categorical, numeric = _split_names(self.categorical), _split_names(self.numeric)
         both = next((name for name in categorical if name in numeric), None)
@@ -195,8 +197,8 @@ class InputOptions:
         given = next((name for name in choices if getattr(self, name) is not None), None)
         if given is not None:
             refuse(f"--text names the only column to cluster: leave out --{given}")
-        if self.text in (self.time_column, self.label_column, self.cannot_link_column):
-            refuse(f"--text must not be the column of times, labels or marks, got {self.text}")
+        if self.text in (self.time_column, self.label_column, self.cannot_link_column, self.weight_column):
+            refuse(f"--text must not be the column of times, labels, marks or weights, got {self.text}")
 
     def as_arguments(self) -> list[str]:
         """Return the arguments of a command that reads the same input."""

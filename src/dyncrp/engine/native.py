@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from dyncrp.arrays.counts import Counts, WordCounts, as_counts
+from dyncrp.arrays.counts import Counts, WordCounts
 from dyncrp.engine import loop, schema
 from dyncrp.engine.types import (
+    GRAIN,
     MOST_DENSE,
     Arrays,
     Complex,
@@ -223,10 +225,14 @@ class TextEngine(NativeEngine):
         """Continue from what ``arrays`` of this or another engine returned; anything else is a ``ValueError``."""
         if "stats" in arrays:  # of the reference
             stats = schema.check(arrays, {"stats": schema.STATS["stats"]})["stats"]
-            arrays = arrays | dict(zip(WORDS, as_counts(stats[:, 1:], "its array 'stats'").csr, strict=True))
+            words = csr_array(stats[:, 1:])
+            csr = words.indptr.astype(np.int64), words.indices.astype(np.int64), words.data
+            arrays = arrays | dict(zip(WORDS, csr, strict=True))
         sizes = {"M": len(self.model.modes.rates)}
         found = schema.check_state(arrays, schema.OF_COUNTS, sizes, self.model.family)
-        rows = Counts.checked((found[name] for name in WORDS), len(found["table_ids"]))
+        rows = Counts.checked((found[name] for name in WORDS), len(found["table_ids"]), GRAIN)
+        if np.sum(rows.data) > GRAIN * 2.0**53:  # lengths of tables are rounded, and so is which of them are equal
+            found.pop("mode_sums", None)
         lengths = np.unique(np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1]) * (np.diff(rows.indptr) > 0))
         schema.check(found, {"mode_sums": schema.WORDS["mode_sums"]}, sizes | {"L": len(lengths)})
         self.go_on(found)

@@ -10,22 +10,21 @@ State goes in and comes out; nothing is modified. Where each equation of the pap
     Eq. 'approx_lower_bound'                     ``lower_bound``
 
 Beyond the paper, ``closing`` and ``close`` bound the number of tables of an endless stream, ``update`` lets tables
-forget old members, and ``step`` and ``run`` take constraints.
+forget old members, and ``step`` and ``run`` take constraints and weights.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dyncrp.arrays.counts import Counts, WordCounts
 from dyncrp.dynamics import Modes
 from dyncrp.engine import schema
+from dyncrp.engine.rows import absence, given_weight, seen_rows
 from dyncrp.engine.types import (
     DROPPED,
     NEGLIGIBLE,
@@ -83,12 +82,14 @@ def prior_weights(state: State, model: Model) -> Float:
 
 
 def step(
-    state: State, x: Float, t: float, model: Model, table: int = UNKNOWN, mark: int = UNKNOWN
+    state: State, x: Float, t: float, model: Model, table: int = UNKNOWN, mark: int = UNKNOWN, weight: float = 1.0
 ) -> tuple[State, Step]:
     """Learn from one observation x (D,) at time t: advance, weigh, score, assign, update, close.
 
     table: the id of the open table of x if it is known, or ``NEW``. Then x is seated at this table only; its log
     evidence does not depend on this. mark: the tables of the rows just before x with the same mark have no weight.
+    weight: x is seated as without a weight, and then teaches its tables as this many equal rows. With a weight of 0
+    only time passes, and if its table would be a new one, its label is K, the number of open tables.
 
     If the family is sparse, x is seated only at the table of its label, which is a new one if that is the likeliest or
     reaches the threshold. Responsibilities are then reported, but not used.
@@ -137,32 +138,41 @@ def step(
         )
     else:
         seated = responsibilities = np.where(responsibilities < DROPPED, 0.0, responsibilities)
+    closed = np.zeros(0, dtype=np.int64)
+    if weight == 0.0:
+        return state, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds, closed)
     seen, squares_seen = family.observed(X)
     after = State(
-        stats=update(stats, seated, family.statistics(X), model.memory, seen),
-        squares=update(squares, seated, protocols.squares(family, X), model.memory, squares_seen),
-        mode_states=mode_states + seated[:, None].astype(np.complex128),
+        stats=update(stats, seated, family.statistics(X), model.memory, seen, weight),
+        squares=update(squares, seated, protocols.squares(family, X), model.memory, squares_seen, weight),
+        mode_states=mode_states + weight * seated[:, None].astype(np.complex128),
         time=t,
         n_tables_posterior=update_n_tables_posterior(count, seated, rules.table_count),
         ids=ids,
         n_opened=state.n_opened + len(ids) - len(state.ids),
-        **_seen(state, label, len(ids)),
+        **seen_rows(state, label, len(ids)),
         mark=mark,
         taken=() if mark == UNKNOWN else (*taken, int(ids[label])),
     )
-    closed = np.zeros(0, dtype=np.int64)
+    if wholly and weight != 1.0:
+        after.stats[:, 0] = after.sizes  # tables of words count their rows; only counts of words have weights
     if rules.closes:
         closed = closing(after, label if len(ids) == len(state.ids) else len(ids) - 1, model)
         after = close(after, closed)
     return after, Step(scores, weights, responsibilities, label, log_evidence, lower_bounds, closed)
 
 
-def update(stats: Float, responsibilities: Float, T: Float, memory: float, seen: Float | float = 1.0) -> Float:
+def update(
+    stats: Float, responsibilities: Float, T: Float, memory: float, seen: Float | float = 1.0, weight: float = 1.0
+) -> Float:
     """Return stats_c + r_c (T(x) − seen stats_c/memory) for stats (K, S), responsibilities (K,) and T(x) (1, S).
 
     The count of a table, its first entry, tends to the memory and never exceeds it: a table remembers about its last
     ``memory`` members, older ones with less weight. Tables with r_c = 0 do not change. Neither do statistics of missing
     cells, where ``seen`` (1, S) is 0. With an infinite memory this is the paper's stats_c + r_c T(x).
+
+    A row of another weight does this ``weight`` times: keep stats_c + memory (1 − keep) T(x), where keep is
+    (1 − r_c seen/memory)^weight, also for fractions. With an infinite memory it is stats_c + weight r_c T(x).
 
     >>> stats = np.array([[10.0, 50.0], [3.0, 6.0]])
     >>> update(stats, np.array([1.0, 0.0]), np.array([[1.0, 7.0]]), memory=10.0)
@@ -170,7 +180,12 @@ def update(stats: Float, responsibilities: Float, T: Float, memory: float, seen:
            [ 3.,  6.]])
     """
     r = responsibilities[:, None]
-    return stats * (1.0 - r * seen / memory) + r * T
+    if weight == 1.0:
+        return stats * (1.0 - r * seen / memory) + r * T
+    if memory == math.inf:
+        return stats + weight * r * T
+    log_keep = weight * np.log1p(-r * seen / memory)
+    return stats * np.exp(log_keep) - memory * np.expm1(log_keep) * T
 
 
 def closing(state: State, latest: int, model: Model) -> Int:
@@ -280,13 +295,14 @@ def run(
         table, mark = (UNKNOWN, UNKNOWN) if told is None else (int(told.tables[i]), int(told.marks[i]))
         if table >= 0 and table not in before.ids:
             break
-        state, done = step(before, X[i], float(times[i]), model, table, mark)
-        ids = np.append(before.ids, before.n_opened)[: len(done.responsibilities)]
+        weight = given_weight(told, i)
+        state, done = step(before, X[i], float(times[i]), model, table, mark, weight)
+        ids = np.append(before.ids, before.n_opened if weight else UNKNOWN)[: len(done.responsibilities)]
         labels.append(ids[done.label])
         log_evidence.append(done.log_evidence)
-        absences.append(_absence(before, done.label, float(times[i])))
-        rows.append(done.responsibilities)
-        columns.append(ids)
+        absences.append(absence(before, done.label, float(times[i])))
+        rows.append(done.responsibilities[ids >= 0])
+        columns.append(ids[ids >= 0])
         closed.append(ids[done.closed])
         closed_rows.append(np.full(len(done.closed), i))
     none = [np.zeros(0, dtype=np.int64)]
@@ -301,12 +317,6 @@ def run(
         np.concatenate(closed_rows or none),
         np.array(absences, dtype=np.float64),
     )
-
-
-def _absence(before: State, place: int, t: float) -> float:
-    """Return the time from the last row of the table at this index to t, 0 if it had no row."""
-    had = place < len(before.sizes) and before.sizes[place] > 0
-    return t - float(before.last_times[place]) if had else 0.0
 
 
 def predict(state: State, x: Float, t: float, model: Model) -> tuple[int, float]:
@@ -487,14 +497,3 @@ def _words(counts: Float) -> WordCounts:
 def _softmax(scores: Float) -> Float:
     exponentials = np.exp(scores - np.max(scores))
     return exponentials / np.sum(exponentials)
-
-
-def _seen(state: State, label: int, K: int) -> dict[str, NDArray[Any]]:
-    """Return the sizes and times of K tables, the last of which may be new, after a row with this label."""
-    sizes = np.append(state.sizes, 0)[:K]
-    first_times, last_times = (np.append(times, state.time)[:K] for times in (state.first_times, state.last_times))
-    if sizes[label] == 0:
-        first_times[label] = state.time
-    last_times[label] = state.time
-    sizes[label] += 1
-    return {"sizes": sizes, "first_times": first_times, "last_times": last_times}

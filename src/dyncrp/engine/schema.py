@@ -121,7 +121,8 @@ WORDS = _group(
     Array("words_indptr", INT, ("K + 1",), "where the words of each table begin in the next two: those of table c from "
           "entry c to entry c + 1"),
     Array("words_indices", INT, ("m",), "the columns of the words, which count up within a table"),
-    Array("words_counts", FLOAT, ("m",), "how often the table has each of them"),
+    Array("words_counts", FLOAT, ("m",), "how often the table has each of them: an integer, or if rows had weights, a "
+          "multiple of 1/1024"),
     Array("mode_sums", COMPLEX, ("L", "M"), "the sum of `mode_states` over the tables of each of the L lengths (sums "
           "of `words_counts`), the shortest first, as it was added up", _FOUND),
 )  # fmt: skip
@@ -158,6 +159,7 @@ WARMUP = _group(
           "that `told_names[j]` names", "nothing is known"),
     Array("warmup_marks", INT, ("n",), "with it: the mark of each row, −1 for none; the digest of a text",
           "nothing is known"),
+    Array("warmup_weights", FLOAT, ("n",), "how many rows each counts as (`sample_weight`)", "each counts as one"),
 )  # fmt: skip
 WARMUP_ROWS: dict[RowType, Group] = {
     Dense: _group(

@@ -40,6 +40,8 @@ REPORTED = 0.01
 MOST_DENSE = 20_000_000
 # The largest number of observations in a file, so that sums do not overflow.
 MOST_OBSERVATIONS = 2**62
+# Weights of rows of words are multiples of this, so that sums of counts are exact, in any order.
+GRAIN = 2.0**-10
 # In place of the id of a row's table: it is unknown, or a new table.
 UNKNOWN, NEW = -1, -2
 
@@ -172,15 +174,18 @@ class TableConstraints(NamedTuple):
     """Constraints on the tables of n rows.
 
     tables: (n,) the id of the table of each row, ``UNKNOWN``, or ``NEW`` for a new table. marks: (n,) consecutive rows
-    with the same mark, other than ``UNKNOWN``, cannot share a table.
+    with the same mark, other than ``UNKNOWN``, cannot share a table. weights: (n,) how many rows each counts as; None
+    if each counts as one.
     """
 
     tables: Int
     marks: Int
+    weights: Float | None = None
 
     def part(self, rows: slice) -> TableConstraints:
         """Return the constraints on some of the rows."""
-        return TableConstraints(self.tables[rows], self.marks[rows])
+        weights = None if self.weights is None else self.weights[rows]
+        return TableConstraints(self.tables[rows], self.marks[rows], weights)
 
 
 class Step(NamedTuple):
@@ -209,9 +214,10 @@ class Step(NamedTuple):
 class Trace:
     """What a segment of n observations did: labels (n,), log evidence (n,), responsibilities as CSR arrays.
 
-    Labels are ids, and the responsibilities have a column for each table ever opened. closed: the ids of the tables
-    that closed, in order. closed_rows: the index of the row with which each closed. absences: (n,) the time since the
-    last row with the same label, 0 if there was none.
+    Labels are ids, and the responsibilities have a column for each table ever opened. A row of weight 0 that would have
+    opened a table has the label −1, and what is left of its responsibilities is that of a new table. closed: the ids of
+    the tables that closed, in order. closed_rows: the index of the row with which each closed. absences: (n,) the time
+    since the last row with the same label, 0 if there was none.
     """
 
     labels: Int
@@ -232,7 +238,10 @@ class Trace:
     @property
     def probability(self) -> Float:
         """The responsibility of the table of each row, which is the largest one, (n,)."""
-        return np.maximum.reduceat(self.data, self.indptr[:-1])
+        most = np.maximum.reduceat(self.data, self.indptr[:-1])
+        if np.any(self.labels < 0):
+            most = np.where(self.labels < 0, 1.0 - np.add.reduceat(self.data, self.indptr[:-1]), most)
+        return most
 
 
 class LazyTrace(Trace):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadLabel, BadRow, is_missing
-from dyncrp.engine.types import NEW, UNKNOWN, Int
+from dyncrp.engine.types import NEW, UNKNOWN, Float, Int
 
 LONGEST_NAME = 200
 LARGEST = (1 << 63) - 1  # the largest integer that may be a mark
@@ -22,19 +22,21 @@ class Constraints(NamedTuple):
     """What is known about n rows.
 
     tables: (n,) the id of the table of each row, ``UNKNOWN``, or −2 − j for the table with the name names[j]. marks:
-    (n,) consecutive rows with the same mark, other than ``UNKNOWN``, cannot share a table. names: texts.
+    (n,) consecutive rows with the same mark, other than ``UNKNOWN``, cannot share a table. names: texts. weights: (n,)
+    how many rows each counts as, see ``as_weights``; None if each counts as one.
     """
 
     tables: Int
     marks: Int
     names: tuple[str, ...] = ()
+    weights: Float | None = None
 
     @classmethod
     def read(cls, labels: Any, cannot_link: Any, n: int) -> Constraints | None:
         """Return the constraints that ``labels`` and ``cannot_link`` put on n rows; None if there are none.
 
-        >>> Constraints.read(["cat", None, 3, -1, "cat"], [8, 8, 9, -1, -1], 5)
-        Constraints(tables=array([-2, -1,  3, -1, -2]), marks=array([ 8,  8,  9, -1, -1]), names=('cat',))
+        >>> Constraints.read(["cat", None, 3, -1, "cat"], [8, 8, 9, -1, -1], 5)[:3]
+        (array([-2, -1,  3, -1, -2]), array([ 8,  8,  9, -1, -1]), ('cat',))
         """
         if labels is None and cannot_link is None:
             return None
@@ -68,19 +70,25 @@ class Constraints(NamedTuple):
 
     @property
     def empty(self) -> bool:
+        """Whether there is no constraint on any row, and none has a weight."""
+        return self.weights is None and self.free
+
+    @property
+    def free(self) -> bool:
         """Whether there is no constraint on any row."""
         return not (np.any(self.tables != UNKNOWN) or np.any(self.marks != UNKNOWN))
 
     def part(self, rows: slice) -> Constraints:
         """Return the constraints on some of the rows."""
-        return Constraints(self.tables[rows], self.marks[rows], self.names)
+        weights = None if self.weights is None else self.weights[rows]
+        return Constraints(self.tables[rows], self.marks[rows], self.names, weights)
 
     @classmethod
     def join(cls, parts: Sequence[Constraints]) -> Constraints:
         """Return the constraints on the rows of all parts, in order.
 
-        >>> Constraints.join([Constraints.read(["cat"], None, 1), Constraints.read(["dog", "cat"], None, 2)])
-        Constraints(tables=array([-2, -3, -2]), marks=array([-1, -1, -1]), names=('cat', 'dog'))
+        >>> Constraints.join([Constraints.read(["cat"], None, 1), Constraints.read(["dog", "cat"], None, 2)])[:3]
+        (array([-2, -3, -2]), array([-1, -1, -1]), ('cat', 'dog'))
         """
         names: dict[str, int] = {}
         tables = []
@@ -89,7 +97,10 @@ class Constraints(NamedTuple):
             named = part.tables <= NEW
             tables.append(part.tables.copy())
             tables[-1][named] = codes[NEW - part.tables[named]]
-        return cls(np.concatenate(tables), np.concatenate([part.marks for part in parts]), tuple(names))
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([np.ones(len(p.tables)) if p.weights is None else p.weights for p in parts])
+        return cls(np.concatenate(tables), np.concatenate([part.marks for part in parts]), tuple(names), weights)
 
     def check_ids(self, n_opened: int, *, provisional: bool) -> None:
         """Raise ``BadRow`` if an id is not that of a table that was opened, or if ids are not final yet."""

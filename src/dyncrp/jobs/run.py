@@ -25,6 +25,7 @@ from dyncrp.arrays.checks import BadLabel, BadRow, BadTime, as_times
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.input import NamedRows
+from dyncrp.input.weights import BadWeight
 from dyncrp.io.growing import GrowingFile
 from dyncrp.io.readers import Chunk, Place, Reader
 from dyncrp.io.readers.columns import as_argument
@@ -347,6 +348,8 @@ class Run:
             column = self.reader.selection.time_column
         elif isinstance(error, BadLabel):
             column = self.reader.selection.label_column
+        elif isinstance(error, BadWeight):
+            column, reason = self.reader.selection.weight_column, reason.removeprefix("sample_weight: ")
         elif error.column is not None:
             column = self.reader.features[error.column]
             if np.isnan(chunk.X[i, error.column]):

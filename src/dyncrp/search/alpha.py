@@ -5,6 +5,9 @@ probability α/(α + W_n). So the likelihood of α is the product of α/(α + W_
 W_n/(α + W_n) over the others. It is concave in log α, and depends only on the times and the number of tables opened.
 The posterior, with a Gamma prior, is computed exactly on a grid of α. The kernel must never be negative, since only
 then W_n does not depend on the seating.
+
+A customer of weight w is w customers at one time: in place of α + W_n comes the product of α + W_n + j kernel(0) over
+j = 0, …, w − 1. For fractions, that product is the ratio of Gamma functions which it is for integers.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln, gammaln
 
 from dyncrp.dynamics import Modes
 from dyncrp.engine import schema
@@ -45,15 +49,21 @@ class AlphaPosterior:
         """How many observations it has seen."""
         return self._state[3]
 
-    def update(self, times: Float) -> None:
-        """Add customers at these times, (n,). If this is interrupted, none of them are added."""
+    def update(self, times: Float, weights: Float | None = None) -> None:
+        """Add customers at these times, (n,), and with these weights, (n,), if they are not 1.
+
+        If this is interrupted, none of them are added.
+        """
         log_sum, total, time, n = self._state
         log_sum, total = log_sum.copy(), total.copy()
-        for t in times.tolist():
+        alone = float(np.sum(self._modes.amplitudes).real)
+        for i, t in enumerate(times.tolist()):
             if time > -np.inf:
                 total *= np.exp(-self._modes.rates * (t - time))
-            log_sum += np.log(self._grid + max(float((total @ self._modes.amplitudes).real), 0.0))
-            total += 1.0
+            weight = 1.0 if weights is None else float(weights[i])
+            among = self._grid + max(float((total @ self._modes.amplitudes).real), 0.0)
+            log_sum += np.log(among) if weight == 1.0 else _log_rising(among, weight, alone)
+            total += weight
             time = t
         self._state = log_sum, total, time, n + len(times)
 
@@ -74,3 +84,16 @@ class AlphaPosterior:
         """Continue from what ``arrays`` returned after n_observations, once a schema has checked it."""
         log_sum, total, time = (arrays[name] for name in schema.ALPHA)
         self._state = log_sum.copy(), total.copy(), float(time), n_observations
+
+
+def _log_rising(a: Float, weight: float, step: float) -> Float:
+    """Return Σ log(a + j step) over j = 0, …, weight − 1 for a > 0 (n,), also for fractions: (n,).
+
+    >>> _log_rising(np.array([2.0]), 3.0, 0.5) == np.log(2.0 * 2.5 * 3.0)
+    array([ True])
+    """
+    if weight == 0.0 or step <= 0.0:
+        return weight * np.log(a)
+    # log Γ(z + w)/Γ(z) as a Beta function, which leaves digits where z is large.
+    rising: Float = weight * np.log(step) + gammaln(weight) - betaln(a / step, weight)
+    return rising

@@ -129,7 +129,7 @@ class Service:
         """Learn from rows."""
         _name(request)  # a wrong one is refused before the body is read
         given = request.query_params
-        roles = Roles(given.get("time_column"), given.get("label_column"), given.get("cannot_link_column"))
+        roles = Roles(*map(given.get, ("time_column", "label_column", "cannot_link_column", "weight_column")))
         async with self._body(request) as content:
             arguments = content, request.headers.get("content-type", JSON), roles, self.limits
             if len(content) <= PARSED_AT_ONCE:

@@ -22,7 +22,7 @@ from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 Float = NDArray[np.float64]
 Cells = list[Any] | NDArray[Any]  # of a column: Python's values, or an array of float64 or datetime64
 JSON, NDJSON, CSV, ARROW = "application/json", "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream"
-BESIDE = ("times", "labels", "cannot_link")  # what may come with the rows
+BESIDE = ("times", "labels", "cannot_link", "sample_weight")  # what may come with the rows
 KINDS = {JSON: JSON, "text/json": JSON, NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON}
 KINDS |= {"application/json-lines": NDJSON, CSV: CSV, "application/csv": CSV, ARROW: ARROW}
 CONSTANTS = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}  # what Python writes, and JSON does not have
@@ -35,8 +35,8 @@ class Batch:
     """The rows of a request as they came.
 
     names: the names of the columns, None if rows are lists. numbers: (n, D) if rows are lists of numbers only. columns:
-    otherwise, D columns of n cells each. times, labels, cannot_link: (n,) each, or None. text: whether every cell is a
-    text that may stand for a number, as in CSV.
+    otherwise, D columns of n cells each. times, labels, cannot_link, sample_weight: (n,) each, or None. text: whether
+    every cell is a text that may stand for a number, as in CSV.
     """
 
     n: int
@@ -46,6 +46,7 @@ class Batch:
     times: Cells | None = None
     labels: Cells | None = None
     cannot_link: Cells | None = None
+    sample_weight: Cells | None = None
     text: bool = False
 
     @property
@@ -60,6 +61,7 @@ class Roles(NamedTuple):
     times: str | None = None
     labels: str | None = None
     cannot_link: str | None = None
+    sample_weight: str | None = None
 
 
 def read_batch(content: bytes, media_type: str, roles: Roles, limits: Limits) -> Batch:
@@ -150,7 +152,8 @@ def _read_json(content: bytes, limits: Limits) -> Batch:
         if cells is not None and (not isinstance(cells, list) or len(cells) != batch.n):
             got = f"{len(cells)} entries" if isinstance(cells, list) else quote(cells)
             raise RequestError(400, f"{name} must be a list with one entry for each of the {batch.n} rows, got {got}")
-    return replace(batch, times=told.get("times"), labels=told.get("labels"), cannot_link=told.get("cannot_link"))
+    times, labels, cannot_link, sample_weight = map(told.get, BESIDE)
+    return replace(batch, times=times, labels=labels, cannot_link=cannot_link, sample_weight=sample_weight)
 
 
 def _read_ndjson(content: bytes, limits: Limits) -> Batch:
@@ -313,7 +316,7 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _take_roles(batch: Batch, roles: Roles) -> Batch:
-    """Return the batch with the columns of times, labels and marks apart from the features."""
+    """Return the batch with the columns of times, labels, marks and weights apart from the features."""
     taken: dict[str, Cells | None] = {name: getattr(batch, name) for name in BESIDE}
     columns = dict(zip(batch.names or (), batch.columns, strict=batch.names is not None))
     for role, name in zip(BESIDE, roles, strict=True):

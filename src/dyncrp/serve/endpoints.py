@@ -65,6 +65,7 @@ ROWS = _object(
     times=_list(TIME),
     labels=_list(_optional("integer", "string")),
     cannot_link=_list(_optional("integer", "string")),
+    sample_weight=_list(NUMBER, description="How many rows each counts as; a row of weight 0 only gets a label."),
 ) | {"required": ["rows"], "additionalProperties": False}
 WARMUP = _object(
     rows={**INTEGER, "description": "How many rows have come."},
@@ -98,6 +99,7 @@ COLUMNS = (
     _query("time_column", TEXT, "The column that holds the time."),
     _query("label_column", TEXT, "The column that holds the label."),
     _query("cannot_link_column", TEXT, "The column of marks: rows with the same mark share no table."),
+    _query("weight_column", TEXT, "The column of weights: how many rows each counts as."),
 )
 AFTER = _query("after", INTEGER, "Only events after the one with this id.")
 LIMIT = _query("limit", INTEGER, "How many events at most.")

@@ -15,6 +15,7 @@ from dyncrp.arrays.checks import Clock
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import BOOLEAN, CATEGORY, LOG, NUMBER, quote
 from dyncrp.input.input import NamedRows
+from dyncrp.input.weights import MOST_WEIGHT
 from dyncrp.io.packed import pack, unpack
 from dyncrp.io.readers.cells import as_numbers, says_nothing
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
@@ -25,7 +26,7 @@ from dyncrp.serve.times import TIMES, read_times
 HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
 LARGEST_ID = 2**62
 MOST_CELLS, LONGEST_CELL = 40, 400  # of a row that is shown
-NUMBERS = "numbers"
+NUMBERS, WEIGHTS = "numbers", "sample_weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Rows:
     names: the names of the columns, if they have any. numbers: (n, D), or None if some column holds more than numbers.
     columns: arrays of float64 or lists of cells, if there are no numbers. times: (n,) float64 or datetime64[us].
     labels, cannot_link: (n,) lists of integers, texts and None. pattern: of dates that were not ISO 8601, for the rows
-    that come later.
+    that come later. weights: (n,) float64.
     """
 
     names: tuple[str, ...] | None
@@ -45,6 +46,7 @@ class Rows:
     labels: list[Any] | None = None
     cannot_link: list[Any] | None = None
     pattern: str | None = None
+    weights: Float | None = None
 
     @property
     def X(self) -> Any:
@@ -83,6 +85,8 @@ class Rows:
         lists = [None if isinstance(cells, np.ndarray) else cells for cells in self.columns]
         if self.times is not None:
             arrays[TIMES] = self.times.view(np.int64) if self.times.dtype.kind == "M" else self.times
+        if self.weights is not None:
+            arrays[WEIGHTS] = self.weights
         return pack_with([self.names, lists, self.labels, self.cannot_link, self.pattern], arrays)
 
     @classmethod
@@ -94,7 +98,8 @@ class Rows:
         if times is not None and times.dtype == np.int64:
             times = times.view("M8[us]")
         names = None if names is None else tuple(names)
-        return cls(names, arrays.get(NUMBERS), columns, times, labels, cannot_link, *patterns)
+        told = {"labels": labels, "cannot_link": cannot_link, "weights": arrays.get(WEIGHTS)}
+        return cls(names, arrays.get(NUMBERS), columns, times, **told, pattern=patterns[0] if patterns else None)
 
 
 def pack_with(plain: Any, arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -159,7 +164,7 @@ class Form:
         labels = _read_marks("labels", batch.labels, text=batch.text)
         cannot_link = _read_marks("cannot_link", batch.cannot_link, text=batch.text)
         cells = () if numbers is not None else tuple(columns)
-        return Rows(features, numbers, cells, times, labels, cannot_link, pattern)
+        return Rows(features, numbers, cells, times, labels, cannot_link, pattern, _read_weights(batch))
 
     def _texts(self, batch: Batch, name: str) -> list[Any]:
         """Return the column of texts of a batch. Rows may be lists with this one cell."""
@@ -271,3 +276,21 @@ def _read_marks(name: str, cells: Cells | None, *, text: bool) -> list[Any] | No
         if mark is not None and not isinstance(mark, str) and (type(mark) is not int or abs(mark) > LARGEST_ID):
             raise RequestError.at(row, f"{name} must hold an integer, a text or null, got {quote(mark)}", name)
     return marks
+
+
+def _read_weights(batch: Batch) -> Float | None:
+    """Return the weights of the rows, if there are any."""
+    cells = batch.sample_weight
+    if cells is None:
+        return None
+    weights = as_numbers(cells)
+    if not batch.text:
+        weights[[isinstance(cell, str) for cell in cells]] = np.nan
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~((weights >= 0.0) & (weights <= MOST_WEIGHT)))
+    if bad.size:
+        row = int(bad[0])
+        raise RequestError.at(
+            row, f"{WEIGHTS} must hold numbers from 0 to {MOST_WEIGHT:g}, got {quote(cells[row])}", WEIGHTS
+        )
+    return weights

@@ -211,7 +211,8 @@ class ServedStream:
     def _learn(self, rows: Rows) -> Outcome:
         stream, first, final = self.stream, self.n_rows, self.learned
         with self._refusing(rows.names):
-            stream.learn(self._rows(rows), rows.times, labels=rows.labels, cannot_link=rows.cannot_link)
+            labels, marks, weights = rows.labels, rows.cannot_link, rows.weights
+            stream.learn(self._rows(rows), rows.times, labels=labels, cannot_link=marks, sample_weight=weights)
         assert stream.batch is not None
         probabilities, learned = stream.batch.trace.probability, stream.learned
         self._recent = [*([] if final else self._recent), (first, rows)]

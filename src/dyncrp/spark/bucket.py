@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dyncrp.arrays.checks import BadRow, Clock, as_observations, as_times
 from dyncrp.engine.types import Float
 from dyncrp.families.base import check_rows
+from dyncrp.input.weights import as_weights
 from dyncrp.search.spec import ModelSpec
 from dyncrp.spark.packing import to_bytes
 from dyncrp.stream.events import as_time
@@ -54,18 +55,22 @@ class Bucket:
     def learn(self, kept: bytes | None, rows: pa.Table, now: int) -> tuple[bytes, pa.Table]:
         """Learn rows of some keys. Return the new state and the labels.
 
-        rows: columns ``key``, ``features`` (lists of equal length) and ``row`` or ``time`` or both. kept: the state
-        from the last call, None at first. now: milliseconds. The labels have the columns ``key``, ``row`` and ``time``
-        as given, and ``table``, ``probability`` and ``novelty``.
+        rows: columns ``key``, ``features`` (lists of equal length), ``row`` or ``time`` or both, and perhaps
+        ``weight``. kept: the state from the last call, None at first. now: milliseconds. The labels have the columns
+        ``key``, ``row`` and ``time`` as given, and ``table``, ``probability`` and ``novelty``.
         """
         models = self._read(kept, now)
-        X = _matrix(rows)
-        order, begins = _order(X, rows)
+        X, weights = _matrix(rows), None
+        if "weight" in rows.column_names:
+            weights, rows = _weights(rows), rows.drop_columns("weight")
+        order, begins = _order(X if weights is None else np.column_stack([X, weights]), rows)
         rows, X = rows.drop_columns("features").take(order), X[order]
+        weights = None if weights is None else weights[order]
         X, times, sequence = self._check(X, rows)
         known = Stream(self.spec)  # one for all keys with a state
         n = len(rows)
         table, probability, novelty = np.full(n, -1), np.full(n, np.nan), np.full(n, np.nan)
+        marked = np.ones(n, dtype=bool)
         keys = rows["key"].take(begins).to_pylist()
         for key, begin, end in zip(keys, begins.tolist(), [*begins[1:].tolist(), n], strict=True):
             before = models.get(key)
@@ -81,18 +86,23 @@ class Bucket:
                 if first > begin and self.late == "raise":
                     raise ValueError(_too_late(rows, begin))
                 first = begin if self.late == "now" else first
+            if before is None and weights is not None:  # there is no table yet that rows of weight 0 could be given
+                heavy = np.flatnonzero(weights[begin:end])
+                first = begin + int(heavy[0]) if len(heavy) else end
+                if first == end:
+                    continue
             if first < end:
                 done = slice(first, end)
                 t = None if times is None else times[done]
                 if t is not None and latest is not None and self.late == "now":
                     t = np.maximum(t, as_time(latest, self.clock))
-                trace = stream.learn(X[done], t).trace
+                trace = stream.learn(X[done], t, sample_weight=None if weights is None else weights[done]).trace
                 table[done], probability[done], novelty[done] = trace.labels, trace.probability, -trace.log_evidence
+                marked[done] = False
             last = None
             if times is None:
                 last = sequence[end - 1] if latest is None else max(latest, sequence[end - 1])
             models[key] = Kept(stream.to_state(), last, now)
-        marked = table < 0
         for name, values in (("table", table), ("probability", probability), ("novelty", novelty)):
             rows = rows.append_column(name, pa.array(values, mask=marked if name != "table" else None))
         return self._write(models, rows), rows
@@ -148,6 +158,19 @@ def _matrix(rows: pa.Table) -> Float:
             rows, other[0] if other.size else 0, f"it has {lengths[other[:1]].sum()} features, others have {n}"
         )
     return np.asarray(array.flatten().fill_null(np.nan)).reshape(len(array), -1)
+
+
+def _weights(rows: pa.Table) -> Float:
+    """Return the weights (n,)."""
+    column = rows["weight"]
+    if column.null_count:
+        raise _refuse(rows, int(np.argmax(np.asarray(column.is_null()))), "its weight is null")
+    given = np.asarray(column, dtype=np.float64)
+    try:
+        weights = as_weights(given, len(rows))
+    except BadRow as error:
+        raise _refuse(rows, error.row, error.reason.replace("sample_weight", "weights")) from error
+    return np.ones(len(rows)) if weights is None else weights
 
 
 def _order(X: Float, rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

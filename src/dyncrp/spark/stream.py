@@ -39,6 +39,7 @@ def cluster(
     features: str | Sequence[str],
     time: str | None = None,
     row: str | None = None,
+    weight: str | None = None,
     late: str = "mark",
     ttl: float | timedelta | None = None,
     buckets: int | None = None,
@@ -58,6 +59,8 @@ def cluster(
         time: a column of times, numbers or dates; with None, times count the rows of each key.
         row: a column of integers, text or dates that identifies rows. It orders rows of the same time and batch, or all
             rows if there is no time. It is returned, so that labels can be joined to the rows.
+        weight: a column of numbers from 0 to 1e9, how many rows each row counts as, see ``sample_weight`` of
+            ``DynamicalMixture.partial_fit``. Rows of weight 0 before the first other row of a key are marked.
         late: what to do with a row that is earlier than the latest of its key in an earlier batch. "mark" gives it
             table −1 and does not learn it, "now" learns it as if it had the time of the latest, "raise" stops.
         ttl: seconds, or a ``timedelta``, of wall-clock time after which a key without rows is forgotten; None for
@@ -74,7 +77,7 @@ def cluster(
     if time is None and row is None:
         raise ValueError("pass time=, row= or both: Spark does not keep the order of rows, and models learn in order")
     n_buckets = BUCKETS if buckets is None else integer("buckets", buckets, 1)
-    chosen = _columns(rows, key, features, time, row)
+    chosen = _columns(rows, key, features, time, row, weight)
     clock = _clock(rows, time)
     spec, known = _parameters(model, clock)
     bucket = Bucket(spec, clock, late, _milliseconds(ttl))
@@ -87,6 +90,7 @@ def cluster(
     if len({*map(str.lower, names.values()), *FOUND}) < len(names) + len(FOUND):
         raise ValueError(f"key, row and time must be different columns with other names than {FOUND}, got {names}")
     told = {name: rows.schema[column].dataType.simpleString() for name, column in names.items()}
+    told |= {} if weight is None else {"weight": weight}
     told |= {"features": ", ".join([features] if isinstance(features, str) else features), "buckets": str(n_buckets)}
     mark = digest((known.family, known.dynamics, known.alpha, known.memory), spec.rules, spec.learn_alpha).hex()
     told["model"] = f"{known.family!r}, {known.dynamics!r}, alpha {known.alpha:g} ({mark})"
@@ -116,7 +120,9 @@ def _parameters(model: DynamicalMixture, clock: Clock) -> tuple[ModelSpec, Any]:
     return spec, spec.given
 
 
-def _columns(rows: DataFrame, key: str, features: str | Sequence[str], time: str | None, row: str | None) -> list[Any]:
+def _columns(
+    rows: DataFrame, key: str, features: str | Sequence[str], time: str | None, row: str | None, weight: str | None
+) -> list[Any]:
     """Return the columns that a bucket needs; raise if they are of the wrong type."""
     schema = rows.schema
 
@@ -136,6 +142,8 @@ def _columns(rows: DataFrame, key: str, features: str | Sequence[str], time: str
         chosen.append(check(row, "row", ROWS).alias("row"))
     if time is not None:
         chosen.append(check(time, "time", (*DATES, T.IntegralType, T.FloatType, T.DoubleType)).alias("time"))
+    if weight is not None:
+        chosen.append(check(weight, "weight", NUMBERS).cast("double").alias("weight"))
     if isinstance(features, str) and isinstance(kind(features, "feature"), T.ArrayType):
         if not isinstance(schema[features].dataType.elementType, NUMBERS):
             raise ValueError(

@@ -78,17 +78,20 @@ class Reservoir:
         # The tables with a full sample, and the highest priority in each sample.
         self._full, self._worst = np.empty(0, np.int64), np.empty(0, np.uint64)
 
-    def add(self, first_row: int, X: Float | Counts, times: Float, labels: Int) -> None:
+    def add(self, first_row: int, X: Float | Counts, times: Float, labels: Int, weights: Float | None = None) -> None:
         """Add rows X (n, D) at times (n,) with labels (n,); their numbers are first_row, first_row + 1, …
 
-        Rows must be added in the order of their numbers. Rows that are kept are copied.
+        Rows must be added in the order of their numbers. Rows that are kept are copied. weights: (n,) of the rows, if
+        they have any; those of weight 0 are left out.
         """
         for begin in range(0, len(X), BLOCK):
             part = slice(begin, min(begin + BLOCK, len(X)))
             numbers = np.arange(first_row + begin, first_row + part.stop)
             block = _Store(labels[part], numbers, times[part], X[part])
+            if weights is not None:
+                block = block.take(weights[part] > 0.0)
             if len(numbers) < FEW:
-                block = _Store(block.ids.copy(), numbers, block.times.copy(), block.X.copy())
+                block = _Store(block.ids.copy(), block.numbers, block.times.copy(), block.X.copy())
             else:
                 block = block.take(self._might_stay(block))
             self._waiting.append(block)

@@ -66,7 +66,8 @@ class Learner:
         self.family, self.dynamics, self.clock = model.family, model.dynamics, clock
         self.engine = make_engine(model, n_features)
         self.alpha_posterior = AlphaPosterior(model.alpha, model.modes) if spec.learn_alpha else None
-        self._latest_times: Float = np.zeros(0)  # of the rows from which alpha is learned next
+        self._latest_times: Float = np.zeros(0)  # of the rows from which alpha is learned next,
+        self._latest_weights: Float | None = None
         self.names, self.sketch = Names(), NoveltySketch()
         self.examples = Reservoir(spec.n_examples, model.family.rows) if spec.n_examples else None
         self._saves_sketch = spec.alarm_rate is not None  # without alarms, files and states stay small
@@ -110,7 +111,7 @@ class Learner:
             traces.append(self._run(X[rest], times[rest], _part(constraints, rest)))
             trace = concatenate(traces)
         if self.examples is not None:
-            self.examples.add(first_row, X, times, trace.labels)
+            self.examples.add(first_row, X, times, trace.labels, None if constraints is None else constraints.weights)
             self.examples.forget(trace.closed)
         return Batch(trace, times, first_row, n_opened, sketch)
 
@@ -151,8 +152,9 @@ class Learner:
         begin = 0
         while begin < len(X):
             end = min(begin + ROWS_PER_ALPHA - engine.n_observations % ROWS_PER_ALPHA, len(X))
-            self._latest_times = times[begin:end]
-            traces.append(self._seat(X[begin:end], self._latest_times, _part(constraints, slice(begin, end))))
+            some = _part(constraints, slice(begin, end))
+            self._latest_times, self._latest_weights = times[begin:end], None if some is None else some.weights
+            traces.append(self._seat(X[begin:end], self._latest_times, some))
             self._catch_up()
             begin = end
         return concatenate(traces)
@@ -161,16 +163,19 @@ class Learner:
         """Seat rows under constraints. A table that is not open, or no longer, opens with its first row."""
         if constraints is None:
             return self._take_in(X, times, None)
-        tables, marks = self._ids(constraints), constraints.marks
+        told_all = TableConstraints(self._ids(constraints), constraints.marks, constraints.weights)
+        tables = told_all.tables
         traces, begin = [], 0
         while begin < len(X):
             rest = slice(begin, None)
-            trace = self._take_in(X[rest], times[rest], TableConstraints(tables[rest], marks[rest]))
+            trace = self._take_in(X[rest], times[rest], told_all.part(rest))
             if not len(trace.labels):
                 one, told, closed = slice(begin, begin + 1), int(constraints.tables[begin]), int(tables[begin])
-                trace = self._take_in(X[one], times[one], TableConstraints(np.array([NEW]), marks[one]))
+                trace = self._take_in(X[one], times[one], told_all.part(one)._replace(tables=np.array([NEW])))
                 opened = int(trace.labels[0])
-                if closed == NOT_OPEN:
+                if opened < 0:  # a row of weight 0, which opens no table
+                    pass
+                elif closed == NOT_OPEN:
                     self.names.give(opened, constraints.names[NEW - told])
                     tables[constraints.tables == told] = opened
                 else:  # the new table takes over the ids and the name of the closed one
@@ -226,7 +231,8 @@ class Learner:
         engine, posterior = self.engine, self.alpha_posterior
         if posterior is None or not engine.n_observations:
             return
-        posterior.update(self._latest_times[: engine.n_observations - posterior.n_observations])
+        n, weights = engine.n_observations - posterior.n_observations, self._latest_weights
+        posterior.update(self._latest_times[:n], None if weights is None else weights[:n])
         if engine.n_observations % ROWS_PER_ALPHA == 0:
             engine.set_alpha(posterior.mean(engine.n_opened))
 
@@ -333,7 +339,7 @@ class Learner:
         self.engine, self.sketch, self.examples = engine, kept, reservoir
         if posterior is not None:
             posterior.restore(arrays, engine.n_observations)
-            self._latest_times = np.zeros(0)
+            self._latest_times, self._latest_weights = np.zeros(0), None
 
     @cached_property
     def fingerprint(self) -> bytes:

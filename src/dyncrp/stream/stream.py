@@ -19,6 +19,7 @@ from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
 from dyncrp.input.input import Input, require_width
+from dyncrp.input.weights import as_weights
 from dyncrp.input.words import WordEngine, forgets_after, pieces
 from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
@@ -30,7 +31,7 @@ from dyncrp.stream.predictions import PredictingTables
 from dyncrp.stream.tables import LEVELS
 from dyncrp.stream.warmup import Searching, Warmup
 
-Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if any were given
+Told = tuple[Any, Any, Any] | None  # labels, cannot_link and weights of rows, if any were given
 
 
 class Stream(PredictingTables):
@@ -120,6 +121,7 @@ class Stream(PredictingTables):
         *,
         labels: Iterable[Any] | None = None,
         cannot_link: Iterable[Any] | None = None,
+        sample_weight: Any = None,
         whole: bool = False,
         remember: bool = True,
     ) -> Batch:
@@ -133,6 +135,8 @@ class Stream(PredictingTables):
             Their times. By default, the index of arrival.
         labels, cannot_link : iterable of length n, optional
             Constraints, see ``DynamicalMixture.partial_fit``.
+        sample_weight : array-like of shape (n,), optional
+            How many rows each counts as, see ``DynamicalMixture.partial_fit``.
         whole : bool, default=False
             Whether to learn unknown hyperparameters from all of these rows, up to ``warmup``, if they are the first.
         remember : bool, default=True
@@ -143,7 +147,9 @@ class Stream(PredictingTables):
         Batch
             What the rows did, such as ``batch.trace.labels``.
         """
-        told = None if labels is None and cannot_link is None else (labels, cannot_link)
+        told = None
+        if labels is not None or cannot_link is not None or sample_weight is not None:
+            told = labels, cannot_link, sample_weight
         learner = self._learner if self.warmup is None else self.warmup.learner
         if learner is not None and self.input.names is None and learner.engine.accepts(X, 2):
             done = self._continue(X, self.input, times, told, remember=remember, plain=True)
@@ -172,8 +178,8 @@ class Stream(PredictingTables):
         edges = self._pieces(documents.n)
         if len(edges) > 2:  # check everything before the first piece is learned
             if told is not None:
-                labels, cannot_link = (None if one is None else list(one) for one in told)
-                told = labels, cannot_link
+                labels, cannot_link, weights = (None if one is None else list(one) for one in told)
+                told = labels, cannot_link, weights
                 self._constraints(told, documents.n, provisional=not self.learned and self.started)
             if times is not None:
                 as_times(times, n=documents.n, last=self.engine.time if self.started else -math.inf)
@@ -182,7 +188,7 @@ class Stream(PredictingTables):
         for begin, end in pairwise(edges):
             rows, added = vocabulary.encode(documents.part(begin, end))
             t, *some = (one if one is None or len(edges) == 2 else one[begin:end] for one in (times, *(told or ())))
-            known: Told = (some[0], some[1]) if some else None
+            known: Told = (some[0], some[1], some[2]) if some else None
             n_before = self.n_rows
             try:
                 if self.started:
@@ -285,13 +291,16 @@ class Stream(PredictingTables):
         self._take(warmup)
         return done
 
-    def _constraints(self, told: tuple[Any, Any], n: int, *, provisional: bool) -> Constraints | None:
-        """Return the constraints that labels and cannot_link put on n rows, checked."""
-        constraints = Constraints.read(*told, n)
+    def _constraints(self, told: tuple[Any, Any, Any], n: int, *, provisional: bool) -> Constraints | None:
+        """Return what labels, cannot_link and weights say of n rows, checked."""
+        labels, cannot_link, given = told
+        constraints = Constraints.read(labels, cannot_link, n)
         if constraints is not None:
             constraints.check_ids(self.engine.n_opened if self.started else 0, provisional=provisional)
             self._require_map("what labels and cannot_link say")
-        return constraints
+        family = self.family if self.started else self.spec.family
+        weights = as_weights(given, n, words=family.sparse, first=not self.started)
+        return constraints if weights is None else (constraints or Constraints.nothing(n))._replace(weights=weights)
 
     def _take(self, warmup: Warmup) -> None:
         """Take over the results of a warm-up. Once it is over, only its learner is kept."""

@@ -16,6 +16,7 @@ from dyncrp.engine.schema import WARMUP, WARMUP_ROWS, check
 from dyncrp.engine.types import UNKNOWN, Arrays, Float, Model, Rows
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints, check_name
+from dyncrp.input.weights import as_weights
 from dyncrp.search import Candidate, Found, Search, learn
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
@@ -99,7 +100,7 @@ class Warmup:
         if at_once:
             rows, t, known = self._rows((X, times, known))
             whole = whole or self.over
-            found = learn(self.spec, rows, t, missing=self.missing) if whole else self._find(goal, rows, t)
+            found = self._learn(rows, t, known) if whole else self._find(goal, rows, t, known)
             return self._seat(goal, *found, rows, t, known, (begin, end) if batch else self._batch)
         try:
             done = self.learner.run(X, times, known)
@@ -149,7 +150,7 @@ class Warmup:
             self.finish()
         elif not self.over and self.n_learned_from < max(2, self.n_rows):
             rows, times, known = self._rows()
-            found = learn(self.spec, rows, times, missing=self.missing)
+            found = self._learn(rows, times, known)
             self._seat(len(rows), *found, rows, times, known, self._batch)
         self.over, self._kept, self._search = True, [], None
 
@@ -165,7 +166,7 @@ class Warmup:
             self.n_learned_from if self.searching is Searching.AT_ONCE else 1
         )  # from 1 row now, and from more in pieces
         self._search = None
-        self._seat(goal, *self._find(goal, rows, times), rows, times, known, self._batch)
+        self._seat(goal, *self._find(goal, rows, times, known), rows, times, known, self._batch)
 
     def arrays(self) -> Arrays:
         """Return the arrays of a file, in addition to those of the learner; none if the warm-up is over."""
@@ -175,7 +176,9 @@ class Warmup:
         kind = type_of(rows)
         kept: Arrays = dict(zip(WARMUP_ROWS[kind], kind.arrays(rows), strict=True))
         kept |= {"warmup_times": times, "warmup_learnt_from": np.array(self.n_learned_from)}
-        return kept if known.empty else kept | {"warmup_tables": known.tables, "warmup_marks": known.marks}
+        if known.weights is not None:
+            kept["warmup_weights"] = known.weights
+        return kept if known.free else kept | {"warmup_tables": known.tables, "warmup_marks": known.marks}
 
     def config(self) -> dict[str, Any]:
         """Return the header entries of a file, in addition to those of the learner: names in constraints."""
@@ -215,6 +218,8 @@ class Warmup:
             least = min(known.tables.min() + len(names), known.marks.min())
             if known.tables.max() > UNKNOWN or least < UNKNOWN:
                 raise ValueError("its constraints on the kept rows are not names and marks")
+        weights = as_weights(found.get("warmup_weights"), n, words=self.spec.family.sparse, first=True)
+        known = known._replace(weights=weights)
         self.n_learned_from, self._kept = learned_from, [(rows, times, known)]
 
     def _due(self, n: int) -> int:
@@ -229,13 +234,19 @@ class Warmup:
         rows, times, known = zip(*parts, strict=True)
         return type_of(rows[0]).join(rows), np.concatenate(times), Constraints.join(known)
 
-    def _start(self, goal: int, rows: Rows, times: Float) -> Search:
-        """Return a search on the first rows, for a family that takes missing cells if any of the rows needs it."""
-        return Search(self.spec, rows[:goal], times[:goal], missing=self.missing or first_missing(rows) < len(rows))
+    def _learn(self, rows: Rows, times: Float, known: Constraints) -> Found:
+        """Return what is learned from all rows, up to ``warmup``."""
+        missing = self.missing or (known.weights is not None and first_missing(rows) < len(rows))
+        return learn(self.spec, *_teaching(self.spec.warmup, rows, times, known), missing=missing)
 
-    def _find(self, goal: int, rows: Rows, times: Float) -> Found:
+    def _start(self, goal: int, rows: Rows, times: Float, known: Constraints) -> Search:
+        """Return a search on the first rows, for a family that takes missing cells if any of the rows needs it."""
+        missing = self.missing or first_missing(rows) < len(rows)
+        return Search(self.spec, *_teaching(goal, rows[:goal], times[:goal], known), missing=missing)
+
+    def _find(self, goal: int, rows: Rows, times: Float, known: Constraints) -> Found:
         """Return what a whole search on the first rows finds."""
-        return self._sharpen(goal, *self._start(goal, rows, times).finish())
+        return self._sharpen(goal, *self._start(goal, rows, times, known).finish())
 
     def _sharpen(self, goal: int, known: Model, candidates: list[Candidate]) -> Found:
         """Return what a search found, at the resolution of the spec."""
@@ -253,7 +264,7 @@ class Warmup:
         goal = self._due(self.n_rows)
         search = self._search
         if search is None or self._goal != goal:
-            search = self._start(goal, *self._rows()[:2])
+            search = self._start(goal, *self._rows())
         self._search, self._goal = None, goal  # if it is interrupted, it begins again
         found = search.finish() if n_runs is None else search.advance(n_runs)
         if found is None:
@@ -289,3 +300,14 @@ class Warmup:
         self.learner, self.n_learned_from, self.candidates, self.over = learner, goal, candidates, over
         self.batch, self._batch, self.history = done.get(batch), batch, list(done.values())
         return done[begin, end]
+
+
+def _teaching(n: int, rows: Rows, times: Float, known: Constraints) -> tuple[Rows, Float]:
+    """Return the rows to search by: all, or if rows have weights, those of the first n with one above 0.
+
+    A search counts each of them as one row. Otherwise a single heavy row would decide which clusters reproduce.
+    """
+    if known.weights is None:
+        return rows, times
+    at = np.flatnonzero(known.weights[:n] > 0.0)
+    return type_of(rows).take(rows, at), times[at]

@@ -31,8 +31,10 @@ struct Rows {
     const std::int64_t* tables = nullptr;  // (n,) ids, UNKNOWN or NEW; null if none is known
     const std::int64_t* marks = nullptr;   // (n,) of rows that cannot share a table; null if there are none
     Sparse sparse = {};
+    const double* weights = nullptr;  // (n,) how many rows each counts as; null if each counts as one
 
-    bool tells() const { return tables != nullptr || marks != nullptr; }
+    bool tells() const { return tables != nullptr || marks != nullptr || weights != nullptr; }
+    double weight(Index i) const { return weights == nullptr ? 1.0 : weights[i]; }
     std::int64_t table(Index i) const { return tables == nullptr ? UNKNOWN : tables[i]; }
     std::int64_t mark(Index i) const { return marks == nullptr ? UNKNOWN : marks[i]; }
 };
@@ -62,6 +64,7 @@ struct Scratch {
     std::vector<double> occupancy;  // (capacity,)
     Index told = -1;                // the known place of the row's table, which may be a new one; −1 if it is unknown
     std::vector<Index> barred;      // places of the tables that the row cannot join, counting up
+    double weight = 1.0;            // how many rows the row counts as
     List<Index> places;             // (n_kept,) of the tables with a responsibility, counting up,
     List<double> responsibilities;  // (n_kept,) and the responsibilities as kept
     std::vector<Index> closing;     // places of the tables to close
@@ -71,12 +74,14 @@ struct Scratch {
         const std::int64_t table = rows.table(i);
         told = table == UNKNOWN ? -1 : table == NEW ? seats.n_tables : seats.place_of(table);
         seats.find_barred(rows.mark(i), barred);
+        weight = rows.weight(i);
         return table == UNKNOWN || told >= 0;
     }
 
     void forget_told() {
         told = -1;
         barred.clear();
+        weight = 1.0;
     }
 
     /// Let the outcome be what is known, if anything is. K: the number of tables.
@@ -86,6 +91,22 @@ struct Scratch {
         outcome.opened = told == K;
         places.be_only(told);
         responsibilities.be_only(1.0);
+    }
+
+    /// Count a row of weight 0, which changes no table and opens none. It keeps the label that it would get, if there
+    /// is such a table, and the responsibilities of the tables that there are.
+    void pass_by(Outcome& outcome, Seats& seats) {
+        outcome.opened = outcome.ends_block = false;
+        outcome.absence = seats.pass_by(outcome.place, frame.time, outcome.log_evidence);
+        if (places.size() > 0 && places[places.size() - 1] == seats.n_tables) {
+            places.shorten(places.size() - 1);
+            responsibilities.shorten(responsibilities.size() - 1);
+        }
+        if (places.size() == 0 && seats.n_tables > 0) {  // every row is to have an entry
+            places.be_only(0);
+            responsibilities.be_only(0.0);
+        }
+        closing.clear();
     }
 };
 
@@ -139,6 +160,10 @@ class Pass {
         assign(row, outcome);
         if constexpr (Learns) {
             work_.obey(outcome, seats_.n_tables);
+            if (work_.weight == 0.0) {
+                work_.pass_by(outcome, seats_);
+                return outcome;
+            }
             update(row, m, outcome);
             // The caller closes them after it has recorded their ids.
             seats_.find_closing(outcome.place, outcome.opened, rules_, work_.frame, work_.occupancy.data(),
@@ -386,18 +411,21 @@ class Pass {
             family_.follow_opening(work_.block, m, K);
             seats_.open(work_.frame.time);
         }
+        const double weight = work_.weight;
         double seated = 0.0;
         for (std::size_t j = 0; j < work_.places.size(); ++j) {
             const Index c = work_.places[j];
-            const double r = work_.responsibilities[j], keep = rules_.keep(r);
+            const double share = weight * work_.responsibilities[j];
+            double r = work_.responsibilities[j], keep = rules_.keep(r);
+            if (weight != 1.0) rules_.repeat(weight, r, keep);
             blind = blind || (c < K && work_.block.screened[static_cast<std::size_t>(c)] == INF32);
             family_.absorb(c, row, r, keep);
             family_.follow(work_.block, m, c, r, keep);
-            seats_.seat(c, r, work_.frame);
+            seats_.seat(c, share, work_.frame);
             if constexpr (Searches<F>) {
                 if (is_indexed()) family_.index(c, seats_.lasting_bound(c));
             }
-            seated += r;
+            seated += share;
         }
         seats_.seat_in_all(seated, work_.frame);
         if (rules_.posterior) seats_.update_posterior(work_.places, work_.responsibilities.begin());

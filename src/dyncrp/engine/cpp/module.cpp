@@ -248,15 +248,19 @@ class Engine {
         stream_->set_tuning({block, blunt_rows, index_from, keeps_index});
     }
 
-    /// Learn rows; tables and marks are (n,), if anybody tells any.
+    /// Learn rows; tables, marks and weights are (n,), if anybody tells any.
     std::shared_ptr<Learned> learn(nb::handle X, const Vector& times, const MaybeIntegers& tables,
-                                   const MaybeIntegers& marks) {
+                                   const MaybeIntegers& marks, const std::optional<Vector>& weights) {
         Given given(*stream_, X, times);
         Rows& rows = given.rows;
         for (const auto& [told, known] : {std::pair(&tables, &rows.tables), std::pair(&marks, &rows.marks)}) {
             if (!told->has_value()) continue;
             if ((*told)->size() != times.size()) throw std::invalid_argument("what is told must be of every row");
             *known = (*told)->data();
+        }
+        if (weights.has_value()) {
+            if (weights->size() != times.size()) throw std::invalid_argument("there must be a weight for every row");
+            rows.weights = weights->data();
         }
         const auto learned = std::make_shared<Learned>(times.size());
         const Change change(*this);
@@ -624,7 +628,8 @@ NB_MODULE(loop, module) {
         .def("_tune", &Engine::set_tuning, nb::kw_only(), "block"_a = 0, "blunt_rows"_a = 256, "index_from"_a = 4096,
              "keeps_index"_a = false)
         .def_prop_ro("_is_indexed", &Engine::is_indexed)
-        .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none())
+        .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none(),
+             "weights"_a = nb::none())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
         .def("predict_one", &Engine::predict_one, "x"_a, "t"_a)
         .def("_run_one_of_words", &Engine::run_one_of_words, "x"_a, "t"_a)

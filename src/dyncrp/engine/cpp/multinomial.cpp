@@ -427,9 +427,14 @@ bool Multinomial::learn_row(const Rows& rows, Index i, Record* record) {
     work_.every = weighs_each(seats_) || !work_.barred.empty();
     outcome_ = observe(rows, i, seats_, work_);
     work_.obey(outcome_, seats_.n_tables);
-    update(rows, i, outcome_);
-    fit(work_);
-    seats_.find_closing(outcome_.place, outcome_.opened, rules_, work_.frame, work_.occupancy.data(), work_.closing);
+    if (work_.weight == 0.0) {
+        work_.pass_by(outcome_, seats_);
+    } else {
+        update(rows, i, outcome_);
+        fit(work_);
+        seats_.find_closing(outcome_.place, outcome_.opened, rules_, work_.frame, work_.occupancy.data(),
+                            work_.closing);
+    }
     note(rows, i, work_, record);
     if (!work_.closing.empty()) close();
     return true;
@@ -455,10 +460,13 @@ void Multinomial::update(const Rows& rows, Index i, Outcome& outcome) {
     const double* states = seats_.states(outcome.place);
     if (length_[slot] != Lengths::CLOSED) lengths_.leave(length_[slot], states);
     const Sparse& row = rows.sparse;
-    for (std::int64_t j = row.indptr[i]; j < row.indptr[i + 1]; ++j) words_.add(slot, row.columns[j], row.data[j]);
-    n_[slot] += work_.length;
-    seats_.seat(outcome.place, 1.0, work_.frame);
-    seats_.seat_in_all(1.0, work_.frame);
+    const double weight = work_.weight;
+    for (std::int64_t j = row.indptr[i]; j < row.indptr[i + 1]; ++j) {
+        words_.add(slot, row.columns[j], weight * row.data[j]);
+    }
+    n_[slot] += weight * work_.length;
+    seats_.seat(outcome.place, weight, work_.frame);
+    seats_.seat_in_all(weight, work_.frame);
     length_[slot] = lengths_.enter(n_[slot], states);
     copy_real(slot);
 

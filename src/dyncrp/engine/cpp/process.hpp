@@ -28,6 +28,17 @@ struct Rules {
 
     /// The share of a table's statistics that is left when it learns r of an observation.
     double keep(double r) const { return memory == INF ? 1.0 : 1.0 - r / memory; }
+
+    /// Let a table learn r of an observation `weight` times: r becomes what is added of it then, and keep what is left.
+    void repeat(double weight, double& r, double& keep) const {
+        if (memory == INF) {
+            r *= weight;
+            return;
+        }
+        const double log_keep = weight * std::log1p(-r / memory);
+        keep = std::exp(log_keep);
+        r = -memory * std::expm1(log_keep);
+    }
 };
 
 /// The factors of the present time: those to read mode states out, and those by which a customer is added to them.
@@ -209,13 +220,18 @@ class Seats {
     }
     void seat_in_all(double r, const Frame& frame) { add(total_.data(), r, frame); }
 
-    /// Give a row at time t the label of table c; return how long the table had no row, or 0 if this is its first.
-    double see(Index c, double t, double row_log_evidence) {
+    /// Count a row at time t that no table learns; return how long table c, which may be a new one, had no row.
+    double pass_by(Index c, double t, double row_log_evidence) {
         time = t;
         log_evidence += row_log_evidence;
         ++n_observations;
+        return c >= n_tables || seen[c].size == 0 ? 0.0 : t - seen[c].last_time;
+    }
+
+    /// Give a row at time t the label of table c; return how long the table had no row, or 0 if this is its first.
+    double see(Index c, double t, double row_log_evidence) {
+        const double absence = pass_by(c, t, row_log_evidence);
         Seen& rows = seen[c];
-        const double absence = rows.size == 0 ? 0.0 : t - rows.last_time;
         if (rows.size == 0) rows.first_time = t;
         rows.last_time = t;
         ++rows.size;

@@ -33,7 +33,7 @@ struct Record {
     /// Record the result of the i-th row of the call; tables are given by their ids.
     void write(Index i, const Outcome& outcome, std::span<const Index> places, std::span<const double> responsibilities,
                std::span<const Index> closing, const Seats& seats) {
-        labels[i] = seats.ids[outcome.place];
+        labels[i] = seats.label_of(outcome.place);
         log_evidence[i] = outcome.log_evidence;
         absences[i] = outcome.absence;
         for (std::size_t j = 0; j < places.size(); ++j) {
@@ -234,8 +234,8 @@ class Stream {
 
     /// Note what the outcome of row i was, before tables close.
     void note(const Rows& rows, Index i, const Scratch& work, Record* record) {
-        label_ = seats_.ids[outcome_.place];
-        seats_.note(rows.mark(i), label_);
+        label_ = seats_.label_of(outcome_.place);
+        if (work.weight > 0.0) seats_.note(rows.mark(i), label_);
         if (record != nullptr) {
             record->write(i, outcome_, work.places, work.responsibilities, work.closing, seats_);
         }

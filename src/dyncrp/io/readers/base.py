@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.dates import AmbiguousDateError
-from dyncrp.input.constraints import as_table
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import BOOLEAN, CATEGORY, COUNTER, LEFT_OUT, LOG, NUMBER, TIMES, Entry, join_columns, quote
 from dyncrp.input.infer import Content, infer_entries
@@ -47,11 +46,11 @@ from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.sorting import SortedRows, name_remedy
 from dyncrp.io.readers.source import ENCODING_HINT
 from dyncrp.io.readers.times import Times, find_time_format, suggest_times
+from dyncrp.io.readers.told import Told
 
 MOST_CELLS_IN_SAMPLE = 200_000  # from which the contents of columns are inferred
 SKIP = "--skip-bad skips such rows"
 SORTED_PLACE = frozenset({"row", "times", "last", "order"})  # the keys of a place among sorted rows
-NO_MARK = ("-1", "-1.0")  # stand for no mark, as missing cells do
 COUNTS = "{0} counts the rows: --exclude {0} leaves it out"  # if none is left out
 
 
@@ -85,6 +84,7 @@ class Reader(ABC):
         self.findings: dict[str, Any] = {}
         self.encoding: Encoding | None = selection.learned
         self._is_missing = MissingCells(selection.missing)
+        self._told = Told(self._is_missing, selection.decimal or ".")
         # Standard input may be a file that was partly read already.
         self.seekable = file is not getattr(sys.stdin, "buffer", None) and file.seekable()
         self.live = not self.seekable
@@ -370,7 +370,7 @@ class Reader(ABC):
             finite = np.where(np.isinf(numbers), np.nan, numbers)
             columns = dict(zip(self.features, finite.T, strict=True)) | words
             X, self.encoding = self.encoding.encode(columns, self._is_missing)
-        told = {name: self._read_told(name, column, bad) for name, column in rows.told.items()}
+        told = {name: self._told.read(name, column, bad) for name, column in rows.told.items()}
         times = None
         if rows.times is not None:
             times, untimely = self.times.read(rows.times, bad, self.formats.get(str(self.selection.time_column)))
@@ -431,11 +431,9 @@ class Reader(ABC):
                 return f"{where}, column {name!r}: {written}; --decimal says which mark is decimal"
             fault = cells.describe_fault(cell, self.widths[name])
             return f"{where}, column {name!r}: {fault}{self._hint(cell) or self._remedies(cell, name)}"
-        if "labels" in rows.told:
-            try:
-                self._read_label(rows.told["labels"][i])
-            except ValueError as error:
-                return f"{where}, column {self.selection.label_column!r}: {error}"
+        for name, column in rows.told.items():
+            if (wrong := self._told.fault(name, column[i])) is not None:
+                return f"{where}, column {self.selection.told[name]!r}: {wrong}"
         if rows.times is not None and self._is_missing(rows.times[i]):
             remedy = "" if self.selection.skip_bad else "; --skip-bad skips such rows"
             return f"{where}, column {self.selection.time_column!r}: the time is missing{remedy}"
@@ -448,24 +446,6 @@ class Reader(ABC):
         wanted = format.description if isinstance(format, DateFormat) else wanted
         cell = "" if rows.times is None else quote(rows.times[i])
         return f"{where}, column {self.selection.time_column!r}: {cell} is not a time; the times are {wanted}"
-
-    def _read_told(self, name: str, column: Column, bad: NDArray[np.bool_]) -> list[Any]:
-        """Return labels or marks as ``partial_fit`` takes them, None if unknown; mark invalid rows in ``bad``."""
-        found: list[Any] = []
-        for i, cell in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
-            if name == "cannot_link":
-                mark = None if self._is_missing(cell) else str(cell).strip()
-                found.append(None if mark in NO_MARK else mark)
-                continue
-            try:
-                found.append(self._read_label(cell))
-            except ValueError:
-                found.append(None)
-                bad[i] = True
-        return found
-
-    def _read_label(self, cell: object) -> int | str | None:
-        return None if self._is_missing(cell) else as_table(cell)
 
     def _hint(self, cell: object) -> str:
         """Return what a cell that is not a number shows of the whole file, and which option helps; "" if nothing."""

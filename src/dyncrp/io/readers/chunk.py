@@ -22,7 +22,7 @@ class Chunk:
     rows: (n,) their indices in the input. X: (n, D), encoded, with NaN for missing cells; or (n,) texts, as objects.
     times: (n,) numbers or datetime64, if there is a time column. kept: the columns to copy, unchanged. where: returns
     the position of a row in the input, by its index. place: where the next chunk begins. bad: what was wrong with rows
-    that were skipped. told: ``labels`` and ``cannot_link`` of the rows, each (n,).
+    that were skipped. told: ``labels``, ``cannot_link`` and ``sample_weight`` of the rows, each (n,).
     """
 
     rows: NDArray[np.int64]

@@ -32,7 +32,8 @@ class Selection:
         takes: the kinds of columns that the family takes.
         n_first: how many rows decide what columns hold.
         learned: the encoding of columns that the model already has.
-        label_column, cannot_link_column: the columns of ``labels`` and ``cannot_link``, which are not features.
+        label_column, cannot_link_column, weight_column: those of ``labels``, ``cannot_link`` and ``sample_weight``,
+            which are not features.
         text: the column of texts, if rows are texts. It is then the only feature.
     """
 
@@ -56,6 +57,7 @@ class Selection:
     learned: Encoding | None = None
     label_column: str | None = None
     cannot_link_column: str | None = None
+    weight_column: str | None = None
     text: str | None = None
     sort_by_time: bool = False
 
@@ -66,6 +68,10 @@ class Selection:
 
     @property
     def told(self) -> dict[str, str]:
-        """The columns of constraints, by the names of the arguments of ``partial_fit``."""
-        columns = {"labels": self.label_column, "cannot_link": self.cannot_link_column}
+        """The columns of constraints and weights, by the names of the arguments of ``Stream.learn``."""
+        columns = {
+            "labels": self.label_column,
+            "cannot_link": self.cannot_link_column,
+            "sample_weight": self.weight_column,
+        }
         return {name: column for name, column in columns.items() if column is not None}
