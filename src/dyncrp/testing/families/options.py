@@ -7,7 +7,18 @@ import numpy as np
 from dyncrp.dynamics import Stationary
 from dyncrp.engine.types import Model
 from dyncrp.families import Family, protocols
-from dyncrp.families.protocols import Compiled, Explains, HasCodes, HasShape, Proposes, Sharpens, Widens
+from dyncrp.families.cells import Codes, log_student
+from dyncrp.families.protocols import (
+    Compiled,
+    Explains,
+    HasCodes,
+    HasJoint,
+    HasShape,
+    PredictsCell,
+    Proposes,
+    Sharpens,
+    Widens,
+)
 from dyncrp.testing.asserts import require, require_close
 from dyncrp.testing.families.material import (
     FamilyCheck,
@@ -20,7 +31,7 @@ from dyncrp.testing.families.material import (
 
 def methods_come_with_their_base_class(family: Family, n_features: int) -> None:
     """A family with a method of ``dyncrp.families.protocols`` has its base class: otherwise nobody calls the method."""
-    for kind in (Proposes, Sharpens, HasShape, Widens, Explains, HasCodes, Compiled):
+    for kind in (Proposes, Sharpens, HasShape, Widens, Explains, HasCodes, PredictsCell, HasJoint, Compiled):
         (name,) = kind.__abstractmethods__
         lacks = hasattr(family, name) and not isinstance(family, kind)
         require(not lacks, f"it has the method {name}, and is not derived from {kind.__name__}")
