@@ -6,7 +6,7 @@ Gaussian or Student's t in all features, see ``HasJoint``, they follow from its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from dyncrp.families.cells import Cell, Joint, Student, log_student
 from dyncrp.families.columns import Columns
 from dyncrp.families.protocols import HasJoint, PredictsCell
 
+Int = NDArray[np.int64]
 # Added to correlation matrices that are singular up to rounding.
 RIDGE = 1e-10
 
@@ -71,38 +72,85 @@ def log_present(family: Family, X: Float, stats: Float) -> Float:
     if len(partly):
         joint = _joint(family, stats, X.shape[1])
         for rows, there in _patterns(X, partly):
-            root, gap, units = _whitened(joint, X[rows], there)
-            log_scale = np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)) + np.log(units[:, there]), axis=1)
-            found[rows] = log_student(np.sum(gap**2, axis=1).T, log_scale, joint.degrees, len(there))
+            found[rows] = _Given(joint, X[rows], there).log_density()
     return found
 
 
-def cell_given(family: Family, X: Float, stats: Float, d: int) -> Cell:
-    """Return how cell d is distributed at each table, given the other cells of each row that are there.
+def cells_given(family: Family, X: Float, stats: Float, columns: Sequence[int]) -> dict[int, Cell]:
+    """Return how cells of some columns are distributed at each table, given the cells of each row that are there.
 
-    X: (n, D), NaN in column d and in other missing cells. stats: (K, S).
+    X: (n, D), NaN in missing cells. stats: (K, S). What is returned for a cell that is there has no meaning.
+
+    >>> from dyncrp import NormalGamma
+    >>> family = Columns.of(NormalGamma(1.0, 100.0), 2)
+    >>> stats = family.statistics(np.array([[4.0, 1.0], [6.0, 3.0]])).sum(axis=0, keepdims=True)
+    >>> cells_given(family, np.array([[5.0, np.nan]]), stats, [1])[1].center.round(2)
+    array([[1.99]])
     """
     if isinstance(family, Columns):
-        piece = next(piece for piece in family.pieces if d in piece.at)
-        return cell_given(piece.family, X[:, piece.at], stats[:, piece.stats], piece.at.index(d))
+        found: dict[int, Cell] = {}
+        for piece in family.pieces:
+            places = {piece.at.index(d): d for d in columns if d in piece.at}
+            if places:
+                own = cells_given(piece.family, X[:, piece.at], stats[:, piece.stats], list(places))
+                found |= {places[place]: cell for place, cell in own.items()}
+        return found
     if X.shape[1] == 1 and isinstance(family, PredictsCell) and family.independent:
-        return family.cell(stats)
-    n, K = len(X), len(stats)
-    joint = _joint(family, stats, X.shape[1])
-    location, scale = np.empty((n, K)), np.empty((n, K))
-    degrees = np.empty((n, K))
-    for rows, there in _patterns(X, np.arange(n)):
-        root, gap, units = _whitened(joint, X[rows], there)
-        across = joint.scales[:, there, d] / units[:, there] / units[:, d : d + 1]
-        slope = np.linalg.solve(root, across[:, :, None])  # L⁻¹ S_od, so that S_do S_oo⁻¹ g is its product with L⁻¹ g
-        left = np.maximum(1.0 - np.sum(slope[:, :, 0] ** 2, axis=1), RIDGE)
-        finite = np.isfinite(joint.degrees)
-        nu = np.where(finite, joint.degrees, 1.0)
-        wider = np.where(finite, (nu + np.sum(gap**2, axis=1).T) / (nu + len(there)), 1.0)
-        location[rows] = joint.centers[:, d] + units[:, d] * np.sum(slope * gap, axis=1).T
-        scale[rows] = units[:, d] * np.sqrt(left * wider)
-        degrees[rows] = joint.degrees + len(there)
-    return Student(location, scale, degrees)
+        return dict.fromkeys(columns, family.cell(stats))
+    joint, shape = _joint(family, stats, X.shape[1]), (len(X), len(stats))
+    cells = {d: Student(*np.full((3, *shape), np.nan)) for d in columns}
+    for rows, there in _patterns(X, np.arange(len(X))):
+        given = _Given(joint, X[rows], there, [d for d in columns if d not in there])
+        for d, cell in given.cells().items():
+            for whole, part in zip(vars(cells[d]).values(), vars(cell).values(), strict=True):
+                whole[rows] = part
+    return dict(cells)
+
+
+class _Given:
+    """Rows X (n, D) in which the same cells are there, at K tables, and how some others are distributed given these.
+
+    Features are taken in units of the roots of the scale matrices' diagonals, so that those of any unit are alike. With
+    g the gaps of the q cells that are there from the centre, in these units, and C the correlations, C_oo = L Lᵀ: what
+    is needed are L⁻¹ g and L⁻¹ C_om.
+    """
+
+    def __init__(self, joint: Joint, X: Float, there: Int, columns: Sequence[int] = ()) -> None:
+        self.joint, self.columns, self.n_there = joint, list(columns), len(there)
+        self.units = units = np.sqrt(np.diagonal(joint.scales, axis1=1, axis2=2))
+        correlations = joint.scales / units[:, :, None] / units[:, None, :]
+        own = correlations[:, there[:, None], there]
+        try:
+            root = np.linalg.cholesky(own)
+        except np.linalg.LinAlgError:  # a feature that the others determine, up to rounding
+            root = np.linalg.cholesky(own + RIDGE * len(there) * np.eye(len(there)))
+        gap = ((X[:, None, there] - joint.centers[:, there]) / units[:, there]).transpose(1, 2, 0)
+        solved = np.linalg.solve(root, np.concatenate([gap, correlations[:, there][:, :, self.columns]], axis=2))
+        self.gap, self.slope = solved[:, :, : len(X)], solved[:, :, len(X) :]
+        logs = np.log(np.diagonal(root, axis1=1, axis2=2)) + np.log(units[:, there])
+        self.log_scale: Float = np.sum(logs, axis=1)
+        self.square: Float = np.sum(self.gap**2, axis=1).T
+
+    def log_density(self) -> Float:
+        """Return the log density of the cells that are there: (n, K)."""
+        return log_student(self.square, self.log_scale, self.joint.degrees, self.n_there)
+
+    def cells(self) -> dict[int, Student]:
+        """Return how each of the columns is distributed: Student's t with ν + q degrees of freedom.
+
+        With ν degrees, the squared scale is (ν + |L⁻¹ g|²)/(ν + q) times that of a Gaussian.
+        """
+        degrees = np.broadcast_to(self.joint.degrees, self.square.shape)
+        finite = np.isfinite(degrees)
+        nu = np.where(finite, degrees, 1.0)
+        wider = np.where(finite, (nu + self.square) / (nu + self.n_there), 1.0)
+        found = {}
+        for i, d in enumerate(self.columns):
+            unit, slope = self.units[:, d], self.slope[:, :, i]
+            location = self.joint.centers[:, d] + unit * np.sum(slope[:, :, None] * self.gap, axis=1).T
+            left = np.maximum(1.0 - np.sum(slope**2, axis=1), RIDGE)
+            found[d] = Student(location, unit * np.sqrt(left * wider), degrees + self.n_there)
+        return found
 
 
 def _joint(family: Family, stats: Float, n_features: int) -> Joint:
@@ -115,25 +163,8 @@ def _joint(family: Family, stats: Float, n_features: int) -> Joint:
     )
 
 
-def _patterns(X: Float, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _patterns(X: Float, rows: Int) -> Iterator[tuple[Int, Int]]:
     """Return rows that have the same cells, and the columns of these cells."""
     patterns, which = np.unique(~np.isnan(X[rows]), axis=0, return_inverse=True)
     for i, pattern in enumerate(patterns):
         yield rows[np.ravel(which) == i], np.flatnonzero(pattern)
-
-
-def _whitened(joint: Joint, X: Float, there: NDArray[np.int64]) -> tuple[Float, Float, Float]:
-    """Return L with L Lᵀ = the correlations of the cells that are there, L⁻¹ g of the gaps, and the units.
-
-    Shapes are (K, q, q), (K, q, n) and (K, D): g = (x − center)/unit, and the unit is the root of the scale matrix's
-    diagonal, so that features of any unit are alike.
-    """
-    units = np.sqrt(np.diagonal(joint.scales, axis1=1, axis2=2))
-    correlations = joint.scales / units[:, :, None] / units[:, None, :]
-    some = correlations[:, there[:, None], there]
-    try:
-        root = np.linalg.cholesky(some).astype(np.float64)
-    except np.linalg.LinAlgError:  # a feature that the others determine, up to rounding
-        root = np.linalg.cholesky(some + RIDGE * len(there) * np.eye(len(there))).astype(np.float64)
-    gap = ((X[:, None, there] - joint.centers[:, there]) / units[:, there]).transpose(1, 2, 0)
-    return root, np.linalg.solve(root, gap).astype(np.float64), units

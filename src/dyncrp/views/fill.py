@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 
 from dyncrp.engine.reference import advance, prior_weights
 from dyncrp.engine.types import Engine, Float
-from dyncrp.families.cells import Codes, Number, mixture_quantile
-from dyncrp.families.conditional import cell_given, log_present
+from dyncrp.families.cells import Cell, Codes, Number, mixture_quantile
+from dyncrp.families.conditional import cells_given, log_present
 from dyncrp.input.encoding import is_frame
 from dyncrp.input.entries import BOOLEAN, CATEGORY, LEFT_OUT, LOG, Entry
 from dyncrp.stream.stream import Stream
@@ -157,10 +157,10 @@ def fill(stream: Stream, X: Any, times: ArrayLike | None = None) -> Any:
     for start in range(0, len(partly), size):
         some = partly[start : start + size]
         weights = _weights(engine, rows[some], t[some])
-        for d, column in cells.items():
+        wanted = np.flatnonzero(np.any(missing[some], axis=0)).tolist()
+        for d, cell in cells_given(engine.model.family, rows[some], _tables(engine), wanted).items():
             at = missing[some, d]
-            if np.any(at):
-                column[some[at]] = _expected(_predicted(stream, engine, rows[some[at]], weights[at], d), stream, d)
+            cells[d][some[at]] = _expected(_predicted(stream, cell, weights, d), stream, d)[at]
     return (put_into_frame if is_frame(X) else put_into_array)(X, missing, cells, stream.input)
 
 
@@ -184,7 +184,8 @@ def predict_cells(
     rows[:, d] = np.nan
     size = max(1, MOST_NUMBERS // ((engine.n_tables + 1) * rows.shape[1]))
     weights = [_weights(engine, rows[i : i + size], t[i : i + size]) for i in range(0, len(rows), size)]
-    return _predicted(stream, engine, rows, np.concatenate(weights), d)
+    cell = cells_given(engine.model.family, rows, _tables(engine), [d])[d]
+    return _predicted(stream, cell, np.concatenate(weights), d)
 
 
 def find_column(stream: Stream, column: int | str) -> int:
@@ -222,11 +223,8 @@ def _weights(engine: Engine, rows: Float, times: Float) -> Float:
     return found
 
 
-def _predicted(
-    stream: Stream, engine: Engine, rows: Float, weights: Float, d: int
-) -> PredictedNumbers | PredictedCategories:
-    """Return how cell d of rows (n, D) is distributed, given the weights of tables (n, K + 1)."""
-    cell = cell_given(engine.model.family, rows, _tables(engine), d)
+def _predicted(stream: Stream, cell: Cell, weights: Float, d: int) -> PredictedNumbers | PredictedCategories:
+    """Return how cell d is distributed, given that at each table, and the weights of tables (n, K + 1)."""
     entry, names = _entry(stream, d), stream.input.names
     name = entry.name if entry is not None else f"x{d}" if names is None else names[d]
     if isinstance(cell, Codes):

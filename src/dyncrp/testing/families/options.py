@@ -8,7 +8,7 @@ from dyncrp.dynamics import Stationary
 from dyncrp.engine.types import Model
 from dyncrp.families import Columns, Family, protocols
 from dyncrp.families.cells import Codes
-from dyncrp.families.conditional import cell_given, log_present
+from dyncrp.families.conditional import cells_given, log_present
 from dyncrp.families.protocols import (
     Compiled,
     Explains,
@@ -137,7 +137,7 @@ def cells_are_those_of_log_predictive(family: Family, n_features: int) -> None:
     for d in range(n_features):
         without = X.copy()
         without[:, d] = np.nan
-        cell = cell_given(whole, without, stats, d)
+        cell = cells_given(whole, without, stats, [d])[d]
         if isinstance(cell, Codes):
             codes = X[:, d].astype(np.int64)
             found = np.log(cell.first(int(np.max(codes)) + 1)[:, codes]).T
