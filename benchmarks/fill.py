@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.data import Float
 
 SHARES = (0.1, 0.3)  # of cells that are hidden
-SEEDS = range(10, 15)
+SEEDS = range(10, 20)
 BATCH = 10  # rows
 FIRST = 20  # rows that are not filled by dyncrp
 REAL = ("iris", "wine", "breast_cancer", "diabetes")
