@@ -50,9 +50,9 @@ inside = ((low < truth[column]) & (truth[column] < high))[10:].mean()
 print(f"{inside:.0%} of the true values are in their intervals")
 
 # %%
-# A family of independent columns, such as ``NormalGamma``, needs no filled rows to
-# learn: it integrates missing cells out. What it knows of a missing cell is the cluster
-# of the row.
+# A family of independent columns needs no filled rows to learn: it integrates missing
+# cells out. What it knows of a missing cell is the cluster of the row. Given no family,
+# the model chooses such a one, since the first rows have holes.
 
 
 def stream(family):
@@ -71,6 +71,7 @@ results = {
     "IterativeImputer": IterativeImputer(max_iter=100, random_state=0).fit_transform(
         holes
     ),
+    "given nothing,\none pass": stream(None),
     "NormalGamma,\none pass": stream(NormalGamma()),
     "NormalWishart,\none pass": np.vstack(filled),
 }
@@ -96,7 +97,7 @@ left.plot(at, means, "o", color=plots.COLORS[0], markersize=4, label="filled in"
 left.plot(at, truth[column][at], "x", color="black", markersize=5, label="truth")
 left.set(xlabel="row", ylabel=f"{column}, in standard deviations", ylim=(-4, 6))
 left.legend(ncols=3, loc="upper center", fontsize="small")
-colors = ["0.6"] * 3 + [plots.COLORS[0]] * 2
+colors = ["0.6"] * 3 + [plots.COLORS[0]] * 3
 bars = right.barh([*errors], [*errors.values()], color=colors)
 right.bar_label(bars, fmt="%.2f", padding=3)
 right.set(xlabel="root mean square error", xlim=(0, 1.2))
