@@ -18,6 +18,7 @@ from benchmarks import (
     data,
     dictionaries,
     figures,
+    fill,
     growth,
     history,
     many,
@@ -579,3 +580,16 @@ def test_threads_at_toy_size():
     tables = dict(threads.run(((3, 2),), 2048, 1))
     assert len(tables["K = 3, D = 2"]) == 3
     assert all(row["rate"] > 0 for row in tables["K = 3, D = 2"])
+
+
+def test_cells_are_filled_at_toy_size(monkeypatch):
+    monkeypatch.setattr(fill, "ROWS", 60)
+    for name in ("iris", fill.MADE):
+        X = fill.rows_of(name, 3)
+        hidden = fill.hide(X, 0.5, 3)
+        assert not hidden.all(axis=1).any()
+        assert X.std(axis=0) == pytest.approx(np.ones(X.shape[1]))
+    rows = fill.measure(fill.MADE, 0.2, range(1))
+    assert [row["system"] for row in rows] == list(fill.systems())
+    errors = {row["system"]: row["error"] for row in rows}
+    assert errors["dyncrp, one pass"] < errors["mean of the column"]
