@@ -124,6 +124,9 @@ def test_codes_are_those_of_enumeration(name):
         assert found.std[0] ** 2 == pytest.approx(np.sum(p * (np.arange(n) - mean) ** 2), rel=1e-9)
         assert np.exp(found.log_density(3)[0]) == pytest.approx(p[3], rel=1e-12)
         assert found.log_density(2.5) == -np.inf
+        for x in range(-1, 12):
+            below = found.weights[0] @ found.cell.below(np.array([x + 0.5]))[0]
+            assert below == pytest.approx(np.sum(p[: x + 1]), rel=1e-10)
         for q in (0.01, 0.5, 0.93):
             assert found.quantile(q)[0] == np.argmax(np.cumsum(p) >= q)
         return
@@ -304,8 +307,20 @@ def test_types_of_pandas_and_polars(frame_model):
     polar = pl.DataFrame(columns, strict=False)
     got = frame_model.fill(polar)
     assert got.schema == polar.schema
+    nothing = polar.head(3).with_columns(page=pl.lit(None), answer=pl.lit(None), clicks=pl.lit(None))
+    assert frame_model.fill(nothing)["page"].to_list() == found["page"].head(3).tolist()
+    assert frame_model.fill(nothing)["clicks"].dtype == pl.Float64
     for name in holes:
         assert got[name].to_list() == found[name].tolist()
+
+
+def test_categories_that_are_numbers():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=200)
+    frame = pd.DataFrame({"x": 10.0 * kind + rng.normal(size=200), "code": pd.Categorical(kind + 3)})
+    model = DynamicalMixture().fit(frame)
+    holes = frame.assign(code=pd.Categorical([None] * 200, categories=[3, 4]))
+    pd.testing.assert_frame_equal(model.fill(holes), frame)
 
 
 def test_logarithms_come_back_in_their_units():

@@ -50,7 +50,9 @@ def put_into_frame(X: Any, missing: NDArray[np.bool_], cells: Cells, input: Inpu
         if numeric or column.dtype != object:
             values = [_as_number(value) for value in column[at]]
         else:
-            values = _as_written(as_cells(_column(X, names[d], d, of_polars)), column[at])
+            given = _column(X, names[d], d, of_polars)
+            others = [] if of_polars else list(getattr(given.dtype, "categories", ()))  # some may be in no cell
+            values = _as_written(as_cells(given) + others, column[at])
         put = _into_polars if of_polars else _into_pandas
         found = put(found, names[d], d, at, values)
     return found
@@ -121,4 +123,4 @@ def _into_polars(X: Any, name: str, d: int, at: NDArray[np.bool_], values: list[
     if isinstance(values[0], float):
         kind = kind if kind.is_float() else pl.Float64
         return X.with_columns(pl.Series(name, cells.astype(np.float64), dtype=kind))
-    return X.with_columns(pl.Series(name, cells.tolist(), dtype=kind, strict=False))
+    return X.with_columns(pl.Series(name, cells.tolist(), dtype=None if kind == pl.Null else kind, strict=False))
