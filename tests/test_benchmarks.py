@@ -18,6 +18,7 @@ from benchmarks import (
     data,
     dictionaries,
     figures,
+    fill,
     growth,
     history,
     many,
@@ -620,3 +621,16 @@ def test_a_system_that_fails_or_takes_too_long_costs_the_others_nothing():
     broken = measure(lambda stream, seed: System("broken", "", lambda X: 1 / 0, None, list), stream, 0, 5.0)
     assert slow["stopped"] == "over 0.05 s"
     assert (broken["stopped"], broken["problem"]) == ("failed", "ZeroDivisionError: division by zero")
+
+
+def test_cells_are_filled_at_toy_size(monkeypatch):
+    monkeypatch.setattr(fill, "ROWS", 60)
+    for name in ("iris", fill.MADE):
+        X = fill.rows_of(name, 3)
+        hidden = fill.hide(X, 0.5, 3)
+        assert not hidden.all(axis=1).any()
+        assert X.std(axis=0) == pytest.approx(np.ones(X.shape[1]))
+    rows = fill.measure(fill.MADE, 0.2, range(1))
+    assert [row["system"] for row in rows] == list(fill.systems())
+    errors = {row["system"]: row["error"] for row in rows}
+    assert errors["dyncrp, one pass"] < errors["mean of the column"]

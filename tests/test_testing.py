@@ -217,6 +217,10 @@ BROKEN_FAMILIES = {
         ),
         "terms_add_up_to_log_predictive",
     ),
+    "a cell with the width of the prior": (
+        of_gaussian(cell=lambda self, stats: Gaussian.cell(self, np.zeros_like(stats))),
+        "cells_are_those_of_log_predictive",
+    ),
     "proposals with the most willing first": (
         of_bernoulli(
             proposals=lambda self, X, labels=None, scales=(): (

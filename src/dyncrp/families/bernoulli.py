@@ -12,11 +12,13 @@ from scipy.special import betaln, digamma
 
 from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, mean_of, scalar_or_vector
+from dyncrp.families.cells import Codes
 from dyncrp.families.protocols import (
     SCALES,
     Compiled,
     HasCodes,
     HasShape,
+    PredictsCell,
     Proposes,
     Settings,
     Shapes,
@@ -28,7 +30,7 @@ STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for a + b
 
 
 @dataclass(frozen=True, eq=False)
-class Bernoulli(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
+class Bernoulli(Family, Proposes, Sharpens, HasShape, HasCodes, PredictsCell, Compiled):
     """x_d ~ Bernoulli(φ_d) with φ_d ~ Beta(a, b).
 
     T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Beta(a + s_d, b + n − s_d), the
@@ -121,6 +123,11 @@ class Bernoulli(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
         """Return Σ_d log p_d where x_d = 1 and log(1 − p_d) where x_d = 0, with p_d = (a + s_d)/(a + b + n)."""
         a, b = self._posterior(stats)
         return _log_bernoulli(X, np.log(a), np.log(b), np.log(a + b))
+
+    def cell(self, stats: Float) -> Codes:
+        """Return the probabilities of 0 and 1."""
+        a, b = self._posterior(stats)
+        return Codes(np.hstack([b, a]) / (a + b), np.zeros(len(stats)))
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return the same with the digamma function ψ in place of log."""

@@ -12,12 +12,14 @@ from scipy.special import digamma
 
 from dyncrp.arrays.checks import BadRow, Seed, integer
 from dyncrp.families.base import Family, Float, Hyperparameter, check_width, scalar_or_vector
+from dyncrp.families.cells import Codes
 from dyncrp.families.gamma import log_rising
 from dyncrp.families.protocols import (
     SCALES,
     Compiled,
     HasCodes,
     HasShape,
+    PredictsCell,
     Proposes,
     Settings,
     Shapes,
@@ -30,7 +32,7 @@ STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for the co
 
 
 @dataclass(frozen=True, eq=False)
-class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
+class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, PredictsCell, Compiled):
     """x_d is a category, coded by an integer, whose probabilities have a Dirichlet process prior.
 
     Its base is
@@ -139,6 +141,11 @@ class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
         """Return Σ_d log p(x_d), as above."""
         total = np.log(self.concentration + stats[:, :1])
         return self._sum_over_features(X, np.log(self.prior_counts() + self._counts(stats)) - total[:, None, :])
+
+    def cell(self, stats: Float) -> Codes:
+        """Return the probabilities of the first C codes, and of all others."""
+        found = self.code_probabilities(stats, 0)
+        return Codes(found[:, :-1], found[:, -1])
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return the same with the digamma function ψ in place of log, except in log H."""

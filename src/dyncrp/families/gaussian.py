@@ -22,11 +22,14 @@ from dyncrp.families.base import (
     mean_of,
     scalar_or_vector,
 )
+from dyncrp.families.cells import Joint, Student
 from dyncrp.families.gaussian_shape import GaussianShape
 from dyncrp.families.protocols import (
     SCALES,
     Compiled,
     Explains,
+    HasJoint,
+    PredictsCell,
     Proposes,
     Settings,
     Sharpens,
@@ -47,7 +50,7 @@ PRIOR_OF_ONE_CLUSTER = 100.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(GaussianShape, Family, Proposes, Sharpens, Explains, Compiled):
+class Gaussian(GaussianShape, Family, Proposes, Sharpens, Explains, PredictsCell, HasJoint, Compiled):
     """x ~ N(φ, σ² I) with φ ~ N(m₀, ρ² I). Each of σ², ρ² and m₀ is a number, or one for each feature.
 
     Statistics are taken about the prior mean, T(x) = (1, x − m₀), so that data far from the origin lose no digits.
@@ -275,6 +278,24 @@ class Gaussian(GaussianShape, Family, Proposes, Sharpens, Explains, Compiled):
         mean, variance = self._posterior(stats)
         density = _log_normal(self.coordinates(X)[:, None, :] - mean, self.variance + variance)
         return density + self.log_residual(X)[:, None]
+
+    def cell(self, stats: Float) -> Student:
+        """Return N(μ, σ² + v)."""
+        mean, variance = self._posterior(stats)
+        scale = np.sqrt(self.variance + variance)
+        return Student((self.prior_mean + mean).T, scale.T, np.full((1, len(stats)), np.inf))
+
+    def joint(self, stats: Float, n_features: int) -> Joint:
+        """Return N(μ, W⁺ diag(σ² + v) W⁺ᵀ), and what the directions leave out."""
+        mean, variance = self._posterior(stats)
+        variance = self.variance + variance
+        if self.directions is None:
+            scales = variance[:, :, None] * np.eye(n_features)
+        else:
+            scales = np.einsum("kq,qd,qe->kde", variance, self.inverse, self.inverse)
+            if self.residual_variance is not None:
+                scales += self.residual_variance * (np.eye(n_features) - self.inverse.T @ self.directions)
+        return Joint(np.full(len(stats), np.inf), self._from_coordinates(mean), scales)
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
         """Return terms by feature that sum to ``log_predictive``; those of directions are mapped back to features.

@@ -12,12 +12,14 @@ from scipy.special import digamma
 
 from dyncrp.arrays.checks import Seed, positive
 from dyncrp.families.base import LARGEST_POSITIVE, Family, Float, Hyperparameter, Tables, mean_of
+from dyncrp.families.cells import Student
 from dyncrp.families.gamma import log_gamma_half, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 from dyncrp.families.protocols import (
     SCALES,
     Compiled,
     HasShape,
+    PredictsCell,
     Proposes,
     Settings,
     Shapes,
@@ -31,7 +33,7 @@ FEWEST_DEGREES = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class NormalGamma(Family, Proposes, Sharpens, HasShape, Compiled):
+class NormalGamma(Family, Proposes, Sharpens, HasShape, PredictsCell, Compiled):
     """x ~ N(φ, σ²) in every dimension separately, where each table has its own mean φ and variance σ².
 
     The prior is 1/σ² ~ Gamma(ν/2, rate ν σ₀²/2) and φ | σ² ~ N(m₀, σ² ρ²/σ₀²). So σ₀² is a guess of the variance, and
@@ -202,6 +204,13 @@ class NormalGamma(Family, Proposes, Sharpens, HasShape, Compiled):
         )
         tail = 0.5 * (degrees + 1.0) * np.log1p(gap**2 * (q / (q + 1.0)) / (self.degrees + scatter))
         return np.sum(constant - tail, axis=-1)
+
+    def cell(self, stats: Float) -> Student:
+        """Return Student's t as above."""
+        n, q, mean, scatter = self._posterior(stats)
+        scale = np.sqrt(self.variance * ((self.degrees + scatter) / (self.degrees + n)) * (1.0 + 1.0 / q))
+        center = self.prior_mean + np.sqrt(self.variance) * mean
+        return Student(center.T, scale.T, (self.degrees + n).T)
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return −½ Σ_d log 2πσ₀² − ψ((ν+n)/2) + log B/2 + (ν+n)/B (x_d − m₀ − μ)²/σ₀² + 1/q."""

@@ -13,6 +13,7 @@ from scipy.special import digamma
 
 from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import Family, Float, Hyperparameter, Tables, mean_of
+from dyncrp.families.cells import Joint
 from dyncrp.families.gamma import log_gamma_half, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI, Gaussian
 from dyncrp.families.gaussian_proposals import MOST_DIRECTIONS
@@ -21,6 +22,7 @@ from dyncrp.families.protocols import (
     SCALES,
     Compiled,
     Explains,
+    HasJoint,
     HasShape,
     Proposes,
     Settings,
@@ -40,7 +42,7 @@ RATIO_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
+class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, HasJoint, Compiled):
     """x ~ N(φ, Σ), where each table has its own mean φ and its own full covariance matrix Σ.
 
     The prior is Σ ~ inverse Wishart with ν + D − 1 degrees of freedom and scale matrix ν diag(σ₀²), and
@@ -268,6 +270,11 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, Compiled):
     def _gaps(self, X: Float, mean: Float) -> Float:
         """Return (x − m₀)/σ₀ − μ: (n, K, D)."""
         return ((X - self.prior_mean) / np.sqrt(self.variance))[:, None, :] - mean
+
+    def joint(self, stats: Float, n_features: int) -> Joint:
+        """Return the multivariate Student's t as above."""
+        n, q = stats[:, 0], self.precision + stats[:, 0]
+        return Joint(self.degrees + n, self.centers(stats), self.covariances(stats) * (1.0 + 1.0 / q)[:, None, None])
 
     def log_predictive_terms(self, X: Float, stats: Float) -> Float:
         """Return terms by feature that sum to ``log_predictive``: (n, K, D).

@@ -11,16 +11,17 @@ from scipy.special import digamma, gammaln
 
 from dyncrp.arrays.checks import BadRow, Seed
 from dyncrp.families.base import Family, Float, Hyperparameter, check_width, common_width, mean_of, scalar_or_vector
+from dyncrp.families.cells import Count
 from dyncrp.families.gamma import log_rising, stirling_remainder
 from dyncrp.families.gaussian import LOG_2PI
-from dyncrp.families.protocols import SCALES, Compiled, HasShape, Proposes, Settings, Shapes, by_feature
+from dyncrp.families.protocols import SCALES, Compiled, HasShape, PredictsCell, Proposes, Settings, Shapes, by_feature
 
 LARGEST_COUNT = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
 SHAPES = (30.0, 10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1)  # candidates for the shape
 
 
 @dataclass(frozen=True, eq=False)
-class Poisson(Family, Proposes, HasShape, Compiled):
+class Poisson(Family, Proposes, HasShape, PredictsCell, Compiled):
     """x_d ~ Poisson(φ_d) with φ_d ~ Gamma(shape, rate), whose mean is shape/rate and whose variance is shape/rate².
 
     T(x) = (1, x). With n and s the two parts of ``stats``, the posterior of φ_d is Gamma(A, B) with A = shape + s_d
@@ -131,6 +132,11 @@ class Poisson(Family, Proposes, HasShape, Compiled):
             - stirling_remainder(seen)
         )
         return np.sum(np.where(x > 0, several, -A * np.log1p(1.0 / B)), axis=-1)
+
+    def cell(self, stats: Float) -> Count:
+        """Return the negative binomial as above."""
+        A, B = self._posterior(stats)
+        return Count(A.T, B.T)
 
     def expected_log_likelihood(self, X: Float, stats: Float) -> Float:
         """Return Σ_d x_d (ψ(A) − log B) − A/B − log x_d!."""

@@ -10,12 +10,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.families.base import Family, Float
+
+if TYPE_CHECKING:
+    from dyncrp.families.cells import Cell, Joint
 
 F = TypeVar("F", bound=Family)
 # SHARES: candidate variances within clusters, as shares of the whole variance. SCALES: factors by which to scale the
@@ -193,6 +196,22 @@ class HasCodes(ABC):
     def counts(self, stats: Float, d: int) -> Float:
         """Return how many observations of feature d each table has, (K,)."""
         return stats[:, 0]
+
+
+class PredictsCell(ABC):
+    """A family of independent features that says how a missing cell is distributed: see ``conditional.py``."""
+
+    @abstractmethod
+    def cell(self, stats: Float) -> Cell:
+        """Return how a cell is distributed at each table, for a family of one feature: (K, S)."""
+
+
+class HasJoint(ABC):
+    """A family whose predictive is a Gaussian or Student's t in all features, so that any of them may be missing."""
+
+    @abstractmethod
+    def joint(self, stats: Float, n_features: int) -> Joint:
+        """Return the predictive distribution of each table: (K, S)."""
 
 
 class Compiled(ABC):

@@ -12,6 +12,8 @@ from dyncrp.engine import recall
 from dyncrp.engine.missing import for_missing
 from dyncrp.engine.types import Engine, Float, Rows
 from dyncrp.families.base import first_missing
+from dyncrp.families.conditional import check_present
+from dyncrp.input.input import require_width
 from dyncrp.stream.tables import EditableTables
 
 
@@ -53,13 +55,36 @@ class PredictingTables(EditableTables):
         if self.input.names is not None or not engine.accepts(X, 2):
             rows = self.input.read_to_predict(X, learner.family, engine.n_features)
             engine = self.engine_for(rows)
+        return engine, rows, self._times(times, len(rows))
+
+    def read_cells(self, X: Any, times: ArrayLike | None = None) -> tuple[Engine, Float, Float]:
+        """Return what ``read`` does, to predict single cells.
+
+        Any cell may be missing if the family is one of ``PredictsCell`` or ``HasJoint``, whether it learns from such
+        rows or not. The engine takes missing cells if it can.
+        """
+        engine, family = self.engine, self.learner.family
+        if family.sparse:
+            raise ValueError(
+                f"{type(family).__name__} counts words, of which none is missing: there is nothing to fill"
+            )
+        rows, _ = self.input.read(X, family)
+        require_width(rows, engine.n_features)
+        found = check_present(family, cast(Float, rows))
+        if family.independent:
+            engine = for_missing(engine)
+        return engine, found, self._times(times, len(found))
+
+    def _times(self, times: ArrayLike | None, n: int) -> Float:
+        """Return the times of n rows to predict; see ``read``."""
+        learner, engine = self.learner, self.engine
         if times is None:
             now = engine.n_observations if learner.clock is Clock.INDEX else engine.time
-            return engine, rows, np.full(len(rows), now, dtype=np.float64)
+            return np.full(n, now, dtype=np.float64)
         clock = Clock.of(times)
         if (learner.clock, clock) != (Clock.INDEX, Clock.NUMBERS):  # an index is a number too
             learner.clock.check(clock)
-        return engine, rows, as_times(times, n=len(rows), last=engine.time, ordered=False)
+        return as_times(times, n=n, last=engine.time, ordered=False)
 
     def engine_for(self, rows: Rows) -> Engine:
         """Return ``engine``, or an equivalent one that takes missing cells if some of the rows (n, D) have any."""

@@ -33,6 +33,7 @@ from dyncrp.testing.families.mathematics import (
     log_predictive_is_a_difference_of_log_partitions,
 )
 from dyncrp.testing.families.options import (
+    cells_are_those_of_log_predictive,
     proposals_are_known,
     sharpen_keeps_strangers_apart,
     terms_add_up_to_log_predictive,
@@ -88,6 +89,7 @@ __all__ = [  # noqa: RUF022
     "sharpen_keeps_strangers_apart",
     "proposals_are_known",
     "terms_add_up_to_log_predictive",
+    "cells_are_those_of_log_predictive",
     "engine_learns_a_stream",
     "mixture_fits",
     "dynamics_is_a_value",

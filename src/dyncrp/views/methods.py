@@ -18,6 +18,7 @@ from dyncrp.views.describe import describe
 from dyncrp.views.described import DescribedClusters, described
 from dyncrp.views.examples import examples_of
 from dyncrp.views.explain import Explanation, explain
+from dyncrp.views.fill import PredictedCategories, PredictedNumbers, fill, predict_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,6 +127,71 @@ class TableMethods(FittedAttributes):
         if is_frame(x):
             self._check_names(x, self.stream_)
         return explain(self.stream_, x, t)
+
+    def fill(self, X: Any, times: ArrayLike | None = None) -> Any:
+        """Return rows with their missing cells filled in, each by what is expected given the cells that are there.
+
+        A number becomes its predictive mean, a category or boolean its likeliest value. Cells that are there do not
+        change. Nothing is learned. See ``predict_cells`` for how sure this is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D) or DataFrame
+            Rows, of the same columns as those learned. NaN and None are missing cells.
+        times : array-like of shape (n,), optional
+            The time of each row, as in ``predict``.
+
+        Returns
+        -------
+        ndarray of shape (n, D) or DataFrame
+            A new frame if X is one, with words for categories, otherwise an array. Columns that are left out stay as
+            they are. A number that is modelled by its logarithm gets that of the mean logarithm, about its median.
+
+        Examples
+        --------
+        >>> from dyncrp import DynamicalMixture, NormalGamma
+        >>> model = DynamicalMixture(NormalGamma(1.0, 100.0)).fit([[0.0, 1.0], [9.0, 5.0], [0.2, 1.1], [9.1, 5.2]])
+        >>> model.fill([[9.2, float("nan")]]).round(1)
+        array([[9.2, 4.9]])
+        """
+        self._check_names(X, self.stream_)
+        return fill(self.stream_, X, times)
+
+    def predict_cells(
+        self, X: Any, column: int | str, times: ArrayLike | None = None
+    ) -> PredictedNumbers | PredictedCategories:
+        """Return how one column is distributed in each row, given the other cells that are there.
+
+        With w_c the weight of a table at the time of the row, and α that of a new one, this is the mixture
+
+            p(x_d | x_o) = Σ_c π_c p(x_d | x_o, table c),   π_c ∝ w_c p(x_o | table c).
+
+        It is exact. Cells of the column that are there are ignored.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D) or DataFrame
+            Rows, of the same columns as those learned. NaN and None are missing cells.
+        column : int or str
+            The position or the name of the column.
+        times : array-like of shape (n,), optional
+            The time of each row, as in ``predict``.
+
+        Returns
+        -------
+        PredictedNumbers or PredictedCategories
+            For a number its ``mean``, ``std``, ``quantile``, ``interval`` and ``log_density``; for a category or a
+            boolean the ``probabilities`` of its ``categories``.
+
+        Examples
+        --------
+        >>> from dyncrp import Bernoulli, DynamicalMixture
+        >>> model = DynamicalMixture(Bernoulli(0.5, 0.5)).fit([[1, 1, 0], [0, 0, 1], [1, 1, 0], [0, 0, 1]])
+        >>> model.predict_cells([[1, float("nan"), 0]], 1).probabilities.round(2)
+        array([[0.28, 0.72]])
+        """
+        self._check_names(X, self.stream_)
+        return predict_cells(self.stream_, X, column, times)
 
     def examples(self, table: int | str) -> Examples:
         """Return up to ``n_examples`` typical rows of a table, and as many of its latest rows.

@@ -6,8 +6,20 @@ import numpy as np
 
 from dyncrp.dynamics import Stationary
 from dyncrp.engine.types import Model
-from dyncrp.families import Family, protocols
-from dyncrp.families.protocols import Compiled, Explains, HasCodes, HasShape, Proposes, Sharpens, Widens
+from dyncrp.families import Columns, Family, protocols
+from dyncrp.families.cells import Codes
+from dyncrp.families.conditional import cells_given, log_present
+from dyncrp.families.protocols import (
+    Compiled,
+    Explains,
+    HasCodes,
+    HasJoint,
+    HasShape,
+    PredictsCell,
+    Proposes,
+    Sharpens,
+    Widens,
+)
 from dyncrp.testing.asserts import require, require_close
 from dyncrp.testing.families.material import (
     FamilyCheck,
@@ -20,7 +32,7 @@ from dyncrp.testing.families.material import (
 
 def methods_come_with_their_base_class(family: Family, n_features: int) -> None:
     """A family with a method of ``dyncrp.families.protocols`` has its base class: otherwise nobody calls the method."""
-    for kind in (Proposes, Sharpens, HasShape, Widens, Explains, HasCodes, Compiled):
+    for kind in (Proposes, Sharpens, HasShape, Widens, Explains, HasCodes, PredictsCell, HasJoint, Compiled):
         (name,) = kind.__abstractmethods__
         lacks = hasattr(family, name) and not isinstance(family, kind)
         require(not lacks, f"it has the method {name}, and is not derived from {kind.__name__}")
@@ -112,10 +124,34 @@ def terms_add_up_to_log_predictive(family: Family, n_features: int) -> None:
     require_close(np.sum(terms, axis=2), whole, "the sum of the terms, and log_predictive,", rtol=1e-9, atol=1e-9)
 
 
+def cells_are_those_of_log_predictive(family: Family, n_features: int) -> None:
+    """The density of a cell given the others is that of the row, divided by that of the row without the cell.
+
+    A family that does not say how cells are distributed passes.
+    """
+    says = isinstance(family, PredictsCell if family.independent else HasJoint)
+    if not says or isinstance(family, Columns):
+        return
+    whole = Columns.of(family, n_features)
+    X, stats = sample_rows(whole, n_features), sample_tables(whole, n_features)
+    for d in range(n_features):
+        without = X.copy()
+        without[:, d] = np.nan
+        cell = cells_given(whole, without, stats, [d])[d]
+        if isinstance(cell, Codes):
+            codes = X[:, d].astype(np.int64)
+            found = np.log(cell.first(int(np.max(codes)) + 1)[:, codes]).T
+        else:
+            found = cell.log_density(X[:, d])
+        expected = whole.log_predictive(X, stats) - log_present(whole, without, stats)
+        require_close(found, expected, "the log density of a cell, and its share of that of a row,", 1e-9, 1e-9)
+
+
 CHECKS: tuple[FamilyCheck, ...] = (
     methods_come_with_their_base_class,
     widen_is_to_add_zeros,
     sharpen_keeps_strangers_apart,
     proposals_are_known,
     terms_add_up_to_log_predictive,
+    cells_are_those_of_log_predictive,
 )
