@@ -335,6 +335,7 @@ class TestLogProb:
         assert half.log_prob([0, 0], [0.0, 1.0]) == -np.inf
         assert half.log_prob([0, 1], [0.0, 1.0]) == pytest.approx(0.0, abs=1e-15)
         assert DynamicalCRP(1.0, UNDULATING).log_prob([0, 0], [0.0, 3.0]) == -np.inf  # cos 3 < 0
+        assert DynamicalCRP(1.0, UNDULATING).log_prob([0, 0], [0.0, np.pi / 2]) == -np.inf  # cos π/2 = 6e-17
 
     def test_an_absence_of_a_thousand_timescales_is_possible(self):
         for dynamics in (Exponential(1.0), 0.5 * (Exponential(1.0) + Exponential(1.0))):
