@@ -90,6 +90,14 @@ def test_ids_that_were_merged_and_files():
     assert again.to_bytes() == after.to_bytes()
 
 
+def test_novelty_in_the_new_space_begins_anew():
+    (X, _), (more, _) = rows(300), rows(2, seed=6)
+    fresh = DynamicalMixture(FAMILY, alarm_rate=0.05).fit(more[:1])
+    model = DynamicalMixture(FAMILY, alarm_rate=0.05).fit(X)
+    after = model.translate(X, X[:, :2]).partial_fit(more[:, :2])
+    assert after.novelty_p_[0] == fresh.novelty_p_[0] != model.partial_fit(more).novelty_p_[0]
+
+
 def test_examples_stay_with_their_numbers():
     X, _ = rows(200)
     model = DynamicalMixture(FAMILY, n_examples=2).fit(X)
