@@ -1,8 +1,8 @@
 """``python -m benchmarks.threshold [--quick] [--data FOLDER]``: embeddings of questions, beside a cosine threshold.
 
-The threshold system is the usual one: a row joins the cluster whose mean direction has the highest cosine with it, if that
-is at least the threshold, and opens a cluster otherwise. A cluster is wrongly opened if its first row is of a class that
-had come before.
+The threshold system is the usual one: a row joins the cluster whose mean direction has the highest cosine with it, if
+that is at least the threshold, and opens a cluster otherwise. A cluster is wrongly opened if its first row is of a
+class that had come before.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def by_threshold(X: Float, threshold: float) -> Labels:
         cosines = directions[:K] @ x
         best = int(np.argmax(cosines)) if K else 0
         if not K or cosines[best] < threshold:
-            if K == len(sums):
+            if len(sums) == K:
                 sums, directions = (np.concatenate([each, np.zeros_like(each)]) for each in (sums, directions))
             best, K = K, K + 1
         sums[best] += x
