@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadLabel, is_missing
+from dyncrp.arrays.exchange import readable
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -22,8 +23,9 @@ def as_partition(labels: Any, n: int, name: str = "labels") -> Int:
     >>> as_partition(["b", "a", "b"], 3)
     array([0, 1, 0])
     """
-    given = labels if hasattr(labels, "__array__") else list(labels)
-    if len(np.shape(given)) != 1 or len(given) != n:
+    labels = readable(labels, name)
+    given = np.asarray(labels) if hasattr(labels, "__array__") else list(labels)
+    if np.shape(given) != (n,):
         raise ValueError(f"{name} must have one entry for each of {n} rows, got shape {np.shape(given)}")
     array = np.asarray(given)
     if array.dtype.kind not in "biu":
