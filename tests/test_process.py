@@ -291,6 +291,75 @@ class TestInput:
             process.alpha = 2.0
 
 
+class TestLogProb:
+    @pytest.mark.parametrize("alpha", [0.3, 2.5])
+    @each([*NONNEGATIVE, UNDULATING, *(DYNAMICS[name] for name in SIGNED)])
+    def test_against_every_seating_of_seven_customers(self, dynamics, alpha):
+        enumerated, _ = seatings(TIMES, alpha, dynamics)
+        process = DynamicalCRP(alpha, dynamics)
+        found = np.exp(process.log_prob(list(enumerated), TIMES))
+        np.testing.assert_allclose(found, list(enumerated.values()), rtol=1e-11, atol=1e-15)
+        assert np.sum(found) == pytest.approx(1.0, abs=1e-12)
+
+    @each(NONNEGATIVE)
+    def test_agrees_with_marginals(self, dynamics):
+        process, tables = DynamicalCRP(0.8, dynamics), np.array(list(seatings(TIMES, 0.8, dynamics)[0]))
+        weights = np.exp(process.log_prob(tables, TIMES))
+        assignments = np.stack([weights @ (tables == k) for k in range(len(TIMES))], axis=1)
+        np.testing.assert_allclose(assignments, process.marginals(TIMES).assignments, atol=1e-12)
+
+    @each([*NONNEGATIVE, UNDULATING])
+    def test_long_seatings_are_the_sum_of_the_steps(self, dynamics):
+        rng = np.random.default_rng(3)
+        t = np.cumsum(rng.choice([0.0, 0.1, 1.0], 300))
+        process = DynamicalCRP(1.5, dynamics)
+        tables = process.sample(t, seed=4)[0]
+        weights = (tables[:, None] == np.arange(tables.max() + 1)).astype(float)
+        expected = 0.0
+        for n, table in enumerate(tables):
+            kernel = dynamics.kernel(t[n] - t[:n])
+            occupancy = np.maximum(kernel @ weights[:n], 0.0)
+            own = occupancy[table] if table in tables[:n] else 1.5
+            expected += np.log(own / (1.5 + np.sum(occupancy)))
+        assert process.log_prob(tables, t) == pytest.approx(expected, rel=1e-9)
+
+    def test_only_who_sits_together_counts(self):
+        process = DynamicalCRP(1.5, Exponential(2.0))
+        expected = process.log_prob([0, 1, 0, 2], range(4))
+        for seating in (["b", "a", "b", "c"], [7, 3, 7, -5], [2.5, 1.5, 2.5, 0.5], np.array(["x", "y", "x", "z"])):
+            assert process.log_prob(seating, range(4)) == expected
+        assert process.log_prob([[0, 1, 0, 2]], range(4)).tolist() == [expected]
+
+    def test_a_seating_that_cannot_be(self):
+        half = DynamicalCRP(1.0, Oscillatory(2.0))  # kernel(1) = 0
+        assert half.log_prob([0, 0], [0.0, 1.0]) == -np.inf
+        assert half.log_prob([0, 1], [0.0, 1.0]) == pytest.approx(0.0, abs=1e-15)
+        assert DynamicalCRP(1.0, UNDULATING).log_prob([0, 0], [0.0, 3.0]) == -np.inf  # cos 3 < 0
+        assert DynamicalCRP(1.0, UNDULATING).log_prob([0, 0], [0.0, np.pi / 2]) == -np.inf  # cos π/2 = 6e-17
+
+    def test_an_absence_of_a_thousand_timescales_is_possible(self):
+        for dynamics in (Exponential(1.0), 0.5 * (Exponential(1.0) + Exponential(1.0))):
+            found = DynamicalCRP(2.0, dynamics).log_prob([0, 0], [0.0, 1000.0])
+            assert found == pytest.approx(-1000.0 - np.log(2.0))
+
+    def test_nobody(self):
+        assert DynamicalCRP(2.0).log_prob([], []) == 0.0
+
+    @pytest.mark.parametrize(
+        ("seating", "message"),
+        [
+            ([0, 1], r"seating must have one entry for each of 3 rows, got shape \(2,\)"),
+            ([0, -1, 0], "seating must name a block for each row, got -1, at row 1"),
+            (["a", None, "a"], "seating must name a block for each row, got None, at row 1"),
+            ([0.0, float("nan"), 0.0], "seating must name a block for each row, got nan, at row 1"),
+            ([[0, 1, 0], [0, 1, -1]], "seating must name a block for each row, got -1, at row 2"),
+        ],
+    )
+    def test_bad_seatings(self, seating, message):
+        with pytest.raises(ValueError, match=message):
+            DynamicalCRP(1.0).log_prob(seating, range(3))
+
+
 class TestOccupancyPath:
     @each([*DYNAMICS.values(), UNDULATING])
     def test_against_a_double_loop(self, dynamics):

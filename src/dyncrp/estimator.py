@@ -23,10 +23,11 @@ from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event
 from dyncrp.stream.stream import Stream
 from dyncrp.views.clusters import clusters_of
+from dyncrp.views.joint import JointMethods
 from dyncrp.views.methods import TableMethods
 
 
-class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster a stream of observations into a growing number of tables that come and go with time.
 
     Examples

@@ -1,18 +1,21 @@
-"""The Dynamical Chinese Restaurant Process itself: sampling it, and its exact marginals."""
+"""The Dynamical Chinese Restaurant Process itself: samples, exact marginals, and the probability of a seating."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Seed, as_observations, as_times, integer, positive
+from dyncrp.arrays.partitions import Int, as_partition, is_first
 from dyncrp.dynamics import Dynamics, Modes, Stationary
+from dyncrp.dynamics.occupancies import clipped_totals, log_occupancies, totals
 
 Float = NDArray[np.float64]
+CELLS = 1 << 20  # customers of several seatings that are scored together
 
 
 class Marginals(NamedTuple):
@@ -138,6 +141,53 @@ class DynamicalCRP:
             opened[0] = 0.0
             n_tables[n] = opened[1:]
         return Marginals(assignments, n_tables)
+
+    def log_prob(self, seating: ArrayLike, times: ArrayLike) -> Any:
+        """Return log P(c_1, …, c_N) = Σ_n log P(c_n | c_<n), the exact log probability of a seating.
+
+        With an optimiser, this fits alpha and the dynamics to seatings that were observed; see docs/fitting.md.
+
+        Parameters
+        ----------
+        seating : array-like of shape (N,) or (n_samples, N)
+            The table of each customer, any integers or texts: only who sits together counts. Several seatings of the
+            same customers are what ``sample`` returns.
+        times : array-like of shape (N,)
+            The times of the customers, which must not decrease.
+
+        Returns
+        -------
+        float, or ndarray of shape (n_samples,)
+            The log probability of each seating; −inf if it is impossible, which needs a kernel that reaches 0.
+
+        Examples
+        --------
+        >>> process = DynamicalCRP(alpha=1.0)
+        >>> process.log_prob(["a", "b", "a"], times=[0, 1, 2])  # 1 · 1/2 · 1/3
+        -1.791759469228055
+        >>> process.log_prob([[0, 0], [0, 1]], times=[0, 1])
+        array([-0.69314718, -0.69314718])
+        """
+        t = as_times(times)
+        one = np.ndim(seating) < 2
+        several: Any = [seating] if one else seating
+        tables = np.array([as_partition(row, len(t), "seating") for row in several]).reshape(len(several), len(t))
+        step = max(1, CELLS // max(len(t), 1))
+        parts = [self._log_probs(tables[begin : begin + step], t) for begin in range(0, len(tables), step)]
+        found = np.concatenate(parts) if parts else np.zeros(0)
+        return float(found[0]) if one else found
+
+    def _log_probs(self, tables: Int, t: Float) -> Float:
+        """Return the log probabilities of seatings (n, N), whose tables count from 0, at checked times (N,)."""
+        modes = self.dynamics.modes()
+        if self.dynamics.nonnegative:  # nothing is clipped: the sum over tables is that over customers
+            total = totals(modes, t)
+        else:
+            total = np.array([clipped_totals(modes, t, row) for row in tables])
+        apart = (tables + len(t) * np.arange(len(tables))[:, None]).ravel()  # no table is in two seatings
+        log_weights = log_occupancies(modes, np.tile(t, len(tables)), apart)
+        log_weights = np.where(is_first(apart), np.log(self.alpha), log_weights).reshape(tables.shape)
+        return np.asarray(np.sum(log_weights - np.log(self.alpha + total), axis=1))
 
 
 def occupancy_path(weights: ArrayLike, times: ArrayLike, dynamics: Dynamics) -> Float:

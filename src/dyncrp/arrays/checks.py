@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.dates import AmbiguousDateError, DateError, parse_times
+from dyncrp.arrays.exchange import readable
 
 Duration = float | timedelta | np.timedelta64
 Seed = int | np.random.Generator | None
@@ -284,7 +285,7 @@ def _readings(times: Any) -> NDArray[Any]:
     """Return ``times`` as an array, and timestamps of pandas with a time zone as datetime64 in UTC, not as objects."""
     dtype = getattr(times, "dtype", None)
     zoned = getattr(dtype, "tz", None) is not None and hasattr(dtype, "unit")
-    return np.asarray(times, dtype=f"M8[{dtype.unit}]" if zoned else None)  # type: ignore[union-attr]
+    return np.asarray(readable(times, "times"), dtype=f"M8[{dtype.unit}]" if zoned else None)  # type: ignore[union-attr]
 
 
 def _same_kind(array: NDArray[Any]) -> NDArray[Any]:
@@ -368,7 +369,7 @@ def as_observations(X: Any, name: str = "X", *, missing: bool = False) -> NDArra
             f"{name} is sparse; dyncrp needs a dense array, except for counts of words (Multinomial): "
             f"pass {name}.toarray()"
         )
-    array = np.asarray(X)
+    array = np.asarray(readable(X, name))
     if array.ndim == 0 and hasattr(X, "collect"):
         raise ValueError(f"{name} is a {type(X).__name__}, whose rows are not loaded yet: pass {name}.collect()")
     if array.ndim == 1 and array.size and isinstance(array[0], str):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import as_observations
 from dyncrp.arrays.counts import Counts
+from dyncrp.arrays.exchange import readable
 
 Float = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ class Dense:
     @staticmethod
     def one(x: Any) -> NDArray[Any]:
         """Return a single row (D,) as rows, not checked."""
-        return np.asarray(x)[None, ...]
+        return np.asarray(readable(x))[None, ...]
 
     @staticmethod
     def none() -> Float:

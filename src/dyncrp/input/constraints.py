@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadLabel, BadRow, is_missing
+from dyncrp.arrays.exchange import readable
 from dyncrp.engine.types import NEW, UNKNOWN, Float, Int
 
 LONGEST_NAME = 200
@@ -117,6 +118,7 @@ class Constraints(NamedTuple):
 
 def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
     """Yield the rows with a known value, and the value: an integer ≥ 0 or a text."""
+    given = readable(given, name)
     if not hasattr(given, "__array__"):
         try:
             given = list(given)

@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dyncrp.arrays.checks import Clock, as_observations, as_times
+from dyncrp.arrays.exchange import readable
 from dyncrp.engine.missing import takes_missing
 from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
@@ -359,7 +360,7 @@ class Stream(PredictingTables):
                 return None
             row: Rows = family.rows.one(x)
         else:
-            x = np.asarray(x)
+            x = np.asarray(readable(x))
             label = learner.run_plain(x, t)
             if label is not None:
                 return label

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dyncrp.families import Family
 from dyncrp.input.encoding import is_frame
 from dyncrp.stream.examples import Examples
 from dyncrp.stream.stream import Stream
+from dyncrp.stream.translation import translate
 from dyncrp.views.attributes import FittedAttributes
 from dyncrp.views.clusters import Clusters
 from dyncrp.views.describe import describe
@@ -30,6 +32,11 @@ class TableMethods(FittedAttributes):
     @abstractmethod
     def _check_names(self, X: Any, stream: Stream) -> None:
         """Warn or raise if the names of the features of X differ from those of the stream."""
+
+    @classmethod
+    @abstractmethod
+    def from_stream(cls, stream: Stream) -> Self:
+        """Return an estimator that continues a stream."""
 
     def clusters(self, n: int | None = None, shape: str = "auto") -> DescribedClusters:
         """Return the clusters, which is what people look at: open tables, joined. They print as a table.
@@ -306,3 +313,54 @@ class TableMethods(FittedAttributes):
             The ids.
         """
         return self.stream_.resolve(tables, level)
+
+    def translate(
+        self,
+        old: ArrayLike | None,
+        new: ArrayLike,
+        *,
+        labels: Iterable[int | str | None] | None = None,
+        family: Family | None = None,
+        unmatched: str = "error",
+    ) -> Self:
+        """Return a model with the same tables in another space, such as that of a new encoder.
+
+        Tables keep their ids, names, numbers of rows, times and occupancies. What they know of their rows is learned
+        anew, from some rows in both spaces: a few of each table, such as its ``examples``. This model does not change.
+
+        Parameters
+        ----------
+        old : array-like of shape (n, D), or None
+            Rows in the space of this model, or None if ``labels`` are all known. Each belongs to the table that it has
+            as a kept example (``n_examples``), or else to that of ``predict``. Rows that are unlike all tables are not
+            used.
+        new : array-like of shape (n, E)
+            The same rows in the new space, with any number of features.
+        labels : iterable of length n, optional
+            The tables of rows by id or name, −1 or None where they are unknown.
+        family : Family, optional
+            The family in the new space. By default, and where its hyperparameters are None, it is that under which the
+            new rows are likeliest, given their tables; by default it is of the same kind as that of this model.
+        unmatched : {"error", "close"}
+            What to do with tables to which no row belongs: raise an error that names them, or close them.
+
+        Returns
+        -------
+        DynamicalMixture
+            A new model, which goes on with the stream in the new space. It has learned nothing yet about how unexpected
+            rows are there, so alarms begin as for a new stream. Examples whose rows were given are kept.
+
+        Examples
+        --------
+        >>> from dyncrp import DynamicalMixture, Gaussian
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.4], [9.2]])
+        >>> model.rename(1, "warm")
+        >>> pairs = [[0.1], [0.3], [9.1]], [[32.2, 1.0], [32.5, 1.0], [48.4, 2.0]]  # degrees, now Fahrenheit and more
+        >>> after = model.translate(*pairs, family=Gaussian(1.0, 1000.0))
+        >>> after.names_, after.predict([[48.0, 2.1], [32.1, 0.9]]), after.describe()["rows"].tolist()
+        ({1: 'warm'}, array([1, 0]), [2, 2])
+        """
+        stream = self.stream_
+        if old is not None:
+            self._check_names(old, stream)
+        return self.from_stream(translate(stream, old, new, labels=labels, family=family, unmatched=unmatched))
