@@ -85,7 +85,6 @@ MUTANTS = [
     Mutant(CPP + "loop.hpp", "weight * work_.responsibilities[j]", "work_.responsibilities[j]", WEIGHTS),
     Mutant(CPP + "loop.hpp", "work_.weight == 0.0", "false", WEIGHTS),
     Mutant(CPP + "process.hpp", "weight * std::log1p(-r / memory)", "std::log1p(-r / memory)", WEIGHTS),
-    Mutant(CPP + "process.hpp", "c >= n_tables || seen[c].size == 0", "c >= n_tables"),
     Mutant(CPP + "stream.hpp", "work.weight > 0.0", "true", WEIGHTS),
     Mutant(CPP + "multinomial.cpp", "weight * work_.length", "work_.length", WEIGHTS),
     Mutant(CPP + "multinomial.cpp", "work_.weight == 0.0", "false", WEIGHTS),

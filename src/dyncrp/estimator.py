@@ -257,7 +257,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         {0: 'left', 1: 'right'}
         >>> model.partial_fit([[0.2], [0.1]], cannot_link=["photo 1", "photo 1"]).labels_
         array([0, 1])
-        >>> model.partial_fit([[0.1], [0.0], [50.0]], sample_weight=[12, 0.5, 0]).labels_
+        >>> model.partial_fit([[-1.0], [-2.0], [50.0]], sample_weight=[12, 0.5, 0]).labels_
         array([ 0,  0, -1])
         """
         stream = self._stream if self.__sklearn_is_fitted__() else self._new_stream()

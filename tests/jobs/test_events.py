@@ -414,7 +414,7 @@ def test_what_is_known_is_no_feature_and_is_copied_if_asked(source, tmp_path):
     assert "features: x, y\n" in done.stderr
     assert (tmp_path / "out.csv").read_text().startswith("row,when,who,frame,x,y,table,")
     text = run(source, *told, *known, "--columns", "x,who", code=2).stderr
-    assert "--columns must name each feature once, and not the columns of times, labels and marks" in text
+    assert "--columns must name each feature once, and not the columns of times, labels, marks and weights" in text
     clash = write(tmp_path / "in.jsonl", {"name": ["a"], "x": [0.0], "y": [0.0]})
     assert (
         "has 'name' among its columns, as the output has"
