@@ -634,3 +634,24 @@ def test_cells_are_filled_at_toy_size(monkeypatch):
     assert [row["system"] for row in rows] == list(fill.systems())
     errors = {row["system"]: row["error"] for row in rows}
     assert errors["dyncrp, one pass"] < errors["mean of the column"]
+
+
+def test_questions_beside_a_threshold(tmp_path, capsys):
+    from benchmarks import threshold
+
+    rng = np.random.default_rng(0)
+    for name in threshold.SETS:
+        y = rng.integers(4, size=80)
+        X = np.eye(6)[y] + 0.05 * rng.normal(size=(80, 6))
+        np.savez(tmp_path / f"{name}.npz", X=X / np.linalg.norm(X, axis=1, keepdims=True), y=y)
+    results = tmp_path / "threshold.json"
+    threshold.main(["--quick", "--data", str(tmp_path), "--results", str(results)])
+    sections = json.loads(results.read_text())["sections"]
+    assert list(sections) == ["clinc150", "banking77"]
+    for tables in sections.values():
+        for rows in tables.values():
+            assert [row["system"] for row in rows][::2] == ["dyncrp, tables", "cosine threshold"]
+            assert (rows[2]["ami"], rows[2]["clusters"], rows[2]["wrong"]) == (1.0, 4.0, 0.0)
+    with pytest.raises(SystemExit):
+        threshold.main(["--data", str(tmp_path / "nowhere")])
+    assert "there is no clinc150.npz" in capsys.readouterr().err

@@ -76,6 +76,17 @@ def test_duplicates(tables):
 
 
 @pytest.mark.slow
+def test_threshold(tables):
+    rows = tables("threshold")
+    ours = rows["dyncrp"]
+    (best,) = (cells for name, cells in rows.items() if name.endswith("the best here"))
+    (elsewhere,) = (cells for name, cells in rows.items() if name.endswith("the best elsewhere"))
+    assert float(ours[0]) > float(best[0]) > float(elsewhere[0]) + 0.03
+    assert int(ours[2]) < int(best[2]) < int(elsewhere[2])
+    assert "['alarm'] p = 0.0000" in rows
+
+
+@pytest.mark.slow
 def test_sensor_alarms(tables):
     rows = tables("sensor_alarms")
     (rate,) = column(rows, ["dyncrp"])
