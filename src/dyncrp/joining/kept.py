@@ -7,8 +7,9 @@ rows alone, not on how they are divided into calls.
 What. Only then are tables joined, by evidence (``components.py``): by likelihood until the evidence is clearly against
 any more, or under the prior that was best last time. These ellipses are the clusters, unless there are curves or a
 cloud. Whether there are, and which prior is best, ``join`` finds out, which looks at everything: at twice the rows of
-last time if it can be paid for, and among the first rows at eight times. If there are, the clusters of ``join`` stay
-until ellipses of last time have joined or parted; meanwhile a new table joins the cluster of its ellipse.
+last time if it can be paid for, and among the first rows at eight times if tables or ellipses have changed. If there
+are, the clusters of ``join`` stay until ellipses of last time have joined or parted; meanwhile a new table joins the
+cluster of its ellipse.
 
 What it costs. The price of joining K tables is counted in rows that could be learned in the meantime. Beyond a fixed
 sum for the first rows, a tenth of the rows may be spent. What cannot be paid for waits, at most until there are twice
@@ -104,8 +105,10 @@ class KeptClusters:
 
     def _heir(self, table: int) -> int:
         """Return an open table that was in the cluster of a closed one, or the cluster itself."""
-        for _ in range(len(self._past)):
-            table = self._past.get(table, table)
+        for _ in range(len(self._past)):  # a chain is no longer than this, whatever a file says
+            if table not in self._past:
+                break
+            table = self._past[table]
         return table
 
     def look(self, engine: Engine, *, edited: bool = False) -> Joining | None:
@@ -142,11 +145,10 @@ class KeptClusters:
             found = _best(ids, join_under_best(rows, [self._prior])[0])
         known = Joining(0, self.latest.tables, self._ellipses, ()).of(ids)
         old = np.isin(ids, self.latest.tables)
-        changed = not self._elliptical and not np.array_equal(
-            _oldest(ids[old], found[old]), _oldest(ids[old], known[old])
-        )
+        differs = not np.array_equal(_oldest(ids[old], found[old]), _oldest(ids[old], known[old]))
+        changed = differs and not self._elliptical
         twice, can_pay = n >= TWICE * self._joined, self._can_pay(JOIN_PRICE, len(ids), n)
-        early = MUCH_LATER * self._joined <= n <= FIRST_ROWS
+        early = MUCH_LATER * self._joined <= n <= FIRST_ROWS and (differs or self._changed > self._joined)
         if edited or early or (twice and can_pay) or (changed and (twice or can_pay)):
             self._pay(JOIN_PRICE, len(ids))
             self._joined = n
@@ -239,7 +241,7 @@ def _best(ids: Int, joins: list[Join]) -> Int:
 def _extended(before: Int, ellipses: Int, old: NDArray[np.bool_]) -> Int:
     """Return the clusters of tables (K,): of old ones as before, of others that of the first old one of their ellipse.
 
-    >>> _extended(np.array([0, 0, 2, 3, 4]), np.array([0, 1, 0, 3, 3]), np.array([True, True, False, False, False]))
+    >>> _extended(np.array([0, 0, 2, 3, 4]), np.array([0, 1, 1, 3, 3]), np.array([True, True, False, False, False]))
     array([0, 0, 0, 3, 3])
     """
     of = ellipses.copy()

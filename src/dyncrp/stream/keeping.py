@@ -67,18 +67,20 @@ class KeepingLearner(Learner):
         if joining is not None:
             self.joinings.append(joining)
 
+    def _join_edited(self) -> None:
+        self.joinings = []
+        self._join(edited=True)
+
     def merge(self, a: int, b: int) -> int:
         """Merge two open tables; return the older id. The other id stands for it from now on."""
         kept = super().merge(a, b)
-        self.joinings = []
-        self._join(edited=True)
+        self._join_edited()
         return kept
 
     def split(self, table: int, X: Rows, times: Float) -> int:
         """Move rows X (n, D), learned at times (n,), from an open table to a new one; return its id."""
         new = super().split(table, X, times)
-        self.joinings = []
-        self._join(edited=True)
+        self._join_edited()
         return new
 
     def _state(self) -> Arrays:
