@@ -1,0 +1,342 @@
+"""Surges: clusters that suddenly come more often than they did, grow, or fade, at a rate of false events that is chosen.
+
+Rows are counted in windows of 256, 1,024, 4,096, 16,384 and 65,536 rows, which end at fixed row numbers. In each window,
+the count of a cluster is compared with its own past, see ``dyncrp.stream.counts``:
+
+* surge: the count of the latest window is surprisingly high;
+* growing: the counts of the latest three windows are all high; the least of their three surprises counts;
+* fading: the counts of the latest three windows are all low, likewise.
+
+What is surprising is found by ranks, as for alarms: the surprise of a cluster in a window has the p-value that the
+sketch of the past surprises of all clusters gives it, see ``dyncrp.stream.novelty``. There is a sketch for each kind and
+length of window. If K clusters are looked at in a window, an event has p ≤ 64 rate/K. So while nothing changes there are
+
+    Σ_j 64 rate/(256 · 4^j) ≈ rate/3
+
+events of each kind for each row, and ``rate`` of all three, whatever the distribution of counts is.
+
+**Told once.** Longer windows see again what shorter ones have seen. An event is not told if the same was told of the
+cluster since its windows began, or in the window before; nor a surge of a cluster that grows.
+
+**Real time** does not matter: a cluster grows if a larger share of the rows is its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dyncrp.engine import schema
+from dyncrp.engine.types import Arrays, Float, Int
+from dyncrp.stream.counts import NOT_SEEN, RUN, Past, follow
+from dyncrp.stream.novelty import NoveltySketch
+
+BASE, STEP, N_LENGTHS = 256, 4, 5
+LENGTHS = tuple(BASE * STEP**j for j in range(N_LENGTHS))  # rows
+SHARE = BASE * (1.0 - 1.0 / STEP) / 3.0  # times rate: how many events of a kind each window may bring
+MOST_WAITING = 16_384  # rows that wait until they are counted
+MOST_TOLD = 65_536  # events that are remembered
+SURGE, GROWING, FADING = range(3)
+KINDS = ("surge", "growing", "fading")
+NEVER = -(1 << 62)  # a row before all others
+MIX = (0.6180339887498949, 0.41421356237309515, 0.7320508075688772)  # their multiples are spread evenly
+PER_TABLE = ("sums", "windows", "errors", "weights")  # of a past
+
+
+class Surge(NamedTuple):
+    """An event: its kind, the row that ended the window, the oldest table of the cluster, and details.
+
+    length: of the window, in rows. count, expected: how many rows of the cluster it had, and should have had. p: how
+    likely a past window was as surprising.
+    """
+
+    kind: str
+    row: int
+    table: int
+    length: int
+    count: int
+    expected: float
+    p: float
+
+
+class Surges:
+    """Counts the rows of clusters, and finds those that surge, grow or fade; see the module for the definition.
+
+    The result does not depend on how the rows are divided into calls.
+
+    Parameters
+    ----------
+    rate : float
+        The share of rows that may bring an event while nothing changes.
+    since : int, default=0
+        The number of the first row that is counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(10, size=40_000)
+    >>> labels[30_000:30_300] = 4
+    >>> surges = Surges(0.0001)
+    >>> surges.add(labels)
+    >>> [(event.kind, event.row, event.table, event.length, event.count) for event in surges.told(0, 40_000)]
+    [('surge', 30207, 4, 256, 210)]
+    """
+
+    def __init__(self, rate: float, since: int = 0) -> None:
+        self.rate = rate
+        self._n = self._since = since  # rows counted so far; windows that began before ``since`` do not count
+        self._waiting: list[_Part] = []
+        self._ones: list[int] = []  # labels that came one by one
+        self._end = since  # the row after the last one that came
+        self._ids: Int = np.zeros(0, dtype=np.int64)  # increasing
+        self._opened: Int = np.zeros(0, dtype=np.int64)  # the first row of each table
+        self._open: Int = np.zeros((N_LENGTHS, 0), dtype=np.int64)  # rows in the windows that have not ended
+        self._last: Int = np.zeros((3, 0), dtype=np.int64)  # the row of the last event of each kind
+        self._pasts = [Past.none(0) for _ in LENGTHS]
+        self._sketches = [[NoveltySketch() for _ in KINDS] for _ in LENGTHS]
+        self._cluster_of: Mapping[int, int] = {}
+        self._told: list[Surge] = []
+
+    # Rows
+
+    def add(self, labels: Int, closed: ArrayLike = (), closed_rows: ArrayLike = ()) -> None:
+        """Add the labels of the next rows, (n,). They are counted later.
+
+        closed: the tables that closed meanwhile. closed_rows: the rows of this call when they did, from 0.
+        """
+        if self._ones:
+            self._waiting.append(_Part(self._end - len(self._ones), np.array(self._ones, dtype=np.int64)))
+            self._ones = []
+        if not len(labels):
+            return
+        ids, rows = np.asarray(closed, dtype=np.int64), np.asarray(closed_rows, dtype=np.int64)
+        self._waiting.append(_Part(self._end, labels, ids, self._end + rows))
+        self._end += len(labels)
+        if self._end - self._n >= MOST_WAITING:
+            self.read()
+
+    def add_one(self, label: int) -> bool:
+        """Add the label of one row; return whether ``settle`` must be called now, as a window ends."""
+        self._ones.append(label)
+        self._end += 1
+        return self._end % BASE == 0
+
+    def settle(self, ids: Int) -> None:
+        """Note which tables are open now, if rows came one by one; all others have closed."""
+        if self._ones:
+            labels = np.array(self._ones, dtype=np.int64)
+            self._waiting.append(_Part(self._end - len(labels), labels, open_now=np.array(ids, dtype=np.int64)))
+            self._ones = []
+        if self._end - self._n >= MOST_WAITING:
+            self.read()
+
+    def skip_to(self, row: int) -> None:
+        """Note that rows came whose labels are unknown, up to ``row``. Windows that have some of them do not count."""
+        if row > self._end:
+            self.read()
+            self._n = self._end = self._since = row
+            self._open[:] = 0
+
+    def told(self, begin: int, end: int) -> list[Surge]:
+        """Return the events of rows from ``begin`` to ``end``, exclusive, in order."""
+        self.read()
+        first = bisect_left(self._told, begin, key=_row)
+        return self._told[first : bisect_left(self._told, end, key=_row)]
+
+    # Tables
+
+    def group(self, cluster_of: Mapping[int, int]) -> None:
+        """Look at clusters from now on: those of tables by id. A table without one is a cluster of its own."""
+        self.read()
+        self._cluster_of = cluster_of
+
+    def merge(self, kept: int, gone: int) -> None:
+        """Count table ``gone`` as ``kept`` from now on, and its past as well."""
+        self.read()
+        at = np.searchsorted(self._ids, [kept, gone])
+        if not np.array_equal(self._ids[np.minimum(at, len(self._ids) - 1)] if len(self._ids) else [], [kept, gone]):
+            self._ids[self._ids == gone] = kept  # at most one of them has come
+            self._keep(np.argsort(self._ids))
+            return
+        one, other = at.tolist()
+        self._opened[one] = min(self._opened[one], self._opened[other])
+        self._open[:, one] += self._open[:, other]
+        for past in self._pasts:
+            past.sums[one] += past.sums[other]
+            past.windows[one] = max(past.windows[one], past.windows[other])
+        self._keep(np.flatnonzero(self._ids != gone))
+
+    def split(self, table: int) -> None:
+        """Forget the past of a table from which rows were moved."""
+        self.read()
+        self._keep(np.flatnonzero(self._ids != table))
+
+    def _keep(self, at: Int) -> None:
+        """Keep the tables at these places, in this order."""
+        self._ids, self._opened, self._open = self._ids[at], self._opened[at], self._open[:, at]
+        self._last = self._last[:, at]
+        for past in self._pasts:
+            for name in PER_TABLE:
+                setattr(past, name, getattr(past, name)[at])
+            past.recent = past.recent[:, :, at]
+
+    def _add_tables(self, ids: Int, rows: Int) -> None:
+        """Add tables that came first in these rows."""
+        K = len(ids)
+        self._ids, self._opened = np.append(self._ids, ids), np.append(self._opened, rows)
+        self._open = np.concatenate([self._open, np.zeros((N_LENGTHS, K), dtype=np.int64)], axis=1)
+        self._last = np.concatenate([self._last, np.full((3, K), NEVER)], axis=1)
+        new = Past.none(K)
+        for past in self._pasts:
+            for name in PER_TABLE:
+                setattr(past, name, np.append(getattr(past, name), getattr(new, name)))
+            past.recent = np.concatenate([past.recent, new.recent], axis=2)
+        if np.any(np.diff(self._ids) < 0):
+            self._keep(np.argsort(self._ids))
+
+    # Windows
+
+    def read(self) -> None:
+        """Count all rows so far."""
+        self.add(np.zeros(0, dtype=np.int64))
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        labels = np.concatenate([part.labels for part in waiting])
+        closed = np.concatenate([part.closed for part in waiting])
+        rows = np.concatenate([part.closed_rows for part in waiting])
+        open_now = [(part.first + len(part.labels) - 1, part.open_now) for part in waiting if part.open_now is not None]
+        while len(labels):
+            n = min(MOST_WAITING - self._n % MOST_WAITING, len(labels))
+            end = self._n + n
+            here = (rows >= self._n) & (rows < end)
+            seen = [(row, ids) for row, ids in open_now if self._n <= row < end]
+            self._count(labels[:n], closed[here], rows[here], seen)
+            labels = labels[n:]
+        del self._told[:-MOST_TOLD]
+
+    def _count(self, labels: Int, closed: Int, closed_rows: Int, open_now: list[tuple[int, Int]]) -> None:
+        """Count rows, and look at the windows that they end."""
+        first, end = self._n, self._n + len(labels)
+        places = self._places(labels)
+        K = len(self._ids)
+        closes = np.full(K, end + 1)
+        if len(closed):
+            at = np.minimum(np.searchsorted(self._ids, closed), K - 1)
+            known = self._ids[at] == closed
+            closes[at[known]] = closed_rows[known]
+        for row, ids in open_now:
+            closes[~np.isin(self._ids, ids) & (closes > end) & (self._opened <= row)] = row
+        window = np.arange(first, end) // BASE - first // BASE
+        counts = np.bincount(window * K + places, minlength=(window[-1] + 1) * K).reshape(-1, K)
+        edges = np.append(np.arange(first // BASE, first // BASE + len(counts)) * BASE, end)  # where windows begin
+        edges[0] = first
+        self._n = end
+        found = [event for j in range(N_LENGTHS) for event in self._look(j, counts, edges, closes)]
+        self._tell(sorted(found, key=_row))
+        if np.any(closes <= end):
+            self._keep(np.flatnonzero(closes > end))
+
+    def _places(self, labels: Int) -> Int:
+        """Return the places of labels among the tables, which are added if they are new."""
+        lowest, highest = int(labels.min()), int(labels.max())
+        if highest - lowest <= 4 * MOST_WAITING:  # look them up in an array, which is faster than a search
+            place = np.full(highest - lowest + 1, -1)
+            begin, stop = np.searchsorted(self._ids, [lowest, highest + 1])
+            place[self._ids[begin:stop] - lowest] = np.arange(begin, stop)
+            places: Int = place[labels - lowest]
+            unknown = np.flatnonzero(places < 0)
+        else:
+            places = np.searchsorted(self._ids, labels)
+            at = np.minimum(places, len(self._ids) - 1)
+            unknown = np.flatnonzero(self._ids[at] != labels) if len(self._ids) else np.arange(len(labels))
+        if not len(unknown):
+            return places
+        ids, rows = np.unique(labels[unknown], return_index=True)
+        self._add_tables(ids, self._n + unknown[rows])
+        return self._places(labels)
+
+    def _look(self, j: int, counts: Int, edges: Int, closes: Int) -> list[tuple[int, int, int, int, int, float, float]]:
+        """Look at the windows of one length that end among these; return what may be told.
+
+        counts: rows of tables in windows of 256 rows. edges: where these begin, and where the last ends.
+        """
+        length, n_opened = LENGTHS[j], self._open[j]
+        ends = np.arange(edges[0] // length + 1, edges[-1] // length + 1) * length
+        if not len(ends):
+            self._open[j] = n_opened + counts.sum(axis=0)
+            return []
+        at = np.searchsorted(edges, ends)
+        sums = np.add.reduceat(counts, np.append(0, at[at < len(counts)]), axis=0)
+        sums[0] += n_opened
+        self._open[j] = sums[len(ends)] if len(sums) > len(ends) else 0
+        begins = ends - length
+        whole = begins >= self._since
+        sums, begins, ends = sums[: len(ends)][whole], begins[whole], ends[whole]
+        if not len(ends):
+            return []
+        full = (self._opened < begins[:, None]) & (closes >= ends[:, None])
+        lead, heads = self._clusters()
+        past, ids = self._pasts[j], self._ids[heads]
+        shift = (MIX[0] * ids + MIX[1] * (ends // length)[:, None] + MIX[2] * j) % 1.0
+        if lead is not None:
+            past = Past(past.sums, past.windows, past.errors[heads], past.weights[heads], past.recent[:, :, heads])
+        seen = follow(past, sums.astype(np.float64), full, shift, lead)
+        if lead is not None:
+            kept = self._pasts[j]
+            kept.sums, kept.windows = past.sums, past.windows
+            kept.errors[heads], kept.weights[heads], kept.recent[:, :, heads] = past.errors, past.weights, past.recent
+        found = []
+        for kind, scores in ((SURGE, seen.surprises[0]), (GROWING, seen.runs[0]), (FADING, seen.runs[1])):
+            looked = scores > NOT_SEEN
+            n_looked = looked.sum(axis=1)
+            level = SHARE * self.rate / np.maximum(n_looked, 1)
+            p = self._sketches[j][kind].add_with_p(scores[looked], high_only=bool(level.max() * 64.0 < 1.0))
+            few = np.flatnonzero(p <= np.repeat(level, n_looked))
+            for place, (i, c) in zip(few.tolist(), np.argwhere(looked)[few].tolist(), strict=True):
+                numbers = int(seen.counts[i, c]), float(seen.expected[i, c]), float(p[place])
+                found.append((int(ends[i]) - 1, j, kind, int(heads[c]), *numbers))
+        return found
+
+    def _clusters(self) -> tuple[Int | None, Int]:
+        """Return the cluster of each table, 0 to C − 1, None if each is its own, and the place of its oldest table."""
+        K, cluster_of = len(self._ids), self._cluster_of
+        if not cluster_of:
+            return None, np.arange(K)
+        keys = [(0, cluster_of[table]) if table in cluster_of else (1, table) for table in self._ids.tolist()]
+        first: dict[tuple[int, int], int] = {}
+        lead = np.array([first.setdefault(key, len(first)) for key in keys], dtype=np.int64)
+        return lead, np.unique(lead, return_index=True)[1]
+
+    def _tell(self, found: list[tuple[int, int, int, int, int, float, float]]) -> None:
+        """Tell what was found, in order of rows, except what was told already."""
+        for row, j, kind, place, count, expected, p in found:
+            length, last = LENGTHS[j], self._last[:, place]
+            if kind == SURGE:
+                news = max(last[SURGE], last[GROWING]) <= row - 2 * length
+                last[SURGE] = row
+            else:
+                news = last[kind] <= row - (RUN + 1) * length
+                if news:
+                    last[kind] = row
+            if news:
+                self._told.append(Surge(KINDS[kind], row, int(self._ids[place]), length, count, expected, p))
+
+
+class _Part(NamedTuple):
+    """Rows that wait: the number of the first, their labels, and which tables closed when, or are open after them."""
+
+    first: int
+    labels: Int
+    closed: Int = np.zeros(0, dtype=np.int64)
+    closed_rows: Int = np.zeros(0, dtype=np.int64)
+    open_now: Int | None = None
+
+
+def _row(event: Any) -> int:
+    return int(event.row if isinstance(event, Surge) else event[0])
