@@ -29,16 +29,19 @@ from scipy.special import betainc, log_ndtr
 
 from dyncrp.engine.types import Float, Int
 
+Bool = NDArray[np.bool_]
 KEPT = 1.0 - 1.0 / 32.0  # κ
 LEAST_WINDOWS = 4  # a past of fewer windows says too little
-LEAST_EXPECTED = 0.5  # a cluster of which fewer rows are expected in a window is looked at in longer windows only
+LEAST_EXPECTED = 4.0  # a cluster of which fewer rows are expected in a window is looked at in longer windows only
 RUN = 3  # a rise or a fall lasts so many windows
+SUDDEN = 3.0  # nats: a count is not suddenly high if the one before surprised by this
+LOWEST = 1.5  # standard deviations: a count can only be called low if 0 would be so far below the mean
 AFRESH = 6.0  # nats: if all windows of a run surprise by this, the past begins anew
 PRIOR = 2.0  # windows that φ = 1 counts
 MOST_ERROR = 10.0  # times φ: a larger error counts as this, so that one change does not hide the next
 NEAR = 1.5  # standard deviations
 SMALLEST = 1e-300
-NOT_SEEN = -np.inf  # the surprise of a window that was not looked at
+NOT_SEEN = -1.0  # the surprise of a window that was not looked at
 
 
 def _exposures() -> Float:
@@ -88,26 +91,29 @@ class Seen:
     """The counts of C clusters in w windows.
 
     counts: as they are, (w, C). expected: m, (w, C). surprises: high and low, (2, w, C), ``NOT_SEEN`` where a cluster
-    was not looked at. runs: the least surprises of the last three windows, (2, w, C).
+    was not looked at. runs: the least surprises of the last three windows, (2, w, C). looked: where to look for a
+    sudden rise, a lasting one, and a lasting fall, (3, w, C).
     """
 
     counts: Float
     expected: Float
     surprises: Float
     runs: Float
+    looked: Bool
 
     def put(self, other: Seen, begin: int, cluster: int) -> None:
         """Replace one cluster from window ``begin`` on by what ``other`` has of it alone."""
         self.counts[begin:, [cluster]], self.expected[begin:, [cluster]] = other.counts, other.expected
         self.surprises[:, begin:, [cluster]], self.runs[:, begin:, [cluster]] = other.surprises, other.runs
+        self.looked[:, begin:, [cluster]] = other.looked
 
 
 def surprise(counts: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
     """Return −log P(N ≥ n) and −log P(N ≤ n) for counts n + u, with 0 < u < 1; see the module.
 
     >>> high, low = surprise(np.array([9.0, 3.5]), np.array([3.0, 3.0]), np.array([4.0, 4.0]))
-    >>> np.exp(-high), np.exp(-low)  # P(N ≥ 9) is 0.01 (in the second place, by the normal distribution)
-    (array([0.0099..., 0.5...]), array([0.99..., 0.5...]))
+    >>> np.exp(-high)  # P(N ≥ 9), and about 1/2
+    array([0.01238478, 0.5       ])
     """
     z = (counts - 0.5 - mean) / np.sqrt(variance)
     high, low = -log_ndtr(-z), -log_ndtr(z)
@@ -120,11 +126,12 @@ def surprise(counts: Float, mean: Float, variance: Float) -> tuple[Float, Float]
     return high, low
 
 
-def follow(past: Past, counts: Float, full: NDArray[np.bool_], shift: Float, lead: Int | None = None) -> Seen:
+def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, lead: Int | None = None) -> Seen:
     """Look at the counts (w, K) of tables in the next w windows, and take them into the past.
 
-    full: whether a table is there for a whole window, (w, K): it opened before, and did not close. shift: u, (w, C). lead: the
-    cluster of each table, 0 to C − 1, by default each its own.
+    full: whether a table is there for a whole window, (w, K): it opened before, and did not close. ends_run: whether a
+    window is the last of a run, (w,); runs do not overlap. shift: u, (w, C). lead: the cluster of each table, 0 to
+    C − 1, by default each its own.
     """
     w, C = shift.shape
     n = np.where(full, counts, 0.0)
@@ -156,9 +163,11 @@ def follow(past: Past, counts: Float, full: NDArray[np.bool_], shift: Float, lea
         np.minimum(runs, both[:, i : i + w], out=runs)
     past.sums, past.windows = S, np.minimum(past.windows + full.sum(axis=0), len(EXPOSURES) - 1)
     past.errors, past.weights, past.recent = A[w], B[w], both[:, w:].copy()
-    seen = Seen(n, m, now, runs)
-    anew = (runs >= AFRESH).any(axis=0)
-    for cluster in anew.any(axis=0).nonzero()[0].tolist():
+    lasting = (runs[0] > NOT_SEEN) & ends_run[:, None]
+    sudden = looked & (both[0, RUN - 2 : -1] < SUDDEN)
+    seen = Seen(n, m, now, runs, np.stack([sudden, lasting, lasting & (m * m >= LOWEST**2 * variance)]))
+    anew = (runs >= AFRESH).any(axis=0) & ends_run[:, None]
+    for cluster in np.flatnonzero(anew.any(axis=0)).tolist():
         after = int(np.argmax(anew[:, cluster])) + 1
         tables = np.array([cluster]) if lead is None else np.flatnonzero(lead == cluster)
         begun = Past(
@@ -170,7 +179,9 @@ def follow(past: Past, counts: Float, full: NDArray[np.bool_], shift: Float, lea
         )
         if after < w:
             one = None if lead is None else np.zeros(len(tables), dtype=np.int64)
-            rest = follow(begun, counts[after:, tables], full[after:, tables], shift[after:, [cluster]], one)
+            rest = follow(
+                begun, counts[after:, tables], full[after:, tables], ends_run[after:], shift[after:, [cluster]], one
+            )
             seen.put(rest, after, cluster)
         past.put(begun, tables, cluster)
     return seen
@@ -179,12 +190,12 @@ def follow(past: Past, counts: Float, full: NDArray[np.bool_], shift: Float, lea
 def _together(values: Float, lead: Int, C: int) -> Float:
     """Return the sums (w, C) of values (w, K) over the tables of clusters."""
     found = np.zeros((len(values), C))
-    np.add.at(found, (slice(None), lead), values)
+    np.add.at(found.T, lead, values.T)
     return found
 
 
 def _oldest(ages: NDArray[Any], lead: Int, C: int) -> NDArray[Any]:
     """Return the greatest of values (w, K) from 0 over the tables of clusters, (w, C)."""
     found = np.zeros((len(ages), C), dtype=ages.dtype)
-    np.maximum.at(found, (slice(None), lead), ages)
+    np.maximum.at(found.T, lead, ages.T)
     return found

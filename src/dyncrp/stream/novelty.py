@@ -193,10 +193,8 @@ class NoveltySketch:
         """Return p of scores of one block; at: the indices of the high ones."""
         if not len(self._values) or (high_only and not high):
             return np.ones(len(scores))
-        if high_only:
-            p = np.ones(len(scores))
-        else:
-            p = 1.0 / (self._total * np.interp(scores, self._values, self._shares))
+        all_p = np.ones(len(scores)) if high_only else None
+        p = 1.0 / (self._total * np.interp(scores, self._values, self._shares)) if all_p is None else all_p
         near = scores[at] - NEAR
         above = 1.0 / np.interp(near, self._values, self._shares)
         beyond = np.flatnonzero(near > self._tail.start)

@@ -1,44 +1,42 @@
-"""Surges: clusters that suddenly come more often than they did, grow, or fade, at a rate of false events that is chosen.
+"""Surges: clusters that come more often than they did, grow, or fade, at a rate of false events that is chosen.
 
-Rows are counted in windows of 256, 1,024, 4,096, 16,384 and 65,536 rows, which end at fixed row numbers. In each window,
-the count of a cluster is compared with its own past, see ``dyncrp.stream.counts``:
+Rows are counted in windows of 256, 1,024, 4,096, 16,384 and 65,536 rows, which end at fixed row numbers. In each, the
+count of a cluster is compared with its own past, see ``dyncrp.stream.counts``:
 
-* surge: the count of the latest window is surprisingly high;
-* growing: the counts of the latest three windows are all high; the least of their three surprises counts;
-* fading: the counts of the latest three windows are all low, likewise.
+* surge: the count of the latest window is surprisingly high, and the one before was not;
+* growing: the counts of three windows are all high; the least of their three surprises counts;
+* fading: the counts of three windows are all low, likewise.
 
 What is surprising is found by ranks, as for alarms: the surprise of a cluster in a window has the p-value that the
-sketch of the past surprises of all clusters gives it, see ``dyncrp.stream.novelty``. There is a sketch for each kind and
-length of window. If K clusters are looked at in a window, an event has p ≤ 64 rate/K. So while nothing changes there are
+sketch of the past surprises of all clusters gives it, see ``dyncrp.stream.novelty``. There is a sketch for each kind
+and length of window. An event has p ≤ a, such that rate/3 of the rows bring an event of the kind: if lately c_j
+clusters were looked at in a window of L_j rows, a Σ_j c_j/L_j = rate/3. (For runs of three windows, a third of them.)
+This holds whatever the distribution of counts is, as long as it does not change.
 
-    Σ_j 64 rate/(256 · 4^j) ≈ rate/3
+Longer windows see again what shorter ones have told. A cluster is not looked at in a window, nor enters its sketch, if
+the same was told of it in a shorter one since then; nor for a surge, if it was told to grow.
 
-events of each kind for each row, and ``rate`` of all three, whatever the distribution of counts is.
-
-**Told once.** Longer windows see again what shorter ones have seen. An event is not told if the same was told of the
-cluster since its windows began, or in the window before; nor a surge of a cluster that grows.
-
-**Real time** does not matter: a cluster grows if a larger share of the rows is its own.
+Real time does not matter: a cluster grows if a larger share of the rows is its own.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dyncrp.engine import schema
-from dyncrp.engine.types import Arrays, Float, Int
-from dyncrp.stream.counts import NOT_SEEN, RUN, Past, follow
+from dyncrp.engine.types import Float, Int
+from dyncrp.stream.counts import RUN, Past, Seen, follow
 from dyncrp.stream.novelty import NoveltySketch
 
 BASE, STEP, N_LENGTHS = 256, 4, 5
 LENGTHS = tuple(BASE * STEP**j for j in range(N_LENGTHS))  # rows
-SHARE = BASE * (1.0 - 1.0 / STEP) / 3.0  # times rate: how many events of a kind each window may bring
-MOST_WAITING = 16_384  # rows that wait until they are counted
+HIGHEST_LEVEL, SMALLEST = 0.5, 1e-300
+MOST_WAITING = 65_536  # rows that wait until they are counted
 MOST_TOLD = 65_536  # events that are remembered
 SURGE, GROWING, FADING = range(3)
 KINDS = ("surge", "growing", "fading")
@@ -47,7 +45,8 @@ MIX = (0.6180339887498949, 0.41421356237309515, 0.7320508075688772)  # their mul
 PER_TABLE = ("sums", "windows", "errors", "weights")  # of a past
 
 
-class Surge(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Surge:
     """An event: its kind, the row that ended the window, the oldest table of the cluster, and details.
 
     length: of the window, in rows. count, expected: how many rows of the cluster it had, and should have had. p: how
@@ -96,7 +95,9 @@ class Surges:
         self._ids: Int = np.zeros(0, dtype=np.int64)  # increasing
         self._opened: Int = np.zeros(0, dtype=np.int64)  # the first row of each table
         self._open: Int = np.zeros((N_LENGTHS, 0), dtype=np.int64)  # rows in the windows that have not ended
-        self._last: Int = np.zeros((3, 0), dtype=np.int64)  # the row of the last event of each kind
+        self._last: Int = np.zeros((3, N_LENGTHS, 0), dtype=np.int64)  # the row of the last event of each kind
+        self._looked: Int = np.zeros((3, N_LENGTHS, 2), dtype=np.int64)  # how many clusters in how many windows, lately
+        self._cells: Float = np.zeros((3, N_LENGTHS))  # how many clusters in a window, before that
         self._pasts = [Past.none(0) for _ in LENGTHS]
         self._sketches = [[NoveltySketch() for _ in KINDS] for _ in LENGTHS]
         self._cluster_of: Mapping[int, int] = {}
@@ -179,7 +180,7 @@ class Surges:
     def _keep(self, at: Int) -> None:
         """Keep the tables at these places, in this order."""
         self._ids, self._opened, self._open = self._ids[at], self._opened[at], self._open[:, at]
-        self._last = self._last[:, at]
+        self._last = self._last[:, :, at]
         for past in self._pasts:
             for name in PER_TABLE:
                 setattr(past, name, getattr(past, name)[at])
@@ -190,7 +191,7 @@ class Surges:
         K = len(ids)
         self._ids, self._opened = np.append(self._ids, ids), np.append(self._opened, rows)
         self._open = np.concatenate([self._open, np.zeros((N_LENGTHS, K), dtype=np.int64)], axis=1)
-        self._last = np.concatenate([self._last, np.full((3, K), NEVER)], axis=1)
+        self._last = np.concatenate([self._last, np.full((3, N_LENGTHS, K), NEVER)], axis=2)
         new = Past.none(K)
         for past in self._pasts:
             for name in PER_TABLE:
@@ -212,7 +213,7 @@ class Surges:
         rows = np.concatenate([part.closed_rows for part in waiting])
         open_now = [(part.first + len(part.labels) - 1, part.open_now) for part in waiting if part.open_now is not None]
         while len(labels):
-            n = min(MOST_WAITING - self._n % MOST_WAITING, len(labels))
+            n = min(_unit(self._n) - self._n % _unit(self._n), len(labels))
             end = self._n + n
             here = (rows >= self._n) & (rows < end)
             seen = [(row, ids) for row, ids in open_now if self._n <= row < end]
@@ -237,8 +238,16 @@ class Surges:
         edges = np.append(np.arange(first // BASE, first // BASE + len(counts)) * BASE, end)  # where windows begin
         edges[0] = first
         self._n = end
-        found = [event for j in range(N_LENGTHS) for event in self._look(j, counts, edges, closes)]
-        self._tell(sorted(found, key=_row))
+        news: list[_Found] = []
+        for j in range(N_LENGTHS):
+            self._look(j, counts, edges, closes, news)
+        for row, j, kind, place, numbers in sorted(news, key=_row):
+            self._last[kind, j, place] = row
+            self._told.append(Surge(KINDS[kind], row, int(self._ids[place]), LENGTHS[j], *numbers))
+        if end % _unit(first) == 0:
+            some = self._looked[:, :, 1] > 0
+            self._cells[some] = self._looked[some, 0] / self._looked[some, 1]
+            self._looked[:] = 0
         if np.any(closes <= end):
             self._keep(np.flatnonzero(closes > end))
 
@@ -261,8 +270,8 @@ class Surges:
         self._add_tables(ids, self._n + unknown[rows])
         return self._places(labels)
 
-    def _look(self, j: int, counts: Int, edges: Int, closes: Int) -> list[tuple[int, int, int, int, int, float, float]]:
-        """Look at the windows of one length that end among these; return what may be told.
+    def _look(self, j: int, counts: Int, edges: Int, closes: Int, news: list[_Found]) -> None:
+        """Look at the windows of one length that end among these, and add what is found to ``news``.
 
         counts: rows of tables in windows of 256 rows. edges: where these begin, and where the last ends.
         """
@@ -270,7 +279,7 @@ class Surges:
         ends = np.arange(edges[0] // length + 1, edges[-1] // length + 1) * length
         if not len(ends):
             self._open[j] = n_opened + counts.sum(axis=0)
-            return []
+            return
         at = np.searchsorted(edges, ends)
         sums = np.add.reduceat(counts, np.append(0, at[at < len(counts)]), axis=0)
         sums[0] += n_opened
@@ -279,29 +288,56 @@ class Surges:
         whole = begins >= self._since
         sums, begins, ends = sums[: len(ends)][whole], begins[whole], ends[whole]
         if not len(ends):
-            return []
+            return
         full = (self._opened < begins[:, None]) & (closes >= ends[:, None])
         lead, heads = self._clusters()
         past, ids = self._pasts[j], self._ids[heads]
         shift = (MIX[0] * ids + MIX[1] * (ends // length)[:, None] + MIX[2] * j) % 1.0
         if lead is not None:
             past = Past(past.sums, past.windows, past.errors[heads], past.weights[heads], past.recent[:, :, heads])
-        seen = follow(past, sums.astype(np.float64), full, shift, lead)
+        ends_run = ends // length % RUN == 0
+        seen = follow(past, sums.astype(np.float64), full, ends_run, shift, lead)
         if lead is not None:
             kept = self._pasts[j]
             kept.sums, kept.windows = past.sums, past.windows
             kept.errors[heads], kept.weights[heads], kept.recent[:, :, heads] = past.errors, past.weights, past.recent
-        found = []
-        for kind, scores in ((SURGE, seen.surprises[0]), (GROWING, seen.runs[0]), (FADING, seen.runs[1])):
-            looked = scores > NOT_SEEN
-            n_looked = looked.sum(axis=1)
-            level = SHARE * self.rate / np.maximum(n_looked, 1)
-            p = self._sketches[j][kind].add_with_p(scores[looked], high_only=bool(level.max() * 64.0 < 1.0))
-            few = np.flatnonzero(p <= np.repeat(level, n_looked))
-            for place, (i, c) in zip(few.tolist(), np.argwhere(looked)[few].tolist(), strict=True):
-                numbers = int(seen.counts[i, c]), float(seen.expected[i, c]), float(p[place])
-                found.append((int(ends[i]) - 1, j, kind, int(heads[c]), *numbers))
-        return found
+        # Times three, so that their tail falls by the factor e in a nat, as the sketch expects.
+        scores = seen.surprises[0], RUN * seen.runs[0], RUN * seen.runs[1]
+        for kind in (SURGE, GROWING, FADING):
+            windows = np.flatnonzero(ends_run) if kind != SURGE else np.arange(len(ends))
+            if len(windows):
+                news += self._rank(j, kind, scores[kind], seen, heads, windows, ends, news)
+
+    def _rank(
+        self, j: int, kind: int, scores: Float, seen: Seen, heads: Int, windows: Int, ends: Int, news: list[_Found]
+    ) -> list[_Found]:
+        """Return the events of a kind in windows of one length, except where shorter ones have told it."""
+        looked, scores, rows = seen.looked[kind, windows], scores[windows], ends[windows] - 1
+        if j:
+            begins = rows - LENGTHS[j] * (1 if kind == SURGE else RUN + 1)
+            told = (SURGE, GROWING) if kind == SURGE else (kind,)
+            last = self._last[told, :j][:, :, heads].max(axis=(0, 1))
+            looked &= last <= begins[:, None]
+            for one in news:
+                if one.kind in told and one.j < j:
+                    looked[(begins < one.row) & (one.row <= rows), heads == one.place] = False
+        n_looked = looked.sum(axis=1)
+        self._looked[kind, j] += int(n_looked.sum()), len(windows)
+        level = self._levels()[kind]
+        p = self._sketches[j][kind].add_with_p(scores[looked], high_only=level * 64.0 < 1.0)
+        few = np.flatnonzero(p <= level)
+        if not len(few):
+            return []
+        at, counts, expected = np.argwhere(looked)[few], seen.counts[windows], seen.expected[windows]
+        return [
+            _Found(int(rows[i]), j, kind, int(heads[c]), (int(counts[i, c]), float(expected[i, c]), one))
+            for (i, c), one in zip(at.tolist(), p[few].tolist(), strict=True)
+        ]
+
+    def _levels(self) -> Float:
+        """Return the p of events of each kind, (3,): as many are looked at as lately, rate/3 of rows bring an event."""
+        often = (self._cells / LENGTHS).sum(axis=1) / (1.0, RUN, RUN)
+        return np.where(often > 0.0, np.minimum(self.rate / 3.0 / np.maximum(often, SMALLEST), HIGHEST_LEVEL), 0.0)
 
     def _clusters(self) -> tuple[Int | None, Int]:
         """Return the cluster of each table, 0 to C − 1, None if each is its own, and the place of its oldest table."""
@@ -313,19 +349,15 @@ class Surges:
         lead = np.array([first.setdefault(key, len(first)) for key in keys], dtype=np.int64)
         return lead, np.unique(lead, return_index=True)[1]
 
-    def _tell(self, found: list[tuple[int, int, int, int, int, float, float]]) -> None:
-        """Tell what was found, in order of rows, except what was told already."""
-        for row, j, kind, place, count, expected, p in found:
-            length, last = LENGTHS[j], self._last[:, place]
-            if kind == SURGE:
-                news = max(last[SURGE], last[GROWING]) <= row - 2 * length
-                last[SURGE] = row
-            else:
-                news = last[kind] <= row - (RUN + 1) * length
-                if news:
-                    last[kind] = row
-            if news:
-                self._told.append(Surge(KINDS[kind], row, int(self._ids[place]), length, count, expected, p))
+
+class _Found(NamedTuple):
+    """An event: its row, the index of the length of the window, the kind, the place of the table, and its numbers."""
+
+    row: int
+    j: int
+    kind: int
+    place: int
+    numbers: tuple[int, float, float]
 
 
 class _Part(NamedTuple):
@@ -338,5 +370,10 @@ class _Part(NamedTuple):
     open_now: Int | None = None
 
 
-def _row(event: Any) -> int:
-    return int(event.row if isinstance(event, Surge) else event[0])
+def _unit(row: int) -> int:
+    """Return after how many rows the levels change, around this row."""
+    return min(max(1 << max(row.bit_length() - 3, 0), LENGTHS[1]), MOST_WAITING)
+
+
+def _row(event: Surge | _Found) -> int:
+    return event.row
