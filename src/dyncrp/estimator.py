@@ -75,6 +75,9 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         supports it.
     alarm_rate : float or None, default=None
         The share of rows that raise an alarm while nothing changes, such as 0.001; see ``events_``. None for no alarms.
+    surge_rate : float or None, default=None
+        The share of rows that tell a surge, a growing or a fading cluster while nothing changes, such as 0.0001; see
+        ``events_``. None for no such events.
     n_examples : int, default=0
         How many typical rows and how many of the latest rows to keep of each table, for ``examples``.
     max_tables : int or None, default=None
@@ -145,6 +148,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         prune_below: float = 0.0,
         alarm_rate: float | None = None,
         n_examples: int = 0,
+        surge_rate: float | None = None,
     ) -> None:
         self.family = family
         self.dynamics = dynamics
@@ -162,6 +166,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         self.prune_below = prune_below
         self.alarm_rate = alarm_rate
         self.n_examples = n_examples
+        self.surge_rate = surge_rate
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name.
@@ -405,7 +410,7 @@ class DynamicalMixture(TableMethods, ClusterMixin, BaseEstimator):  # type: igno
         before: Stream | None = self.__dict__.get("_stream")
         params, input = self.get_params(deep=False), Input()
         if before is not None and not before.started:  # it came with ``from_stream``
-            if all(value is before.spec.params[name] for name, value in params.items()):
+            if all(value is before.spec.params.get(name) for name, value in params.items()):
                 return before
             input = before.input
         elif before is not None and before.input.vocabulary is not None:

@@ -24,13 +24,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dyncrp.engine.types import Float, Int
-from dyncrp.stream.counts import RUN, Past, Seen, follow
+from dyncrp.engine import schema
+from dyncrp.engine.types import Arrays, Float, Int
+from dyncrp.stream.counts import EXPOSURES, NOT_SEEN, RUN, Past, Seen, follow
 from dyncrp.stream.novelty import NoveltySketch
 
 BASE, STEP, N_LENGTHS = 256, 4, 5
@@ -40,7 +41,7 @@ MOST_WAITING = 65_536  # rows that wait until they are counted
 MOST_TOLD = 65_536  # events that are remembered
 SURGE, GROWING, FADING = range(3)
 KINDS = ("surge", "growing", "fading")
-NEVER = -(1 << 62)  # a row before all others
+NEVER = -1  # a row before all others
 MIX = (0.6180339887498949, 0.41421356237309515, 0.7320508075688772)  # their multiples are spread evenly
 PER_TABLE = ("sums", "windows", "errors", "weights")  # of a past
 
@@ -116,7 +117,7 @@ class Surges:
         if not len(labels):
             return
         ids, rows = np.asarray(closed, dtype=np.int64), np.asarray(closed_rows, dtype=np.int64)
-        self._waiting.append(_Part(self._end, labels, ids, self._end + rows))
+        self._waiting.append(_Part(self._end, np.array(labels), ids, self._end + rows))
         self._end += len(labels)
         if self._end - self._n >= MOST_WAITING:
             self.read()
@@ -172,7 +173,7 @@ class Surges:
             past.windows[one] = max(past.windows[one], past.windows[other])
         self._keep(np.flatnonzero(self._ids != gone))
 
-    def split(self, table: int) -> None:
+    def forget(self, table: int) -> None:
         """Forget the past of a table from which rows were moved."""
         self.read()
         self._keep(np.flatnonzero(self._ids != table))
@@ -348,6 +349,55 @@ class Surges:
         first: dict[tuple[int, int], int] = {}
         lead = np.array([first.setdefault(key, len(first)) for key in keys], dtype=np.int64)
         return lead, np.unique(lead, return_index=True)[1]
+
+    # Files
+
+    def arrays(self, ids: Int) -> Arrays:
+        """Return the arrays of a file, from which this continues to the bit. ids: the tables that are open."""
+        self.settle(ids)
+        self.read()
+        sketches = [sketch.arrays() for of_length in self._sketches for sketch in of_length]
+        counts, *parts = ([sketch[name] for sketch in sketches] for name in schema.NOVELTY)
+        sizes = [[*n, *map(len, three)] for n, *three in zip(counts, *parts[1:], strict=True)]
+        each = (np.stack([getattr(past, name) for past in self._pasts]) for name in (*PER_TABLE, "recent"))
+        found = (
+            np.array([self._n, self._since]),
+            *(self._ids, self._opened, self._open, *each, self._last, self._looked, self._cells),
+            np.array(sizes, dtype=np.int64),
+            *map(np.concatenate, parts),
+        )
+        return {name: np.array(array) for name, array in zip(schema.SURGES, found, strict=True)}
+
+    @classmethod
+    def restore(cls, rate: float, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Surges:
+        """Return what ``arrays`` of a stream of so many rows described; raise ``ValueError`` if they are invalid."""
+        found = schema.check(arrays, schema.SURGES)
+        rows, ids, opened, counts, *pasts, last, looked, cells, sizes, values, weights, high, low = found.values()
+        n, since = rows.tolist()
+        if not since <= n <= n_rows:
+            raise ValueError(f"it counted surges in rows {since} to {n} of {n_rows}")
+        sums, windows, errors, error_weights, recent = pasts
+        if any(array.size and array.min() < 0.0 for array in (sums, errors, error_weights, cells)):
+            raise ValueError("its counts of surges must not be negative")
+        late = max((int(array.max()) for array in (opened, last) if array.size), default=0) >= max(n, 1)
+        if late or windows.max(initial=0) >= len(EXPOSURES) or recent.min(initial=0.0) < NOT_SEEN:
+            raise ValueError("its counts of surges are not those of its rows")
+        surges = cls(rate, since)
+        surges._n = surges._end = n
+        surges._ids, surges._opened, surges._open, surges._last = ids.copy(), opened.copy(), counts.copy(), last.copy()
+        surges._looked, surges._cells = looked.copy(), cells.copy()
+        surges._pasts = [
+            Past(*(array.copy() for array in one))
+            for one in zip(sums, windows, errors, error_weights, recent, strict=True)
+        ]
+        ends = np.cumsum(sizes[:, 2:], axis=0)
+        if not np.array_equal(ends[-1], [len(values), len(high), len(low)]):
+            raise ValueError("its sketches of past surprises have other sizes than it says")
+        for k, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+            bins, top, rest = (slice(stop - length, stop) for stop, length in zip(end, size[2:], strict=True))
+            parts = size[:2], values[bins], weights[bins], high[top], low[rest]
+            surges._sketches[k // 3][k % 3] = NoveltySketch.restore(dict(zip(schema.NOVELTY, parts, strict=True)))
+        return surges
 
 
 class _Found(NamedTuple):
