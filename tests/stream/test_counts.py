@@ -31,7 +31,8 @@ def test_surprise_is_the_tail_of_the_predictive(mean, variance):
 
 def slowly(n, first, shift):
     """The surprises of one cluster with counts n (w,), from window ``first`` on, as the module defines them."""
-    found, S, E, errors, weight, begun = [], 0.0, 0.0, 0.0, 0.0, first
+    found, S, E, begun = [], 0.0, 0.0, first
+    errors = [(0.0, 0.0)] * (RUN + 1)  # before each window, the latest last
     anew = 0  # the first window since the past began anew
     for i, one in enumerate(n):
         if i < first:
@@ -39,24 +40,26 @@ def slowly(n, first, shift):
             continue
         looked = i - begun >= LEAST_WINDOWS and (S + 0.5) / E >= LEAST_EXPECTED
         pair, error = (NOT_SEEN, NOT_SEEN), 0.0
-        spread = (errors + 2.0) / (weight + 2.0)
+        total, weight = errors[-1 - RUN]
+        spread = np.pi / 2.0 * ((total + 2.0 * np.sqrt(2.0 / np.pi)) / (weight + 2.0)) ** 2
         if looked:
             m = (S + 0.5) / E
             variance = m * (1.0 + 1.0 / E)
-            error = min((one - m) ** 2 / variance, 10.0 * spread)
+            error = abs(one - m) / np.sqrt(variance)
             arrays = (np.array([x]) for x in (one + shift[i], m, variance * max(spread, 1.0)))
             pair = tuple(float(x[0]) for x in surprise(*arrays))
         found.append(pair)
         S, E = KEPT * S + one, KEPT * E + 1.0
-        errors, weight = KEPT * errors + error, KEPT * weight + looked
+        errors.append((KEPT * errors[-1][0] + error, KEPT * errors[-1][1] + looked))
         run = np.array([(NOT_SEEN, NOT_SEEN)] * RUN + found[anew:])[-RUN:].min(axis=0)
         if i % RUN == RUN - 1 and run.max() >= AFRESH:
             S, E, begun, anew = float(one), 1.0, i, i + 1
+            errors += [errors[-1 - RUN]] * (RUN + 1)  # those before the run
     return np.array(found).T
 
 
 def streams(rng):
-    steady, few, late = rng.poisson(20.0, 90), rng.poisson(3.0, 90), rng.poisson(30.0, 90)
+    steady, few, late = rng.poisson(20.0, 90), rng.poisson(7.5, 90), rng.poisson(30.0, 90)
     grown = np.concatenate([rng.poisson(20.0, 30), rng.poisson(90.0, 30), rng.poisson(8.0, 30)])
     return np.stack([steady, few, late, grown, 40 * (rng.random(90) < 0.3)], axis=1).astype(float)
 

@@ -177,18 +177,17 @@ SURGES = _group(
           holds=FROM_0),
     Array("surge_tables", INT, ("T",), "the ids of the tables that were counted", holds=UP),
     Array("surge_first_rows", INT, ("T",), "the first row of each", holds=FROM_0),
-    Array("surge_counts", INT, (5, "T"), "its rows in the windows of each length that have not ended", holds=FROM_0),
-    Array("surge_sums", FLOAT, (5, "T"), "S: its rows in earlier windows, old ones counting less"),
-    Array("surge_windows", INT, (5, "T"), "how many windows these were, at most 2,047", holds=FROM_0),
-    Array("surge_errors", FLOAT, (5, "T"), "the sum of squared errors in φ"),
-    Array("surge_weights", FLOAT, (5, "T"), "how many windows that sum is of, old ones counting less"),
-    Array("surge_recent", FLOAT, (5, 2, 2, "T"), "how surprisingly high, and low, the last two counts were; −1 if they "
+    Array("surge_counts", INT, (3, "T"), "its rows in the windows of each length that have not ended", holds=FROM_0),
+    Array("surge_sums", FLOAT, (3, "T"), "S: its rows in earlier windows, old ones counting less"),
+    Array("surge_windows", INT, (3, "T"), "how many windows these were, at most 2,047", holds=FROM_0),
+    Array("surge_errors", FLOAT, (3, 4, 2, "T"), "the two sums of ε, before the last three windows and now"),
+    Array("surge_recent", FLOAT, (3, 2, 2, "T"), "how surprisingly high, and low, the last two counts were; −1 if they "
           "were not looked at"),
-    Array("surge_last_rows", INT, (3, 5, "T"), "the row of its last surge, growing and fading; −1 if there was none"),
-    Array("surge_looked", INT, (3, 5, 2), "how many clusters were looked at lately for each, in how many windows",
+    Array("surge_last_rows", INT, (3, 3, "T"), "the row of its last surge, growing and fading; −1 if there was none"),
+    Array("surge_looked", INT, (3, 3, 2), "how many clusters were looked at lately for each, in how many windows",
           holds=FROM_0),
-    Array("surge_clusters", FLOAT, (3, 5), "how many clusters were looked at in a window before that"),
-    Array("surge_sizes", INT, (15, 5), "of each sketch of past surprises: how many there were, how many of them are in "
+    Array("surge_clusters", FLOAT, (3, 3), "how many clusters were looked at in a window before that"),
+    Array("surge_sizes", INT, (9, 5), "of each sketch of past surprises: how many there were, how many of them are in "
           "bins, and how many of the next four belong to it", holds=FROM_0),
     Array("surge_bin_values", FLOAT, ("C",), "as `novelty_values`, one sketch after the other"),
     Array("surge_bin_weights", FLOAT, ("C",), "as `novelty_weights`"),

@@ -8,19 +8,22 @@ window has a conjugate posterior that forgets, a gamma distribution:
 so that the next count is negative binomial with mean m = (S + ½)/E and variance m (1 + 1/E). Rows of most streams come
 in runs, so counts vary by more than that. The variance is therefore multiplied by an index of dispersion,
 
-    φ = max(1, (Σ κ^(age) (n − m)²/(m (1 + 1/E)) + 2) / (Σ κ^(age) + 2)),
+    φ = max(1, π/2 ε²),   ε = (Σ κ^(age) |n − m|/√(m (1 + 1/E)) + 2 √(2/π)) / (Σ κ^(age) + 2),
 
-where an error counts up to 10 φ. The predictive is the negative binomial of this mean and variance. The surprise of a
-count is −log P(N ≥ n), or −log P(N ≤ n) if it is low. Counts are integers, and ties among surprises would be many; so a
-count n is n + u with u between 0 and 1, and the distribution is continued by the incomplete beta function, which is its
-own at integers. Within 1.5 standard deviations of the mean the normal distribution takes its place, which is faster.
+of the windows up to three before, so that a change does not hide itself. The predictive is the negative binomial of
+this mean and variance. The surprise of a count is −log P(N ≥ n), or −log P(N ≤ n) if it is low. Counts are integers,
+and ties among surprises would be many; so a count n is n + u with u between 0 and 1, and the distribution is continued
+by the incomplete beta function, which is its own at integers. Within 1.5 standard deviations of the mean the normal
+distribution takes its place, which is faster.
 
 S adds up: that of a cluster is the sum of those of its tables.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,13 +35,13 @@ from dyncrp.engine.types import Float, Int
 Bool = NDArray[np.bool_]
 KEPT = 1.0 - 1.0 / 32.0  # κ
 LEAST_WINDOWS = 4  # a past of fewer windows says too little
-LEAST_EXPECTED = 4.0  # a cluster of which fewer rows are expected in a window is looked at in longer windows only
+LEAST_EXPECTED = 8.0  # a cluster of which fewer rows are expected in a window is looked at in longer windows only
 RUN = 3  # a rise or a fall lasts so many windows
 SUDDEN = 3.0  # nats: a count is not suddenly high if the one before surprised by this
 LOWEST = 1.5  # standard deviations: a count can only be called low if 0 would be so far below the mean
 AFRESH = 6.0  # nats: if all windows of a run surprise by this, the past begins anew
 PRIOR = 2.0  # windows that φ = 1 counts
-MOST_ERROR = 10.0  # times φ: a larger error counts as this, so that one change does not hide the next
+USUAL = math.sqrt(2.0 / math.pi)  # the mean absolute error of a normal distribution, in standard deviations
 NEAR = 1.5  # standard deviations
 SMALLEST = 1e-300
 NOT_SEEN = -1.0  # the surprise of a window that was not looked at
@@ -58,14 +61,14 @@ EXPOSURES = _exposures()  # E after 0, 1, … windows
 class Past:
     """What is known of the past of C clusters of K tables, in windows of one length.
 
-    sums: S of each table, (K,). windows: how many windows it has been there for, (K,). errors, weights: the sums of φ,
-    (C,). recent: the surprises of the last two windows, high and low, (2, RUN − 1, C).
+    sums: S of each table, (K,). windows: how many windows it has been there for, (K,). errors: the two sums of ε before
+    each of the last three windows, oldest first, and now, (RUN + 1, 2, C). recent: the surprises of the last two
+    windows, high and low, (2, RUN − 1, C).
     """
 
     sums: Float
     windows: Int
     errors: Float
-    weights: Float
     recent: Float
 
     @classmethod
@@ -74,16 +77,14 @@ class Past:
         return cls(
             np.zeros(n_tables),
             np.zeros(n_tables, dtype=np.int64),
-            np.zeros(n_tables),
-            np.zeros(n_tables),
+            np.zeros((RUN + 1, 2, n_tables)),
             np.full((2, RUN - 1, n_tables), NOT_SEEN),
         )
 
     def put(self, other: Past, tables: Int, cluster: int) -> None:
         """Replace the past of one cluster, which has these tables."""
         self.sums[tables], self.windows[tables] = other.sums, other.windows
-        self.errors[cluster], self.weights[cluster] = other.errors[0], other.weights[0]
-        self.recent[:, :, cluster] = other.recent[:, :, 0]
+        self.errors[:, :, cluster], self.recent[:, :, cluster] = other.errors[:, :, 0], other.recent[:, :, 0]
 
 
 @dataclass
@@ -135,11 +136,9 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
     """
     w, C = shift.shape
     n = np.where(full, counts, 0.0)
-    sums, S = np.empty_like(n), past.sums
-    for i in range(w):
-        sums[i] = S
-        S = KEPT * S + n[i]
+    sums = _forgetting(past.sums, n)
     ages = np.minimum(past.windows + np.cumsum(full, axis=0) - full, len(EXPOSURES) - 1)
+    past.sums, sums = sums[w], sums[:w]
     if lead is not None:
         n, sums = _together(n, lead, C), _together(np.where(full, sums, 0.0), lead, C)
         ages = _oldest(ages, lead, C)
@@ -147,13 +146,11 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
     m, wider = (sums + 0.5) / E, 1.0 + 1.0 / E
     looked = (ages >= LEAST_WINDOWS) & (m >= LEAST_EXPECTED)
     looked &= full if lead is None else _oldest(full, lead, C)
-    errors = np.where(looked, (n - m) ** 2 / (m * wider), 0.0)
-    spread, A, B = np.empty_like(m), np.empty((w + 1, C)), np.empty((w + 1, C))
-    A[0], B[0] = past.errors, past.weights
-    for i in range(w):
-        spread[i] = (A[i] + PRIOR) / (B[i] + PRIOR)
-        A[i + 1], B[i + 1] = KEPT * A[i] + np.minimum(errors[i], MOST_ERROR * spread[i]), KEPT * B[i] + looked[i]
-    variance = m * wider * np.maximum(spread, 1.0)
+    variance = m * wider
+    errors = np.stack([np.where(looked, np.abs(n - m) / np.sqrt(variance), 0.0), looked], axis=1)
+    errors = np.concatenate([past.errors[:RUN], _forgetting(past.errors[RUN], errors)])
+    spread = (errors[:w, 0] + PRIOR * USUAL) / (errors[:w, 1] + PRIOR)
+    variance *= np.maximum(spread * spread / USUAL**2, 1.0)
     both = np.full((2, w + RUN - 1, C), NOT_SEEN)
     both[:, : RUN - 1] = past.recent
     now = both[:, RUN - 1 :]
@@ -161,8 +158,8 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
     runs = both[:, :w].copy()
     for i in range(1, RUN):
         np.minimum(runs, both[:, i : i + w], out=runs)
-    past.sums, past.windows = S, np.minimum(past.windows + full.sum(axis=0), len(EXPOSURES) - 1)
-    past.errors, past.weights, past.recent = A[w], B[w], both[:, w:].copy()
+    past.windows = np.minimum(past.windows + full.sum(axis=0), len(EXPOSURES) - 1)
+    past.errors, past.recent = errors[w:].copy(), both[:, w:].copy()
     lasting = (runs[0] > NOT_SEEN) & ends_run[:, None]
     sudden = looked & (both[0, RUN - 2 : -1] < SUDDEN)
     seen = Seen(n, m, now, runs, np.stack([sudden, lasting, lasting & (m * m >= LOWEST**2 * variance)]))
@@ -173,8 +170,7 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
         begun = Past(
             np.where(full, counts, 0.0)[after - 1, tables],
             full[after - 1, tables].astype(np.int64),
-            A[after, [cluster]],
-            B[after, [cluster]],
+            np.repeat(errors[after, None, :, cluster, None], RUN + 1, axis=0),  # as they were before the run
             np.full((2, RUN - 1, 1), NOT_SEEN),
         )
         if after < w:
@@ -185,6 +181,18 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
             seen.put(rest, after, cluster)
         past.put(begun, tables, cluster)
     return seen
+
+
+def _forgetting(first: Float, values: Float) -> Float:
+    """Return the sums of values (w, …) before each window and after the last, (w + 1, …), from a first one."""
+    sums = np.empty((len(values) + 1, *first.shape))
+    sums[0] = first
+    sums[1:] = values
+    step = np.empty_like(first)
+    for before, after in pairwise(sums):
+        np.multiply(before, KEPT, out=step)
+        after += step
+    return sums
 
 
 def _together(values: Float, lead: Int, C: int) -> Float:

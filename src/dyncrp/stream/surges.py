@@ -1,7 +1,7 @@
 """Surges: clusters that come more often than they did, grow, or fade, at a rate of false events that is chosen.
 
-Rows are counted in windows of 256, 1,024, 4,096, 16,384 and 65,536 rows, which end at fixed row numbers. In each, the
-count of a cluster is compared with its own past, see ``dyncrp.stream.counts``:
+Rows are counted in windows of 512, 4,096 and 32,768 rows, which end at fixed row numbers. In each, the count of a
+cluster is compared with its own past, see ``dyncrp.stream.counts``:
 
 * surge: the count of the latest window is surprisingly high, and the one before was not;
 * growing: the counts of three windows are all high; the least of their three surprises counts;
@@ -34,7 +34,7 @@ from dyncrp.engine.types import Arrays, Float, Int
 from dyncrp.stream.counts import EXPOSURES, NOT_SEEN, RUN, Past, Seen, follow
 from dyncrp.stream.novelty import NoveltySketch
 
-BASE, STEP, N_LENGTHS = 256, 4, 5
+BASE, STEP, N_LENGTHS = 512, 8, 3
 LENGTHS = tuple(BASE * STEP**j for j in range(N_LENGTHS))  # rows
 HIGHEST_LEVEL, SMALLEST = 0.5, 1e-300
 MOST_WAITING = 65_536  # rows that wait until they are counted
@@ -43,7 +43,7 @@ SURGE, GROWING, FADING = range(3)
 KINDS = ("surge", "growing", "fading")
 NEVER = -1  # a row before all others
 MIX = (0.6180339887498949, 0.41421356237309515, 0.7320508075688772)  # their multiples are spread evenly
-PER_TABLE = ("sums", "windows", "errors", "weights")  # of a past
+PER_TABLE = ("sums", "windows", "errors", "recent")  # of a past
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +184,7 @@ class Surges:
         self._last = self._last[:, :, at]
         for past in self._pasts:
             for name in PER_TABLE:
-                setattr(past, name, getattr(past, name)[at])
-            past.recent = past.recent[:, :, at]
+                setattr(past, name, getattr(past, name)[..., at])
 
     def _add_tables(self, ids: Int, rows: Int) -> None:
         """Add tables that came first in these rows."""
@@ -196,8 +195,7 @@ class Surges:
         new = Past.none(K)
         for past in self._pasts:
             for name in PER_TABLE:
-                setattr(past, name, np.append(getattr(past, name), getattr(new, name)))
-            past.recent = np.concatenate([past.recent, new.recent], axis=2)
+                setattr(past, name, np.concatenate([getattr(past, name), getattr(new, name)], axis=-1))
         if np.any(np.diff(self._ids) < 0):
             self._keep(np.argsort(self._ids))
 
@@ -274,7 +272,7 @@ class Surges:
     def _look(self, j: int, counts: Int, edges: Int, closes: Int, news: list[_Found]) -> None:
         """Look at the windows of one length that end among these, and add what is found to ``news``.
 
-        counts: rows of tables in windows of 256 rows. edges: where these begin, and where the last ends.
+        counts: rows of tables in windows of 512 rows. edges: where these begin, and where the last ends.
         """
         length, n_opened = LENGTHS[j], self._open[j]
         ends = np.arange(edges[0] // length + 1, edges[-1] // length + 1) * length
@@ -295,13 +293,13 @@ class Surges:
         past, ids = self._pasts[j], self._ids[heads]
         shift = (MIX[0] * ids + MIX[1] * (ends // length)[:, None] + MIX[2] * j) % 1.0
         if lead is not None:
-            past = Past(past.sums, past.windows, past.errors[heads], past.weights[heads], past.recent[:, :, heads])
+            past = Past(past.sums, past.windows, past.errors[:, :, heads], past.recent[:, :, heads])
         ends_run = ends // length % RUN == 0
         seen = follow(past, sums.astype(np.float64), full, ends_run, shift, lead)
         if lead is not None:
             kept = self._pasts[j]
             kept.sums, kept.windows = past.sums, past.windows
-            kept.errors[heads], kept.weights[heads], kept.recent[:, :, heads] = past.errors, past.weights, past.recent
+            kept.errors[:, :, heads], kept.recent[:, :, heads] = past.errors, past.recent
         # Times three, so that their tail falls by the factor e in a nat, as the sketch expects.
         scores = seen.surprises[0], RUN * seen.runs[0], RUN * seen.runs[1]
         for kind in (SURGE, GROWING, FADING):
@@ -359,7 +357,7 @@ class Surges:
         sketches = [sketch.arrays() for of_length in self._sketches for sketch in of_length]
         counts, *parts = ([sketch[name] for sketch in sketches] for name in schema.NOVELTY)
         sizes = [[*n, *map(len, three)] for n, *three in zip(counts, *parts[1:], strict=True)]
-        each = (np.stack([getattr(past, name) for past in self._pasts]) for name in (*PER_TABLE, "recent"))
+        each = (np.stack([getattr(past, name) for past in self._pasts]) for name in PER_TABLE)
         found = (
             np.array([self._n, self._since]),
             *(self._ids, self._opened, self._open, *each, self._last, self._looked, self._cells),
@@ -376,8 +374,8 @@ class Surges:
         n, since = rows.tolist()
         if not since <= n <= n_rows:
             raise ValueError(f"it counted surges in rows {since} to {n} of {n_rows}")
-        sums, windows, errors, error_weights, recent = pasts
-        if any(array.size and array.min() < 0.0 for array in (sums, errors, error_weights, cells)):
+        sums, windows, errors, recent = pasts
+        if any(array.size and array.min() < 0.0 for array in (sums, errors, cells)):
             raise ValueError("its counts of surges must not be negative")
         late = max((int(array.max()) for array in (opened, last) if array.size), default=0) >= max(n, 1)
         if late or windows.max(initial=0) >= len(EXPOSURES) or recent.min(initial=0.0) < NOT_SEEN:
@@ -386,10 +384,7 @@ class Surges:
         surges._n = surges._end = n
         surges._ids, surges._opened, surges._open, surges._last = ids.copy(), opened.copy(), counts.copy(), last.copy()
         surges._looked, surges._cells = looked.copy(), cells.copy()
-        surges._pasts = [
-            Past(*(array.copy() for array in one))
-            for one in zip(sums, windows, errors, error_weights, recent, strict=True)
-        ]
+        surges._pasts = [Past(*(array.copy() for array in one)) for one in zip(*pasts, strict=True)]
         ends = np.cumsum(sizes[:, 2:], axis=0)
         if not np.array_equal(ends[-1], [len(values), len(high), len(low)]):
             raise ValueError("its sketches of past surprises have other sizes than it says")
@@ -422,7 +417,7 @@ class _Part(NamedTuple):
 
 def _unit(row: int) -> int:
     """Return after how many rows the levels change, around this row."""
-    return min(max(1 << max(row.bit_length() - 3, 0), LENGTHS[1]), MOST_WAITING)
+    return min(max(1 << row.bit_length(), LENGTHS[1]), MOST_WAITING)
 
 
 def _row(event: Surge | _Found) -> int:
