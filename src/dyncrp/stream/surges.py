@@ -322,9 +322,9 @@ class Surges:
                     looked[(begins < one.row) & (one.row <= rows), heads == one.place] = False
         n_looked = looked.sum(axis=1)
         self._looked[kind, j] += int(n_looked.sum()), len(windows)
-        level = self._levels()[kind]
-        p = self._sketches[j][kind].add_with_p(scores[looked], high_only=level * 64.0 < 1.0)
-        few = np.flatnonzero(p <= level)
+        levels = np.repeat(self._levels(j, kind, n_looked), n_looked)
+        p = self._sketches[j][kind].add_with_p(scores[looked], high_only=levels.max(initial=0.0) * 64.0 < 1.0)
+        few = np.flatnonzero(p <= levels)
         if not len(few):
             return []
         at, counts, expected = np.argwhere(looked)[few], seen.counts[windows], seen.expected[windows]
@@ -333,10 +333,14 @@ class Surges:
             for (i, c), one in zip(at.tolist(), p[few].tolist(), strict=True)
         ]
 
-    def _levels(self) -> Float:
-        """Return the p of events of each kind, (3,): as many are looked at as lately, rate/3 of rows bring an event."""
-        often = (self._cells / LENGTHS).sum(axis=1) / (1.0, RUN, RUN)
-        return np.where(often > 0.0, np.minimum(self.rate / 3.0 / np.maximum(often, SMALLEST), HIGHEST_LEVEL), 0.0)
+    def _levels(self, j: int, kind: int, n_looked: Int) -> Float:
+        """Return the p of events (w,) in windows of a length in which so many clusters are looked at, (w,).
+
+        Windows of other lengths are taken to look at as many clusters as they did before.
+        """
+        often = np.delete(self._cells[kind] / LENGTHS, j).sum() + n_looked / LENGTHS[j]
+        runs = 1 if kind == SURGE else RUN
+        return np.minimum(runs * self.rate / 3.0 / np.maximum(often, SMALLEST), HIGHEST_LEVEL)
 
     def _clusters(self) -> tuple[Int | None, Int]:
         """Return the cluster of each table, 0 to C − 1, None if each is its own, and the place of its oldest table."""
