@@ -132,6 +132,11 @@ class ModelSpec:
         return spec
 
     @property
+    def tells_events(self) -> bool:
+        """Whether alarms or surges are asked for."""
+        return self.alarm_rate is not None or self.surge_rate is not None
+
+    @property
     def chooses_family(self) -> bool:
         """Whether the family was left open."""
         return bool(self.other_families)
