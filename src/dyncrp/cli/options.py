@@ -265,7 +265,7 @@ class ModelOptions:
     alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
     memory: Annotated[str | None, _model(help=MEMORY_HELP, show_default="inf")] = None
     alarm_rate: Annotated[float | None, typer.Option(help=ALARM_HELP, show_default="no alarms")] = None
-    surge_rate: Annotated[float | None, typer.Option(help=SURGE_HELP, show_default="no surges")] = None
+    surge_rate: Annotated[float | None, _model(help=SURGE_HELP, show_default="no surges")] = None
     settings: Annotated[list[str] | None, _model("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)] = None
 
     @property
