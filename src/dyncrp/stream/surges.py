@@ -83,8 +83,8 @@ class Surges:
     >>> labels[30_000:30_300] = 4
     >>> surges = Surges(0.0001)
     >>> surges.add(labels)
-    >>> [(event.kind, event.row, event.table, event.length, event.count) for event in surges.told(0, 40_000)]
-    [('surge', 30207, 4, 256, 210)]
+    >>> surges.told(30_000, 30_500)
+    [Surge(kind='surge', row=30207, table=4, length=512, count=245, expected=53.4..., p=...)]
     """
 
     def __init__(self, rate: float, since: int = 0) -> None:
@@ -120,7 +120,7 @@ class Surges:
         self._waiting.append(_Part(self._end, np.array(labels), ids, self._end + rows))
         self._end += len(labels)
         if self._end - self._n >= MOST_WAITING:
-            self.read()
+            self._read(whole=False)
 
     def add_one(self, label: int) -> bool:
         """Add the label of one row; return whether ``settle`` must be called now, as a window ends."""
@@ -135,7 +135,7 @@ class Surges:
             self._waiting.append(_Part(self._end - len(labels), labels, open_now=np.array(ids, dtype=np.int64)))
             self._ones = []
         if self._end - self._n >= MOST_WAITING:
-            self.read()
+            self._read(whole=False)
 
     def skip_to(self, row: int) -> None:
         """Note that rows came whose labels are unknown, up to ``row``. Windows that have some of them do not count."""
@@ -204,16 +204,23 @@ class Surges:
     def read(self) -> None:
         """Count all rows so far."""
         self.add(np.zeros(0, dtype=np.int64))
+        self._read(whole=True)
+
+    def _read(self, *, whole: bool) -> None:
+        """Count the rows that wait. whole: all of them; otherwise only as far as the levels change, which is faster."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
         labels = np.concatenate([part.labels for part in waiting])
         closed = np.concatenate([part.closed for part in waiting])
         rows = np.concatenate([part.closed_rows for part in waiting])
-        open_now = [(part.first + len(part.labels) - 1, part.open_now) for part in waiting if part.open_now is not None]
+        open_now = [(part.end - 1, part.open_now) for part in waiting if part.open_now is not None]
         while len(labels):
-            n = min(_unit(self._n) - self._n % _unit(self._n), len(labels))
-            end = self._n + n
+            n = _unit(self._n) - self._n % _unit(self._n)
+            if n > len(labels) and not whole:
+                self._waiting = [part.rest(self._n) for part in waiting if part.end > self._n]
+                break
+            end = self._n + min(n, len(labels))
             here = (rows >= self._n) & (rows < end)
             seen = [(row, ids) for row, ids in open_now if self._n <= row < end]
             self._count(labels[:n], closed[here], rows[here], seen)
@@ -232,10 +239,10 @@ class Surges:
             closes[at[known]] = closed_rows[known]
         for row, ids in open_now:
             closes[~np.isin(self._ids, ids) & (closes > end) & (self._opened <= row)] = row
-        window = np.arange(first, end) // BASE - first // BASE
-        counts = np.bincount(window * K + places, minlength=(window[-1] + 1) * K).reshape(-1, K)
-        edges = np.append(np.arange(first // BASE, first // BASE + len(counts)) * BASE, end)  # where windows begin
+        edges = np.append(np.arange(first // BASE * BASE, end, BASE), end)  # where windows begin
         edges[0] = first
+        starts = np.repeat(np.arange(0, (len(edges) - 1) * K, K), np.diff(edges))
+        counts = np.bincount(starts + places, minlength=(len(edges) - 1) * K).reshape(-1, K)
         self._n = end
         news: list[_Found] = []
         for j in range(N_LENGTHS):
@@ -338,7 +345,7 @@ class Surges:
 
         Windows of other lengths are taken to look at as many clusters as they did before.
         """
-        often = np.delete(self._cells[kind] / LENGTHS, j).sum() + n_looked / LENGTHS[j]
+        often = sum(self._cells[kind, i] / LENGTHS[i] for i in range(N_LENGTHS) if i != j) + n_looked / LENGTHS[j]
         runs = 1 if kind == SURGE else RUN
         return np.minimum(runs * self.rate / 3.0 / np.maximum(often, SMALLEST), HIGHEST_LEVEL)
 
@@ -417,6 +424,16 @@ class _Part(NamedTuple):
     closed: Int = np.zeros(0, dtype=np.int64)
     closed_rows: Int = np.zeros(0, dtype=np.int64)
     open_now: Int | None = None
+
+    @property
+    def end(self) -> int:
+        """The row after the last."""
+        return self.first + len(self.labels)
+
+    def rest(self, row: int) -> _Part:
+        """Return the part from a row on."""
+        k, late = max(row - self.first, 0), self.closed_rows >= row
+        return _Part(self.first + k, self.labels[k:], self.closed[late], self.closed_rows[late], self.open_now)
 
 
 def _unit(row: int) -> int:
