@@ -76,6 +76,13 @@ def test_one_by_one_is_the_same(seed):
     assert surges.told(0, len(labels)) == whole
 
 
+@pytest.mark.parametrize("edges", [(), (31_000,)])
+def test_what_a_short_window_has_told_a_longer_one_does_not_tell_again(edges):
+    found = [(event.row, event.length) for event in told(changing(), edges=edges) if event.table == 1]
+    assert (30_207, LENGTHS[0]) in found
+    assert (32_767, LENGTHS[1]) not in found
+
+
 def test_tables_that_close_are_forgotten_and_do_not_fade():
     labels = changing()
     labels[50_000:][labels[50_000:] == 2] = 5
@@ -132,6 +139,12 @@ def test_merged_and_split_tables():
 def test_rows_with_unknown_labels_end_no_window():
     labels, surges = changing(), Surges(RATE)
     surges.add(labels[:20_100])
+    before = surges.arrays(np.arange(8))
+    surges.skip_to(20_400)
+    surges.add(labels[20_400:20_480])
+    for name in ("surge_sums", "surge_windows"):
+        np.testing.assert_array_equal(surges.arrays(np.arange(8))[name], before[name])
+    surges = Surges.restore(RATE, before, 20_100)
     surges.skip_to(20_400)
     surges.add(labels[20_400:])
     assert not surges.told(20_100, 20_400 + 512)
