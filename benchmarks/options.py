@@ -22,6 +22,7 @@ SIZES = ((10, 2), (100, 16))
 MISSING = 0.01  # the share of cells that are
 PARAMETERS: dict[str, dict[str, Any]] = {
     "alarm_rate=0.001": {"alarm_rate": 0.001},
+    "surge_rate=0.0001": {"surge_rate": 0.0001},
     "n_examples=3": {"n_examples": 3},
     "learn_alpha=True": {"learn_alpha": True},
     "memory=1000": {"memory": 1000.0},

@@ -30,6 +30,7 @@ from benchmarks import (
     real_systems,
     report,
     speed,
+    surges,
     systems,
     threads,
     variants,
@@ -112,6 +113,19 @@ def test_a_new_cluster_begins_where_it_should():
         assert 30 < np.sum(new) < 400  # one row in 13 of 1,000, or runs of 50 of them
         assert X.shape == (4000, 2)
         assert not np.any(alarms.stream(alarms.Case(kind, 2, 4000, seed=0))[1])
+
+
+def test_surges_at_toy_size(monkeypatch):
+    monkeypatch.setattr(surges, "CLUSTERS", (12,))
+    monkeypatch.setattr(surges, "CHANGES", {"none": 0.0})
+    monkeypatch.setattr(surges, "AFTER", 8000)
+    for kind in surges.KINDS:
+        title, rows = surges.rates(surges.TOY, kind)
+        assert title == f"surges, {kind}"
+        assert len(rows) == 4
+        assert all(0.0 <= row["least"] <= row["ratio"] <= row["most"] < 10.0 for row in rows)
+    assert next(row["system"] for row in surges.through_the_model(surges.TOY)[1]) == "stationary, 12 tables"
+    assert surges.delays(surges.TOY, "stationary")[1][0]["found"] == 1.0
 
 
 @pytest.mark.slow

@@ -634,6 +634,7 @@ def test_get_params_gives_back_what_was_given():
         "max_tables": 9,
         "prune_below": 0.5,
         "alarm_rate": 0.001,
+        "surge_rate": 0.0001,
         "n_examples": 3,
         "keep_clusters": True,
     }

@@ -76,6 +76,9 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         supports it.
     alarm_rate : float or None, default=None
         The share of rows that raise an alarm while nothing changes, such as 0.001; see ``events_``. None for no alarms.
+    surge_rate : float or None, default=None
+        The share of rows that tell a surge, a growing or a fading cluster while nothing changes, such as 0.0001; see
+        ``events_``. None for no such events.
     n_examples : int, default=0
         How many typical rows and how many of the latest rows to keep of each table, for ``examples``.
     keep_clusters : bool, default=False
@@ -150,6 +153,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         alarm_rate: float | None = None,
         n_examples: int = 0,
         keep_clusters: bool = False,
+        surge_rate: float | None = None,
     ) -> None:
         self.family = family
         self.dynamics = dynamics
@@ -168,6 +172,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         self.alarm_rate = alarm_rate
         self.n_examples = n_examples
         self.keep_clusters = keep_clusters
+        self.surge_rate = surge_rate
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name.
@@ -421,7 +426,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         before: Stream | None = self.__dict__.get("_stream")
         params, input = self.get_params(deep=False), Input()
         if before is not None and not before.started:  # it came with ``from_stream``
-            if all(value is before.spec.params[name] for name, value in params.items()):
+            if all(value is before.spec.params.get(name) for name, value in params.items()):
                 return before
             input = before.input
         elif before is not None and before.input.vocabulary is not None:

@@ -75,6 +75,9 @@ def learn(model, next_):
     }
     if model.alarm_rate is not None:
         made["p"] = model.novelty_p_.tolist()
+    if model.surge_rate is not None:
+        told = [event for event in model.events_ if event.kind in ("surge", "growing", "fading")]
+        made["surges"] = [[event.kind, event.row, event.table, event.what["count"]] for event in told]
     if model.n_examples:
         made["examples"] = [model.examples(table).typical.numbers.tolist() for table in model.table_ids_.tolist()]
     if model.keep_clusters:
@@ -102,6 +105,16 @@ def simple(model, family=None, n=60, n_next=12, D=3, seed=0, digits=3, change=No
     model.partial_fit(X[:n], times=times[:n])
     rows = [[None if np.isnan(x) else x for x in row] for row in X[n:].tolist()]
     return model, {"kind": "array", "rows": rows, "times": times[n:].tolist()}
+
+
+def surging():
+    """A stream in which one of four clusters surges in the rows that come next."""
+    rng = np.random.default_rng(0)
+    clusters = rng.integers(4, size=8750)
+    clusters[8500:] = 2
+    X = np.round(20.0 * clusters + rng.normal(size=8750), 1)[:, None]
+    model = DynamicalMixture(Gaussian(1.0, 900.0), surge_rate=0.002).partial_fit(X[:8500])
+    return model, {"kind": "array", "rows": X[8500:].tolist(), "times": None}
 
 
 def with_unit_length(X):
@@ -273,6 +286,7 @@ CASES = {
     "memory": lambda: simple(DynamicalMixture(ROUND, STICKY, memory=20.0)),
     "memory-normal-gamma": lambda: simple(DynamicalMixture(NormalGamma(1.3, 40.0), STICKY, memory=20.0)),
     "alarm-rate": lambda: simple(DynamicalMixture(ROUND, STICKY, alarm_rate=0.01), n=120, n_next=40, D=2, digits=2),
+    "surge-rate": surging,
     "examples-texts": examples_of_texts,
     "masks": masks,
     "examples": lambda: simple(DynamicalMixture(ROUND, STICKY, n_examples=1), D=2),

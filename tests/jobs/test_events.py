@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 
 import numpy as np
@@ -225,6 +226,29 @@ def test_a_rate_is_given_once_and_either_way(source, tmp_path):
     label(source, tmp_path / "out.csv", "--set", "alarm_rate=0.1", *kept)
     text = label(source, tmp_path / "out.csv", "--alarm-rate", "0.2", *kept, code=2).stderr
     assert "--alarm-rate was 0.1 at the checkpoint, but is 0.2 now" in text
+
+
+def test_surges_of_a_run(tmp_path):
+    rng = np.random.default_rng(0)
+    x = 30.0 * rng.integers(3, size=16_000)
+    x[14_400:14_800] = 30.0
+    np.savetxt(tmp_path / "in.csv", x + rng.normal(size=len(x)), fmt="%.2f", header="x", comments="")
+    told = ["--family", "gaussian", "--set", "variance=1", "--set", "prior_variance=900", "--alpha", "1"]
+    kept = ["--checkpoint", tmp_path / "state", "--every", "5000", "--resume", "-o", tmp_path / "out.csv"]
+    rate = ["--surge-rate", "0.001", "--events", tmp_path / "events.jsonl"]
+    done = run(tmp_path / "in.csv", *told, *kept, *rate)
+    assert re.search(r"3 tables opened, \d+ surges?, \d+ growing, \d+ fading", done.stderr)
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    model = DynamicalMixture(Gaussian(1.0, 900.0), alpha=1.0, surge_rate=0.001)
+    events = model.fit(np.loadtxt(tmp_path / "in.csv", skiprows=1)[:, None]).events_
+    assert [(line["kind"], line["row"], line["table"], line["what"]) for line in lines] == [
+        (event.kind, event.row, event.table, event.what) for event in events
+    ]
+    assert any(line["kind"] == "surge" and 14_400 <= line["row"] < 15_400 for line in lines)
+    rate[1] = "0.002"
+    other = run(tmp_path / "in.csv", *told, *kept, *rate, code=2).stderr
+    assert "--surge-rate was 0.001 at the checkpoint, but is 0.002 now" in other
+    assert "surge_rate must be" in run(tmp_path / "in.csv", *told, "--surge-rate", "0.1", code=2).stderr
 
 
 def test_a_file_of_events_that_is_not_ours_is_left_alone(source, tmp_path):

@@ -125,6 +125,7 @@ def test_putting_a_stream_twice(client):
         ({"features": "x"}, "features must be a list"),
         ({"colour": "red"}, "unknown key 'colour'"),
         ({"alarm_rate": 2}, "alarm_rate"),
+        ({"surge_rate": 2}, "surge_rate"),
     ],
 )
 def test_settings_that_make_no_model(client, settings, message):

@@ -244,3 +244,24 @@ class TestAxe:
         said = {part: [(one["id"], one["nodes"][0]["html"]) for one in some] for part, some in found.items()}
         assert said == {"page": [], "merging": [], "panel": []}
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+
+
+class TestSurges:
+    def test_a_surge_is_an_event_and_a_mark_on_the_drawing(self, server, visit):
+        server.make("surges", surge_rate=0.0005, alarm_rate=None)
+        rng = np.random.default_rng(0)
+        places = rng.integers(4, size=10_240)
+        places[9730:] = np.where(rng.random(510) < 0.7, 2, places[9730:])
+        server.send("surges", PLACES[places] + rng.normal(size=(len(places), 2)))
+        told = [one for one in server("GET", "streams/surges/events")["events"] if one["kind"] == "surge"]
+        assert told[-1]["row"] == 10_239
+        page = visit(server, "surges")
+        is_live(page)
+        page.locator("#kinds").select_option("surges")
+        first = page.locator("#events li").first
+        what = told[-1]["what"]
+        expect(first).to_contain_text(
+            f"surges: {what['count']} rows of the latest 512, {what['expected']:.0f} expected"
+        )
+        expect(page.locator("canvas").first).to_have_attribute("data-surges", re.compile("[1-9]"))
+        expect(page.locator("#timeline-caption")).to_contain_text("⇈ marks a surge")

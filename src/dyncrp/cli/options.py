@@ -37,6 +37,7 @@ CANNOT_LINK_HELP = "A column of marks: consecutive rows with the same mark canno
 WEIGHT_HELP = "How many rows each counts as: a number ≥ 0; 0 only gets a label."
 EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per event."
 ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
+SURGE_HELP = "The share of rows that may tell a false surge, rise or fall of a cluster, such as 0.0001."
 OUTPUT_HELP = "Where to write the labels: out.csv, out.jsonl, out.parquet, or - for standard output."
 FAMILY_HELP = (
     "A family such as gaussian, normal_gamma, normal_wishart, bernoulli, poisson, categorical, von_mises_fisher or "
@@ -268,11 +269,12 @@ class ModelOptions:
     alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
     memory: Annotated[str | None, _model(help=MEMORY_HELP, show_default="inf")] = None
     alarm_rate: Annotated[float | None, typer.Option(help=ALARM_HELP, show_default="no alarms")] = None
+    surge_rate: Annotated[float | None, _model(help=SURGE_HELP, show_default="no surges")] = None
     settings: Annotated[list[str] | None, _model("--set", metavar="NAME=VALUE", help=SETTINGS_HELP)] = None
 
     @property
     def given(self) -> bool:
-        """Whether any option is given that cannot change for a saved model: all but the alarm rate."""
+        """Whether any option is given that cannot change for a saved model: all but the two rates."""
         return bool(self.family or self.dynamics or self.alpha is not None or self.memory or self.settings)
 
     def keeping_clusters(self) -> ModelOptions:
@@ -290,7 +292,9 @@ class ModelOptions:
         """Return the parameters of the model. units: whether durations may have a unit."""
         from dyncrp.jobs.model_text import parse_model
 
-        settings = [*(self.settings or []), *([] if self.alarm_rate is None else [f"alarm_rate={self.alarm_rate!r}"])]
+        rates = {"alarm_rate": self.alarm_rate, "surge_rate": self.surge_rate}
+        asked = [f"{name}={rate!r}" for name, rate in rates.items() if rate is not None]
+        settings = [*(self.settings or []), *asked]
         given = self.family, self.dynamics or [], self.alpha, settings, self.memory
         return parse_model(*given, units=units)
 

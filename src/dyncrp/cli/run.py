@@ -36,6 +36,8 @@ from dyncrp.stream.stream import Stream
 from dyncrp.views.profile import profile
 from dyncrp.views.profile_text import format_profiles
 
+RATES = ("alarm_rate=", "surge_rate=")  # settings that are compared as options of their own
+
 
 def run_file(
     source: InputOptions,
@@ -80,7 +82,8 @@ def run_file(
     # Checkpoints of earlier versions do not have these, which reads as None.
     options |= {"--names": target.names or None, "--stop-words": source.stop_words or None}
     options["--sort-by-time"] = source.sort_by_time or None
-    options |= {"--alarm-rate": spec.alarm_rate, "--as-of-arrival": target.as_of_arrival or None}
+    options |= {"--alarm-rate": spec.alarm_rate, "--surge-rate": spec.surge_rate}
+    options["--as-of-arrival"] = target.as_of_arrival or None
     vocabulary = None if source.text is None else Vocabulary(stop_words=source.stop_words)
     stream = Stream(spec, Input(vocabulary=vocabulary))
     with report_errors(), Stop() as stop:
@@ -88,6 +91,8 @@ def run_file(
             stream = Stream.load(model)
             if model_options.alarm_rate is not None:
                 stream.set_alarm_rate(model_options.alarm_rate)
+            if model_options.surge_rate is not None:
+                stream.set_surge_rate(model_options.surge_rate)
             vocabulary = stream.input.vocabulary
             if source.stop_words and vocabulary is not None and not vocabulary.stop_words:
                 refuse(f"--stop-words: {model} was learned with them")
@@ -176,7 +181,7 @@ def _options_to_compare(
     """Return the options that must be the same when a run is resumed, as plain values."""
     values = {"format": format, **vars(selection), "output_format": output_format}
     values |= {"family": model_options.family, "dynamics": model_options.dynamics or [], "alpha": model_options.alpha}
-    settings = [setting for setting in model_options.settings or [] if not setting.startswith("alarm_rate=")]
+    settings = [setting for setting in model_options.settings or [] if not setting.startswith(RATES)]
     values |= {"memory": model_options.memory, "set": sorted(settings)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     derived = "findings", "takes", "learned", "n_first"  # derived from the others and from the model
@@ -283,6 +288,9 @@ def _brief_events(job: Run) -> str:
     if job.stream.spec.alarm_rate is not None:
         n = job.counts["alarm"]
         told.append(f"{count(n, 'alarm')} (1 row in {job.n_rows / n:,.0f})" if n else "no alarms")
+    if job.stream.spec.surge_rate is not None:
+        told.append(count(job.counts["surge"], "surge"))
+        told += [f"{job.counts[kind]:,} {kind}" for kind in ("growing", "fading")]
     return ", ".join(told)
 
 
@@ -302,7 +310,7 @@ def _print_summary(job: Run, before: int, seconds: float) -> None:
         opened = f" open, of {engine.n_opened:,} opened" if engine.n_opened > engine.n_tables else ""
         say(f"{count(engine.n_tables, 'table')}{opened}, log evidence {engine.log_evidence:.1f}")
         say(brief_model(job.stream))
-        if job.events is not None or job.stream.spec.alarm_rate is not None:
+        if job.events is not None or job.stream.spec.tells_events:
             say(_brief_events(job))
     if job.n_bad:
         faults = "; ".join(job.faults)

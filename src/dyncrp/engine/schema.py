@@ -174,6 +174,28 @@ NOVELTY = _group(
     Array("novelty_high", FLOAT, ("H",), "scores of later rows that wait to be sorted in: all the high ones"),
     Array("novelty_low", FLOAT, ("W",), "of the others, every so many"),
 )
+SURGES = _group(
+    Array("surge_rows", INT, (2,), "how many rows were counted, and the first from which on none is missing",
+          holds=FROM_0),
+    Array("surge_tables", INT, ("T",), "the ids of the tables that were counted", holds=UP),
+    Array("surge_first_rows", INT, ("T",), "the first row of each", holds=FROM_0),
+    Array("surge_counts", INT, (3, "T"), "its rows in the windows of each length that have not ended", holds=FROM_0),
+    Array("surge_sums", FLOAT, (3, "T"), "S: its rows in earlier windows, old ones counting less"),
+    Array("surge_windows", INT, (3, "T"), "how many windows these were, at most 2,047", holds=FROM_0),
+    Array("surge_errors", FLOAT, (3, 4, 2, "T"), "the two sums of ε, before the last three windows and now"),
+    Array("surge_recent", FLOAT, (3, 2, 2, "T"), "how surprisingly high, and low, the last two counts were; −1 if they "
+          "were not looked at"),
+    Array("surge_last_rows", INT, (3, 3, "T"), "the row of its last surge, growing and fading; −1 if there was none"),
+    Array("surge_looked", INT, (3, 3, 2), "how many clusters were looked at lately for each, in how many windows",
+          holds=FROM_0),
+    Array("surge_clusters", FLOAT, (3, 3), "how many clusters were looked at in a window before that"),
+    Array("surge_sizes", INT, (9, 5), "of each sketch of past surprises: how many there were, how many of them are in "
+          "bins, and how many of the next four belong to it", holds=FROM_0),
+    Array("surge_bin_values", FLOAT, ("C",), "as `novelty_values`, one sketch after the other"),
+    Array("surge_bin_weights", FLOAT, ("C",), "as `novelty_weights`"),
+    Array("surge_high", FLOAT, ("H",), "as `novelty_high`"),
+    Array("surge_low", FLOAT, ("W",), "as `novelty_low`"),
+)  # fmt: skip
 EXAMPLES = _group(
     Array("example_tables", INT, ("E",), "the table of each", holds=FROM_0),
     Array("example_numbers", INT, ("E",), "its number in the stream, from 0", holds=UP),
@@ -199,7 +221,7 @@ OF_ENGINES = STATS | SEATS | EXTRAS | WORDS
 OF_ROWS, OF_COUNTS = STATS | SEATS | EXTRAS, WORDS | SEATS
 OF_EXAMPLES = EXAMPLES | EXAMPLE_ROWS[Dense] | EXAMPLE_ROWS[Counts]
 OF_WARMUPS = WARMUP | WARMUP_ROWS[Dense] | WARMUP_ROWS[Counts]
-ARRAYS = FRAME | OF_ENGINES | MODES | ALPHA | OF_WARMUPS | NOVELTY | OF_EXAMPLES | KEPT
+ARRAYS = FRAME | OF_ENGINES | MODES | ALPHA | OF_WARMUPS | NOVELTY | SURGES | OF_EXAMPLES | KEPT
 SEEN = ("sizes", "first_times", "last_times")  # they describe the rows with the label of each table
 
 

@@ -20,7 +20,7 @@ from dyncrp.views.clusters import Clusters
 FLOAT = re.compile(r"\d+\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+")
 MOST_NUMBERS_SHOWN = 10  # per vector
 WITH_OWN_OPTION = ("family", "dynamics", "alpha", "memory")  # parameters that --set does not set
-DEFAULTS = ModelSpec.resolve().params
+DEFAULTS = dict(sorted({**ModelSpec.resolve().params, "surge_rate": None}.items()))  # files have it only if it is given
 WORDS = {"true": True, "false": False, "none": None}  # settings that are not text
 
 

@@ -409,7 +409,7 @@ class Run:
             self.writer.write(chunk.kept, chunk.rows, labels[part], probability[part], novelty[part], **asked)
             first = part.stop
         rows = np.concatenate([chunk.rows for chunk in chunks])
-        if self.events is not None or stream.spec.alarm_rate is not None:
+        if self.events is not None or stream.spec.tells_events:
             self._write_events(rows, n_before, names)
         at = rows if times is None else as_times(times, ordered=False)
         self.timeline.add(at.astype(np.float64), labels, novelty)

@@ -29,6 +29,7 @@ OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0), NormalWishart(de
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
 HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
+HIGHEST_SURGE_RATE = 0.002  # a window has some hundreds of rows
 WARMUP, DOCUMENTS_WARMUP = 1000, 10_000  # rows to learn from; how a stream of documents forgets shows only late
 SHORTEST_MEMORY = 2.0  # with 1, a table would be only its latest member
 
@@ -60,6 +61,7 @@ class ModelSpec:
     alarm_rate: float | None
     n_examples: int
     keep_clusters: bool
+    surge_rate: float | None
     other_families: tuple[Family, ...]
     params: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -78,12 +80,14 @@ class ModelSpec:
         alarm_rate: Any = None,
         n_examples: Any = 0,
         keep_clusters: Any = False,
+        surge_rate: Any = None,
         **rules: Any,
     ) -> ModelSpec:
         """Check the parameters of ``DynamicalMixture`` and resolve "auto" and None; ``rules`` as for ``Rules``."""
         given = {"family": family, "dynamics": dynamics, "alpha": alpha, "memory": memory, "warmup": warmup}
         given |= {"resolution": resolution, "learn_alpha": learn_alpha, "n_jobs": n_jobs}
         given |= {"alarm_rate": alarm_rate, "n_examples": n_examples, "keep_clusters": keep_clusters}
+        given |= {} if surge_rate is None else {"surge_rate": surge_rate}  # so that older versions read the file
         resolved = Gaussian() if family is None else family
         if not isinstance(resolved, Family):
             is_class = isinstance(family, type) and issubclass(family, Family)
@@ -124,12 +128,18 @@ class ModelSpec:
             None if alarm_rate is None else check_alarm_rate(alarm_rate),
             integer("n_examples", n_examples, 0, MOST_EXAMPLES),
             bool(keep_clusters),
+            None if surge_rate is None else check_surge_rate(surge_rate),
             OTHER_FAMILIES if family is None else (),
             dict(sorted((given | asdict(checked) | rules).items())),
         )
         if resolved.known or not isinstance(resolved, Sharpens):  # raise before anything is learned
             spec.sharpen(resolved)
         return spec
+
+    @property
+    def tells_events(self) -> bool:
+        """Whether alarms or surges are asked for."""
+        return self.alarm_rate is not None or self.surge_rate is not None
 
     @property
     def chooses_family(self) -> bool:
@@ -194,6 +204,21 @@ def check_alarm_rate(alarm_rate: Any) -> float:
         raise ValueError(
             f"alarm_rate must be None or a number from 0, exclusive, to {HIGHEST_ALARM_RATE}, such as 0.001 for one "
             f"row in a thousand; got {alarm_rate!r}"
+        )
+    return value
+
+
+def check_surge_rate(surge_rate: Any) -> float:
+    """Return the share of rows that may bring a false surge, as a float.
+
+    >>> check_surge_rate(0.0001)
+    0.0001
+    """
+    value = real(surge_rate)
+    if value is None or not 0.0 < value <= HIGHEST_SURGE_RATE:
+        raise ValueError(
+            f"surge_rate must be None or a number from 0, exclusive, to {HIGHEST_SURGE_RATE}, such as 0.0001 for one "
+            f"row in ten thousand; got {surge_rate!r}"
         )
     return value
 

@@ -32,7 +32,12 @@ def _query(name: str, schema: Schema, text: str) -> Schema:
 
 EVENT = _object(
     id=INTEGER,
-    kind={"enum": ["opened", "returned", "closed", "merged", "renamed", "joined", "parted", "unmerged", "alarm"]},
+    kind={
+        "enum": [
+            *("opened", "returned", "closed", "merged", "renamed", "unmerged", "joined", "parted"),
+            *("alarm", "surge", "growing", "fading"),
+        ]
+    },
     row=INTEGER,
     time=TIME,
     table=INTEGER,
@@ -46,6 +51,7 @@ SETTINGS = _object(
     alpha=NUMBER,
     memory={"type": ["number", "string"], "description": 'A number ≥ 2, "inf", or "auto" to learn it.'},
     alarm_rate={**NUMBER, "description": "The share of rows that may raise a false alarm."},
+    surge_rate={**NUMBER, "description": "The share of rows that may tell a false surge, rise or fall of a table."},
     n_examples={**INTEGER, "description": "How many rows of each table to keep as examples."},
     keep_clusters={**BOOLEAN, "description": "Whether clusters are kept as rows come; true by default."},
     warmup={**INTEGER, "description": "From how many rows to learn what is unknown."},

@@ -18,7 +18,7 @@ from dyncrp.stream.warmup import Searching
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Parameters with a key of their own.
-OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "n_examples", "keep_clusters")
+OF_MODEL = ("warmup", "max_tables", "prune_below", "alarm_rate", "surge_rate", "n_examples", "keep_clusters")
 KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, SECONDS, "set", "features", "text", "stop_words")
 TEXTS = "multinomial"  # the family of texts
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams

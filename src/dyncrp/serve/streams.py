@@ -388,6 +388,7 @@ class ServedStream:
             | fitted
             | {
                 "alarm_rate": stream.spec.alarm_rate,
+                "surge_rate": stream.spec.surge_rate,
                 "undo": undo,
                 "settings": self.settings,
             }

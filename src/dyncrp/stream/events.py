@@ -14,25 +14,34 @@ from dyncrp.dynamics import Modes
 from dyncrp.engine.types import Float, Int, Trace
 from dyncrp.joining.kept import Joining, Move, clusters_on_arrival
 from dyncrp.stream.novelty import NoveltySketch
+from dyncrp.stream.surges import Surge, Surges
 
 # A table returns if a row joins it after an absence Δ with kernel(Δ) below this.
 FAINT = 0.1
-KINDS = ("opened", "returned", "alarm", "closed", "merged", "renamed", "joined", "parted")  # in order, if of one row
+# The order of the events of one row.
+KINDS = (
+    *("opened", "returned", "alarm", "surge", "growing", "fading", "closed", "merged", "renamed"),
+    *("joined", "parted"),
+)
+ORDER = {kind: place for place, kind in enumerate(KINDS)}
 
 
 class Event(NamedTuple):
     """Something that happened to a table.
 
-    kind: "opened", "returned" (a row joined it after a long absence), "closed", "merged", "renamed", "alarm" (a row was
-    so unexpected that its p is at most ``alarm_rate``), or, with ``keep_clusters``, "joined" (a cluster is now part of
-    another one) or "parted" (it no longer is). row: the number of the row in the stream, from 0; for an edit, that of
-    the latest row. time: the time of that row, datetime64 if times are dates. table: its id. name: the name of the
-    table, or None. cluster: that of the table as known then, with ``keep_clusters``; otherwise that of the latest call
-    of ``clusters``, if there was one since it opened. what: details by name. "returned" has ``absence``, the time since
-    its last row; "alarm" has ``novelty`` and ``p``; "merged" has ``merged``, the id that now stands for this table, and
-    ``far_apart`` if one table cannot cover both; "renamed" has the name ``before``; "opened" by a split has
-    ``split_from``, the id of the other table; "joined" and "parted" have ``before``, the cluster that it was or was in,
-    and ``tables``, all that moved with it.
+    kind: "opened", "returned" (a row joined it after a long absence), "closed", "merged", "renamed"; "alarm" (a row was
+    so unexpected that its p is at most ``alarm_rate``); with a ``surge_rate`` "surge" (it suddenly came more often than
+    before), "growing" or "fading" (it came more or less often than before for three windows of rows); with
+    ``keep_clusters`` "joined" (a cluster is now part of another one) or "parted" (it no longer is). row: the number of
+    the row in the stream, from 0; for an edit, that of the latest row. time: the time of that row, datetime64 if times
+    are dates. table: its id. name: the name of the table, or None. cluster: that of the table as known then, with
+    ``keep_clusters``; otherwise that of the latest call of ``clusters``, if there was one since it opened. what:
+    details by name. "returned" has ``absence``, the time since its last row; "alarm" has ``novelty`` and ``p``;
+    "surge", "growing" and "fading" have ``rows``, the length of the window that the row ended, ``count``, how many rows
+    in it were of the table, ``expected``, how many would have been by its past, and ``p``; "merged" has ``merged``, the
+    id that now stands for this table, and ``far_apart`` if one table cannot cover both; "renamed" has the name
+    ``before``; "opened" by a split has ``split_from``, the id of the other table; "joined" and "parted" have
+    ``before``, the cluster that it was or was in, and ``tables``, all that moved with it.
     """
 
     kind: str
@@ -49,8 +58,8 @@ class Batch:
     """What a segment of n rows did, and what is needed to compute p-values and events on demand.
 
     trace: the trace of the engine. times: (n,). first_row: the number of the first row in the stream. n_opened: how
-    many tables were opened before it. sketch: the novelty of the rows before it. joinings: if clusters are kept, the
-    clusters before these rows, and as they became from some of them on.
+    many tables were opened before it. sketch: the novelty of the rows before it. surges: counts of rows, if they are
+    asked for. joinings: if clusters are kept, the clusters before these rows, and as they became from some of them on.
     """
 
     trace: Trace
@@ -58,6 +67,7 @@ class Batch:
     first_row: int
     n_opened: int
     sketch: NoveltySketch
+    surges: Surges | None = None
     joinings: tuple[Joining, ...] = ()
 
     @cached_property
@@ -74,6 +84,11 @@ class Batch:
         """Return the cluster of a table as known at one of these rows, if clusters are kept."""
         known = [joining for joining in self.joinings[1:] if joining.row - self.first_row <= row]
         return int((known[-1] if known else self.joinings[0]).of(np.array([table]))[0])
+
+    @cached_property
+    def surged(self) -> list[Surge]:
+        """The surges of these rows, in order."""
+        return [] if self.surges is None else self.surges.told(self.first_row, self.first_row + len(self.times))
 
     def opening_rows(self) -> Iterator[tuple[int, int]]:
         """Yield the tables that opened, each with the index of its row, which may have got another label."""
@@ -97,27 +112,33 @@ def events_of(
     than a tenth of a new one. With ``Stationary`` no absence is long.
     """
     trace = batch.trace
-    found: list[tuple[int, int, int, dict[str, Any]]] = []  # row, kind, table, what
-    found += [(row, 0, table, {}) for table, row in batch.opening_rows()]
+    found: list[tuple[int, str, int, dict[str, Any]]] = []  # row, kind, table, what
+    found += [(row, "opened", table, {}) for table, row in batch.opening_rows()]
     away = np.flatnonzero(trace.absences > 0.0)
     if len(away):
         counts = (np.exp(-np.multiply.outer(trace.absences[away], modes.rates)) @ modes.amplitudes).real
         away = away[counts < FAINT]
-    found += [(row, 1, int(trace.labels[row]), {"absence": float(trace.absences[row])}) for row in away.tolist()]
+    found += [
+        (row, "returned", int(trace.labels[row]), {"absence": float(trace.absences[row])}) for row in away.tolist()
+    ]
     if alarm_rate is not None:
         p = batch.novelty_p
         for row in np.flatnonzero(p <= alarm_rate).tolist():
             what = {"novelty": -float(trace.log_evidence[row]), "p": float(p[row])}
-            found.append((row, 2, int(trace.labels[row]), what))
+            found.append((row, "alarm", int(trace.labels[row]), what))
+    for one in batch.surged:
+        what = {"rows": one.length, "count": one.count, "expected": one.expected, "p": one.p}
+        found.append((one.row - batch.first_row, one.kind, one.table, what))
     pairs = zip(trace.closed.tolist(), trace.closed_rows.tolist(), strict=True)
-    found += [(row, 3, table, {}) for table, row in pairs]
+    found += [(row, "closed", table, {}) for table, row in pairs]
     for joining in batch.joinings[1:]:
         row = max(joining.row - batch.first_row, 0)
-        found += [(row, 7 if move.parted else 6, move.tables[0], what_moved(move)) for move in joining.moves]
-    found.sort(key=lambda one: one[:2])
+        moves = ((move, "parted" if move.parted else "joined") for move in joining.moves)
+        found += [(row, kind, move.tables[0], what_moved(move)) for move, kind in moves]
+    found.sort(key=lambda one: (one[0], ORDER[one[1]]))
     return [
         Event(
-            KINDS[kind],
+            kind,
             batch.first_row + row,
             as_time(batch.times[row], clock),
             table,

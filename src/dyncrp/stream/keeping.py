@@ -66,10 +66,19 @@ class KeepingLearner(Learner):
         joining = self.kept.look(self.engine, edited=edited)
         if joining is not None:
             self.joinings.append(joining)
+            self._group()
 
     def _join_edited(self) -> None:
         self.joinings = []
         self._join(edited=True)
+
+    def _group(self) -> None:
+        """Let surges be those of the clusters, from the next row on."""
+        if self.surges is not None:
+            now = self.kept.latest
+            self.surges.group(
+                dict(zip(now.tables.tolist(), now.clusters.tolist(), strict=True)), self.engine.n_observations
+            )
 
     def merge(self, a: int, b: int) -> int:
         """Merge two open tables; return the older id. The other id stands for it from now on."""
@@ -93,6 +102,7 @@ class KeepingLearner(Learner):
         kept = KeptClusters() if none else KeptClusters.restore(arrays)
         super().set_arrays(arrays)
         self.kept, self.joinings = kept, []
+        self._group()
 
 
 def type_of_learner(spec: ModelSpec) -> type[Learner]:

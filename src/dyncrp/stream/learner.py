@@ -1,6 +1,7 @@
 """Learner: a model with known hyperparameters, at work on one stream.
 
-It owns the engine, the clock, the posterior of alpha, the names of tables, a sketch of past novelty, and examples.
+It owns the engine, the clock, the posterior of alpha, the names of tables, a sketch of past novelty, examples, and
+counts of rows for surges.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.examples import Reservoir
 from dyncrp.stream.novelty import NoveltySketch
+from dyncrp.stream.surges import Surges
 
 ROWS_PER_ALPHA = 100  # with learn_alpha, alpha changes after every so many rows
 NOT_OPEN = 1 << 62  # stands for the id of a table that is not open yet
@@ -70,6 +72,7 @@ class Learner:
         self._latest_weights: Float | None = None
         self.names, self.sketch = Names(), NoveltySketch()
         self.examples = Reservoir(spec.n_examples, model.family.rows) if spec.n_examples else None
+        self.surges = None if spec.surge_rate is None else Surges(spec.surge_rate)
         self._saves_sketch = spec.alarm_rate is not None  # without alarms, files and states stay small
         # Whether the learner itself needs the rows; and whether it does not, and times are the index of arrival.
         self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
@@ -79,6 +82,13 @@ class Learner:
     def keep_sketch(self) -> None:
         """Save the sketch of past novelty in files and states from now on, as alarms need it."""
         self._saves_sketch = self.wants_p = True
+
+    def set_surge_rate(self, rate: float) -> None:
+        """Tell surges at this rate from now on."""
+        if self.surges is None:
+            self.surges = Surges(rate)
+        self.surges.read()
+        self.surges.rate = rate
 
     @property
     def alpha(self) -> float:
@@ -99,6 +109,9 @@ class Learner:
             self.sketch.read()  # once here, instead of once in each copy
         engine, sketch = self.engine, self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
+        if self.surges is not None:
+            self.surges.settle(engine.ids)
+            self.surges.skip_to(first_row)  # if a call was interrupted, or what was learned came from elsewhere
         first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
         if constraints is not None and constraints.empty:
             constraints = None
@@ -113,7 +126,9 @@ class Learner:
         if self.examples is not None:
             self.examples.add(first_row, X, times, trace.labels, None if constraints is None else constraints.weights)
             self.examples.forget(trace.closed)
-        return Batch(trace, times, first_row, n_opened, sketch)
+        if self.surges is not None:
+            self.surges.add(trace.labels, trace.closed, trace.closed_rows)
+        return Batch(trace, times, first_row, n_opened, sketch, self.surges)
 
     def run_plain(self, x: Any, t: Any) -> int | None:
         """Learn from one row x (D,) at time t and return its label; return None if x or t must be checked first."""
@@ -125,6 +140,8 @@ class Learner:
             return None
         label, log_evidence = engine.run_one(x, time)
         self.sketch.add_one(-log_evidence)
+        if self.surges is not None:
+            self._count_one(self.surges, label)
         return label
 
     def plain_time(self, t: Any) -> float | None:
@@ -140,7 +157,15 @@ class Learner:
         """Learn from one row x (D,), checked by the family, and return its label."""
         label, log_evidence = self.engine.run_one(x, t)
         self.sketch.add_one(-log_evidence)
+        if self.surges is not None:
+            self._count_one(self.surges, label)
         return label
+
+    def _count_one(self, surges: Surges, label: int) -> None:
+        """Count the row that was just learned by itself."""
+        surges.skip_to(self.engine.n_observations - 1)
+        if surges.add_one(label):
+            surges.settle(self.engine.ids)
 
     def _run(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
         """Learn from rows. With ``learn_alpha``, update alpha after every hundredth row."""
@@ -206,6 +231,8 @@ class Learner:
     def merge(self, a: int, b: int) -> int:
         """Merge two open tables; return the older id. The other id stands for it from now on."""
         kept, gone = min(a, b), max(a, b)
+        if self.surges is not None:
+            self.surges.settle(self.engine.ids)
         edit.merge(self.engine, kept, gone)
         if a == gone and gone in self.names.of:  # the name of a stays
             name = self.names.of[gone]
@@ -214,6 +241,8 @@ class Learner:
         self.names.forward(gone, kept)
         if self.examples is not None:
             self.examples.merge(kept, gone)
+        if self.surges is not None:
+            self.surges.merge(kept, gone)
         return kept
 
     def split(self, table: int, X: Rows, times: Float) -> int:
@@ -224,6 +253,9 @@ class Learner:
         if self.examples is not None:
             self.examples.forget([table])  # some of them may have moved
             self.examples.sort_in()
+        if self.surges is not None:
+            self.surges.settle(engine.ids)
+            self.surges.forget(table)
         return new
 
     def _catch_up(self) -> None:
@@ -276,6 +308,8 @@ class Learner:
             arrays |= self.sketch.arrays()
         if self.examples is not None:
             arrays |= self.examples.arrays()
+        if self.surges is not None:
+            arrays |= self.surges.arrays(self.engine.ids)
         if self.alpha_posterior is not None:
             arrays |= self.alpha_posterior.arrays()
         return arrays
@@ -322,9 +356,8 @@ class Learner:
         """Replace what was learned by the arrays of a learner of the same model; raise ``ValueError`` for others."""
         posterior = self.alpha_posterior
         of_alpha = {} if posterior is None else schema.ALPHA
-        unknown = sorted(
-            arrays.keys() - {*schema.OF_ENGINES, *schema.NOVELTY, *schema.OF_EXAMPLES, *schema.KEPT, *of_alpha}
-        )
+        known = schema.OF_ENGINES | schema.NOVELTY | schema.SURGES | schema.OF_EXAMPLES | schema.KEPT | of_alpha
+        unknown = sorted(arrays.keys() - known)
         if unknown:
             raise ValueError(f"it has arrays that this dyncrp does not know, {unknown}: a newer one wrote it")
         kept = NoveltySketch() if arrays.keys().isdisjoint(schema.NOVELTY) else NoveltySketch.restore(arrays)
@@ -333,10 +366,13 @@ class Learner:
             size, kind, D = reservoir.size, reservoir.kind, self.engine.n_features
             none = arrays.keys().isdisjoint(schema.OF_EXAMPLES)
             reservoir = Reservoir(size, kind) if none else Reservoir.restore(size, D, kind, arrays)
+        surges = self.surges and Surges(self.surges.rate)
+        if surges is not None and not arrays.keys().isdisjoint(schema.SURGES):
+            surges = Surges.restore(surges.rate, arrays, int(np.max(arrays.get("n_observations", 0))))
         schema.check(arrays, of_alpha, {"M": len(self.engine.model.modes.rates)})
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last call that can fail, so that an error changes nothing
-        self.engine, self.sketch, self.examples = engine, kept, reservoir
+        self.engine, self.sketch, self.examples, self.surges = engine, kept, reservoir, surges
         if posterior is not None:
             posterior.restore(arrays, engine.n_observations)
             self._latest_times, self._latest_weights = np.zeros(0), None

@@ -158,8 +158,16 @@ class NoveltySketch:
         self.copy()._take(scores, p)
         return p
 
-    def _take(self, scores: Float, p: Float | None) -> None:
-        """Add scores, and write the p-value of each into ``p`` if it is given."""
+    def add_with_p(self, scores: Float, *, high_only: bool = False) -> Float:
+        """Add the next scores, and return their p, (n,). high_only: only of the highest 64th, 1 for the others."""
+        scores = _checked(scores)
+        p = np.ones(len(scores))
+        self.read()
+        self._take(scores, p, high_only=high_only)
+        return p
+
+    def _take(self, scores: Float, p: Float | None, *, high_only: bool = False) -> None:
+        """Add scores, and write the p-value of each into ``p`` if it is given, or only of each high one."""
         begin = 0
         while begin < len(scores):
             done = self._n - self._start
@@ -171,7 +179,7 @@ class NoveltySketch:
                 part = part[: at[-1] + 1]
             high = part[at].tolist()
             if p is not None:
-                p[begin : begin + len(part)] = self._p(part, at, high)
+                p[begin : begin + len(part)] = self._p(part, at, high, high_only)
             self._high = self._high + high  # a new list, since copies share the old one
             first, last = bisect_left(self._picks, done), bisect_left(self._picks, done + len(part))
             low = part[self._picks[first:last] - done]
@@ -181,11 +189,12 @@ class NoveltySketch:
             if self._n == self._end or len(self._high) == MOST_HIGH:
                 self._end_block()
 
-    def _p(self, scores: Float, at: NDArray[np.intp], high: list[float]) -> Float:
+    def _p(self, scores: Float, at: NDArray[np.intp], high: list[float], high_only: bool) -> Float:
         """Return p of scores of one block; at: the indices of the high ones."""
-        if not len(self._values):
+        if not len(self._values) or (high_only and not high):
             return np.ones(len(scores))
-        p = 1.0 / (self._total * np.interp(scores, self._values, self._shares))
+        all_p = np.ones(len(scores)) if high_only else None
+        p = 1.0 / (self._total * np.interp(scores, self._values, self._shares)) if all_p is None else all_p
         near = scores[at] - NEAR
         above = 1.0 / np.interp(near, self._values, self._shares)
         beyond = np.flatnonzero(near > self._tail.start)

@@ -186,6 +186,7 @@ function note(event) {
   if (event.name) names.set(event.table, event.name);
   else names.delete(event.table);
   if (event.kind === "alarm") timeline.alarm(event);
+  if (["surge", "growing", "fading"].includes(event.kind)) timeline.surge(event);
   if (event.kind === "merged") timeline.merged(event.what.merged, event.table);
 }
 
@@ -343,7 +344,8 @@ function showInfo() {
   const caption = info.alarm_rate
     ? `▲ marks an alarm: a row more novel than all but about one in ${count(1 / info.alarm_rate)} of the rows before it.`
     : "This stream has no alarm_rate, so there are no alarms.";
-  $("timeline-caption").textContent = `${caption} Drag across the drawing to zoom in; double-click or press Escape to go back.`;
+  const surges = info.surge_rate ? " ⇈ marks a surge, ↗ a table that is growing, ↘ one that is fading." : "";
+  $("timeline-caption").textContent = `${caption}${surges} Drag across the drawing to zoom in; double-click or press Escape to go back.`;
   showAxis();
   showFacts();
 }

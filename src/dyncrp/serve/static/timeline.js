@@ -3,7 +3,7 @@
 
 import { dateTicks, shorten, ticks } from "./axis.js";
 import { colour, drawMark, page } from "./marks.js";
-import { asNumber, clockTime, count, number, plural, timeText } from "./words.js";
+import { SYMBOLS, asNumber, clockTime, count, number, plural, timeText } from "./words.js";
 
 const LINE = 20; // px a table
 const NOVELTY = 84; // px
@@ -85,6 +85,7 @@ export class Timeline {
   clear(clock) {
     this.clock = clock;
     this.rows = [];
+    this.surges = new Map(); // of an event's id -> the event
     this.alarms = new Map(); // row -> its event: an alarm is drawn even if the server has left its row out
     this.view = null;
     this.shown = null;
@@ -138,6 +139,7 @@ export class Timeline {
     if (this.rows.length > 1.5 * this.size) {
       this.rows = this.rows.slice(-this.size);
       for (const row of this.alarms.keys()) if (row < this.rows[0].row) this.alarms.delete(row);
+      for (const [id, { row }] of this.surges) if (row < this.rows[0].row) this.surges.delete(id);
     }
     this.redraw();
     return last < 0 || this.rows.at(-1).row - last <= rows.length;
@@ -157,6 +159,17 @@ export class Timeline {
   alarm({ row, time, table, what }) {
     this.alarms.set(row, { row, time, x: asNumber(time), table, novelty: what.novelty, p: what.p });
     this.redraw();
+  }
+
+  surge({ id, kind, row, time, table }) {
+    this.surges.set(id, { kind, row, time, x: asNumber(time), table });
+    this.redraw();
+  }
+
+  /** Return the surges among the rows that are shown; buckets of time do not show them. */
+  surgesOf(rows) {
+    if (this.span || !rows.length) return [];
+    return [...this.surges.values()].filter(({ row }) => row >= rows[0].row && row <= rows.at(-1).row);
   }
 
   /** Return the alarms among the rows that are shown. */
@@ -336,6 +349,7 @@ export class Timeline {
       context.fillRect(begin, middle - 7, Math.max(snap(x + thick / 2) - begin, 1), 15);
     }
     context.restore();
+    this.drawSurges(context, rows, { y, left, plot, place });
 
     this.drawNovelty(context, rows, { left, plot, place, above: bottom + 14, below: bottom + 14 + NOVELTY });
     this.drawAxis(context, { lo, hi, left, plot, place, top, below: bottom + 14 + NOVELTY });
@@ -355,6 +369,26 @@ export class Timeline {
 
   empty() {
     return this.span && this.buckets ? "No row in this time." : this.span ? "Fetching …" : this.zoom ? "No row here." : "No row has a final table yet.";
+  }
+
+  /** Draw the symbols of surges on the lines of their tables, each on a disc that parts it from the rows. */
+  drawSurges(context, rows, { y, left, plot, place }) {
+    const { ink, paper } = page();
+    context.textAlign = "center";
+    for (const event of this.surgesOf(rows)) {
+      const middle = y.get(this.line(event.table)) ?? y.get(-1);
+      const x = place(this.x(event));
+      if (middle === undefined || x < left || x > left + plot) continue;
+      context.beginPath();
+      context.arc(x, middle, 8, 0, 2 * Math.PI);
+      context.fillStyle = paper;
+      context.strokeStyle = ink;
+      context.lineWidth = 1;
+      context.fill();
+      context.stroke();
+      context.fillStyle = ink;
+      context.fillText(SYMBOLS[event.kind], x, middle + 1);
+    }
   }
 
   drawNovelty(context, rows, { left, plot, place, above, below }) {
@@ -464,6 +498,7 @@ export class Timeline {
     this.canvas.dataset.rows = this.span ? this.told.reduce((sum, bucket) => sum + bucket.count, 0) : rows.length;
     this.canvas.dataset.last = this.rows.at(-1)?.row ?? "";
     this.canvas.dataset.alarms = alarmed;
+    this.canvas.dataset.surges = this.surgesOf(rows).length;
     this.canvas.dataset.zoomed = this.zoom !== null;
   }
 

@@ -72,7 +72,7 @@ export const tableName = (id, name) => name || `table ${id}`;
 export const tableNameAndId = (id, name) => (name ? `${name} (table ${id})` : `table ${id}`);
 
 /** Symbols of the kinds of events, so that they are told apart without colour. */
-export const SYMBOLS = { alarm: "▲", opened: "+", returned: "↩", closed: "×", merged: "⇉", unmerged: "⇇", renamed: "✎", joined: "⊂", parted: "⊄" };
+export const SYMBOLS = { alarm: "▲", surge: "⇈", growing: "↗", fading: "↘", opened: "+", returned: "↩", closed: "×", merged: "⇉", unmerged: "⇇", renamed: "✎", joined: "⊂", parted: "⊄" };
 
 /** Return an event, which may stand for several, in words: texts, {verb} for what happened, and {table, name} where a table is spoken of. */
 export function eventParts(event, clock, times = 1) {
@@ -112,6 +112,12 @@ export function eventParts(event, clock, times = 1) {
         `: row ${count(event.row)} is unusual (novelty ${number(what.novelty)}, p ${number(what.p)}). It joined `,
         it,
       ];
+    case "surge":
+    case "growing":
+    case "fading": {
+      const verb = { surge: " surges", growing: " is growing", fading: " is fading" }[event.kind];
+      return [it, { verb }, `: ${plural(what.count, "row")} of the latest ${count(what.rows)}, ${number(Math.round(what.expected))} expected`];
+    }
     default:
       return [`${event.kind}: `, it];
   }
