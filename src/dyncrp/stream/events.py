@@ -12,7 +12,7 @@ import numpy as np
 from dyncrp.arrays.checks import Clock, as_date
 from dyncrp.dynamics import Modes
 from dyncrp.engine.types import Float, Int, Trace
-from dyncrp.joining.kept import Joining, Move, clusters_on_arrival
+from dyncrp.joining.kept import Joining, clusters_on_arrival
 from dyncrp.stream.novelty import NoveltySketch
 
 # A table returns if a row joins it after an absence Δ with kernel(Δ) below this.
@@ -113,7 +113,7 @@ def events_of(
     found += [(row, 3, table, {}) for table, row in pairs]
     for joining in batch.joinings[1:]:
         row = max(joining.row - batch.first_row, 0)
-        found += [(row, 7 if move.parted else 6, move.tables[0], what_moved(move)) for move in joining.moves]
+        found += [(row, 7 if move.parted else 6, move.tables[0], move.what) for move in joining.moves]
     found.sort(key=lambda one: one[:2])
     return [
         Event(
@@ -127,11 +127,6 @@ def events_of(
         )
         for row, kind, table, what in found
     ]
-
-
-def what_moved(move: Move) -> dict[str, Any]:
-    """Return the details of an event "joined" or "parted"."""
-    return {"before": move.before, "tables": list(move.tables)}
 
 
 def as_time(t: float, clock: Clock) -> Any:
