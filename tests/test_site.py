@@ -22,8 +22,8 @@ PUBLIC = (
 )
 # Modules of which a user meets single names, by what they return, or by names of the package; or none.
 OTHERS = {
-    *("__main__", "arrays", "cli", "combining", "estimator", "input", "io", "jobs", "process", "serve", "stream"),
-    *("tuning", "version", "views"),
+    *("__main__", "arrays", "cli", "combining", "estimator", "input", "io", "jobs", "joining", "process", "serve"),
+    *("stream", "tuning", "version", "views"),
 }
 
 

@@ -19,7 +19,7 @@ as many rows as last time if tables or ellipses have changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,11 @@ class Move(NamedTuple):
     def parted(self) -> bool:
         """Whether they have become a cluster, which goes by the oldest of them; otherwise they have joined another."""
         return self.after in self.tables
+
+    @property
+    def what(self) -> dict[str, Any]:
+        """The details of the event."""
+        return {"before": self.before, "tables": list(self.tables)}
 
 
 class Joining(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from dyncrp.arrays.checks import Clock, as_date
 from dyncrp.dynamics import Modes
 from dyncrp.engine.types import Float, Int, Trace
-from dyncrp.joining.kept import Joining, Move, clusters_on_arrival
+from dyncrp.joining.kept import Joining, clusters_on_arrival
 from dyncrp.stream.novelty import NoveltySketch
 from dyncrp.stream.surges import Surge, Surges
 
@@ -134,7 +134,7 @@ def events_of(
     for joining in batch.joinings[1:]:
         row = max(joining.row - batch.first_row, 0)
         moves = ((move, "parted" if move.parted else "joined") for move in joining.moves)
-        found += [(row, kind, move.tables[0], what_moved(move)) for move, kind in moves]
+        found += [(row, kind, move.tables[0], move.what) for move, kind in moves]
     found.sort(key=lambda one: (one[0], ORDER[one[1]]))
     return [
         Event(
@@ -148,11 +148,6 @@ def events_of(
         )
         for row, kind, table, what in found
     ]
-
-
-def what_moved(move: Move) -> dict[str, Any]:
-    """Return the details of an event "joined" or "parted"."""
-    return {"before": move.before, "tables": list(move.tables)}
 
 
 def as_time(t: float, clock: Clock) -> Any:

@@ -21,7 +21,7 @@ from dyncrp.input.constraints import check_name
 from dyncrp.input.input import Input
 from dyncrp.joining.kept import KeptClusters
 from dyncrp.search.spec import ModelSpec, check_alarm_rate, check_surge_rate
-from dyncrp.stream.events import Batch, Event, as_time, events_of, what_moved
+from dyncrp.stream.events import Batch, Event, as_time, events_of
 from dyncrp.stream.learner import Learner
 
 LEVELS = ("table", "cluster")
@@ -228,7 +228,7 @@ class EditableTables(ABC):
     def _note_moves(self) -> None:
         """Record what an edit did to the clusters that are kept."""
         for move in [move for joining in self.learner.joinings for move in joining.moves]:
-            self._note("parted" if move.parted else "joined", move.tables[0], what_moved(move))
+            self._note("parted" if move.parted else "joined", move.tables[0], move.what)
 
     def _report(self, *batches: Batch) -> None:
         """Call ``on_event`` with the events of batches."""
