@@ -50,6 +50,8 @@ async def _serve(service: Service, bound: socket.socket, address: str, *, demo: 
     feeding: list[asyncio.Task[None]] = []
 
     def started() -> None:
+        for name, error in service.registry.unreadable.items():
+            say(f"the stream {name!r} cannot be read, and is left as it is: {error}")
         say(f"serving {service.registry.journal.path.parent} at {address}")
         if demo:
             feeding.append(asyncio.ensure_future(built_in.feed(service)))

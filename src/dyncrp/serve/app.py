@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import math
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,18 +22,16 @@ from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_even
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.middleware import Middleware, refusal
 from dyncrp.serve.openapi import openapi
-from dyncrp.serve.registry import Action, Key, Notice, Registry
+from dyncrp.serve.queries import after_event, is_whole, retry_key, stream_name, stretch, whole
+from dyncrp.serve.registry import Action, Notice, Registry
 from dyncrp.serve.sending import EventStream
-from dyncrp.serve.settings import KEYS, check_name
+from dyncrp.serve.settings import KEYS
 from dyncrp.serve.streams import ServedStream, dump
 from dyncrp.serve.watching import Watch, resolved
 from dyncrp.serve.worker import Worker
 from dyncrp.views.clusters import Clusters
 
 STATIC = Path(__file__).parent / "static"
-CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
-LARGEST_SEQUENCE = 2**63 - 1
-MOST_DIGITS = 18  # of an integer
 BODIES_AT_ONCE = 8  # of the largest size, in memory
 PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
 TABLES_JOINED_AT_ONCE = 200  # with more, the list of tables has the clusters that were computed last
@@ -101,12 +96,18 @@ class Service:
 
     async def list_streams(self, request: Request) -> Response:
         """Answer with all streams."""
-        found = await self.worker.call(lambda registry: [stream.summary() for stream in registry.streams.values()])
-        return _json({"streams": sorted(found, key=lambda summary: summary["name"])})
+        found, unreadable = await self.worker.call(
+            lambda registry: (
+                [stream.summary() for stream in registry.streams.values()],
+                list(registry.unreadable.items()),
+            )
+        )
+        bad = [{"name": name, "error": error} for name, error in unreadable]
+        return _json({"streams": sorted(found, key=lambda summary: summary["name"]), "unreadable": bad})
 
     async def put_stream(self, request: Request) -> Response:
         """Make a stream."""
-        name = _name(request)
+        name = stream_name(request)
         async with self._body(request) as content:
             settings = read_object(content, KEYS) if content.strip() else {}
         made = await self.worker.call(lambda registry: registry.put(name, settings), name)
@@ -119,7 +120,7 @@ class Service:
 
     async def delete_stream(self, request: Request) -> Response:
         """Delete a stream."""
-        name = _name(request)
+        name = stream_name(request)
         await self.worker.call(lambda registry: registry.delete(name), name)
         return Response(status_code=204)
 
@@ -127,7 +128,7 @@ class Service:
 
     async def post_rows(self, request: Request) -> Response:
         """Learn from rows."""
-        _name(request)  # a wrong one is refused before the body is read
+        stream_name(request)  # a wrong one is refused before the body is read
         given = request.query_params
         roles = Roles(given.get("time_column"), given.get("label_column"), given.get("cannot_link_column"))
         async with self._body(request) as content:
@@ -178,7 +179,7 @@ class Service:
         return await self.get_stream(request)
 
     async def _do(self, request: Request, action: Action, content: bytes) -> Response:
-        name, key = _name(request), _key(request, content)
+        name, key = stream_name(request), retry_key(request, content)
         answer = await self.worker.call(lambda registry: registry.do(name, action, key), name)
         return Response(answer, media_type=JSON)
 
@@ -199,7 +200,7 @@ class Service:
     async def get_table(self, request: Request) -> Response:
         """Answer with one table and its examples."""
         which = request.path_params["table"]
-        asked = int(which) if _is_whole(which) else which
+        asked = int(which) if is_whole(which) else which
         found = await self._read(request, lambda stream: stream.table(asked))
         entry = next((entry for entry in await self._tables(request) if entry["id"] == found["id"]), None)
         if entry is None:
@@ -220,7 +221,7 @@ class Service:
     async def get_clusters(self, request: Request) -> Response:
         """Answer with the tables joined into clusters."""
         try:
-            clusters = await self._clusters_of(request, _whole(request, "n", None, 1))
+            clusters = await self._clusters_of(request, whole(request, "n", None, 1))
         except ValueError as error:
             raise RequestError(400, str(error)) from None
         if clusters is None:
@@ -230,7 +231,7 @@ class Service:
 
     async def _clusters_of(self, request: Request, n: int | None) -> Clusters | None:
         """Return clusters of the tables as they are now. Another thread computes them, one request at a time."""
-        name = _name(request)
+        name = stream_name(request)
         async with self._joining:
             stream, version = await self._read(request, lambda stream: (stream, stream.version))
             kept = self._clusters.get((name, n))
@@ -247,18 +248,18 @@ class Service:
 
     async def get_timeline(self, request: Request) -> Response:
         """Answer with the latest rows and their results."""
-        last = _whole(request, "last", 2_000, 1)
+        last = whole(request, "last", 2_000, 1)
         return _json(await self._read(request, lambda stream: stream.latest(last)))
 
     async def get_history(self, request: Request) -> Response:
         """Answer with what came when, thinned."""
-        name = _name(request)
-        told = self.watch.history(name, *_stretch(request))
+        name = stream_name(request)
+        told = self.watch.history(name, *stretch(request))
         return _json(await self._read(request, lambda stream: resolved(told, stream)))
 
     async def get_alarms(self, request: Request) -> Response:
         """Answer with the latest alarms, and how many nobody has acknowledged."""
-        name, most = _name(request), _whole(request, "limit", 200, 1, 10_000)
+        name, most = stream_name(request), whole(request, "limit", 200, 1, 10_000)
         found, n_new = await self.worker.call(lambda registry: registry.alarms(name, most))
         return _json({"alarms": found, "unacknowledged": n_new})
 
@@ -281,8 +282,8 @@ class Service:
         """Answer with events, as JSON or as server-sent events."""
         if "text/event-stream" in request.headers.get("accept", ""):
             return await self._follow(request, watch_events)
-        name, after = _name(request), _after(request, -1)
-        most = _whole(request, "limit", 500, 1, 10_000)
+        name, after = stream_name(request), after_event(request, -1)
+        most = whole(request, "limit", 500, 1, 10_000)
         found = await self.worker.call(lambda registry: registry.events(name, after, most))
         return Response(f'{{"events":[{",".join(found)}]}}', media_type=JSON)
 
@@ -293,9 +294,9 @@ class Service:
     async def _follow(
         self, request: Request, watch: Callable[[Feed, int, FetchEvents], AsyncIterator[str]]
     ) -> Response:
-        name = _name(request)
+        name = stream_name(request)
         last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
-        after = _after(request, last)
+        after = after_event(request, last)
         if self.n_readers >= self.limits.readers:
             raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most that this server takes")
 
@@ -338,6 +339,7 @@ class Service:
             ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),
             ("subscribers", "gauge", "Readers of events and live feeds.", {"": self.n_readers}),
             ("streams", "gauge", "Streams.", {"": len(streams)}),
+            ("unreadable_streams", "gauge", "Streams that cannot be read.", {"": len(self.registry.unreadable)}),
             ("stream_rows", "gauge", "Rows of each stream.", rows),
             ("stream_tables", "gauge", "Open tables of each stream.", tables),
         ]
@@ -362,7 +364,7 @@ class Service:
     # Bodies
 
     async def _read(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
-        name = _name(request)
+        name = stream_name(request)
 
         def run(registry: Registry) -> Any:
             try:
@@ -418,72 +420,3 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 def _json(content: Any, status: int = 200) -> Response:
     return Response(dump(content), status, media_type=JSON)
-
-
-def _key(request: Request, content: bytes) -> Key | None:
-    """Return what identifies a retry of this request, if it has a sequence number."""
-    given = request.query_params
-    text, client = given.get("sequence"), given.get("client", "-")
-    if text is None:
-        return None
-    if not text.isdecimal() or len(text) > 19 or int(text) > LARGEST_SEQUENCE:
-        raise RequestError(400, f"sequence must be an integer from 0 to {LARGEST_SEQUENCE}, got {text!r}")
-    if not CLIENT.fullmatch(client):
-        raise RequestError(400, "client must be 1 to 100 letters, digits and . _ : -")
-    asked = [request.url.path, request.headers.get("content-type", JSON), *sorted(map(repr, given.multi_items()))]
-    digest = hashlib.blake2b("\0".join(asked).encode() + b"\0" + content, digest_size=16).digest()
-    return Key(client, int(text), digest)
-
-
-def _name(request: Request) -> str:
-    return check_name(request.path_params["name"])
-
-
-def _whole(request: Request, name: str, default: Any, least: int, most: int = 10**9) -> Any:
-    """Return an integer of the query."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not _is_whole(text) or not least <= int(text) <= most:
-        raise RequestError(400, f"{name} must be an integer from {least} to {most:,}, got {text!r}")
-    return int(text)
-
-
-def _seconds(request: Request, name: str, default: Any) -> Any:
-    """Return a number of seconds of the query."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    try:
-        number = float(text[:40])
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise RequestError(400, f"{name} must be a number of seconds, got {text[:40]!r}")
-    return number
-
-
-def _stretch(request: Request) -> tuple[float, float, float | None]:
-    """Return the begin, the end and the span of a history, in seconds."""
-    known = ("begin", "end", "span")
-    unknown = next((name for name in request.query_params if name not in known), None)
-    if unknown is not None:
-        raise RequestError(400, f"unknown parameter {unknown[:40]!r}; the parameters are {', '.join(known)}")
-    begin, end = _seconds(request, "begin", -math.inf), _seconds(request, "end", math.inf)
-    span = _seconds(request, "span", None)
-    if span is not None and span <= 0.0:
-        raise RequestError(400, f"span must be above 0 seconds, got {span:g}")
-    if begin > end:
-        raise RequestError(400, f"begin must not be after end, got {begin:.15g} and {end:.15g}")
-    return begin, end, span
-
-
-def _is_whole(text: str) -> bool:
-    return text.isdecimal() and len(text) <= MOST_DIGITS
-
-
-def _after(request: Request, default: int) -> int:
-    """Return the id of the event after which to continue."""
-    text = request.headers.get("last-event-id", "")
-    found: int = int(text) if _is_whole(text) else _whole(request, "after", default, 0, 10**18)
-    return found

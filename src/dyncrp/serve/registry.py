@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,8 @@ class Notice(NamedTuple):
 class Registry:
     """Streams by name. The operations of a group of requests take effect with ``commit``, or not at all.
 
+    unreadable: why streams could not be restored, by name. The journal keeps all they have, and the others are served.
+
     >>> import tempfile, numpy as np
     >>> from dyncrp.serve.bodies import Batch
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,10 +59,20 @@ class Registry:
         self._ids: dict[str, int] = {}
         self._warming: deque[str] = deque()  # streams that may be in their warm-up, the next to be looked at first
         self.streams: dict[str, ServedStream] = {}
+        self.unreadable: dict[str, str] = {}
         for made in self.journal.streams():
-            self._load(made)
+            try:
+                self._restore(made)
+            except Exception as error:  # even of the journal: the pages of others may be whole
+                self._leave_out(made, error)
 
-    def _load(self, made: Made) -> None:
+    def _leave_out(self, made: Made, error: Exception) -> None:
+        """Note that a stream cannot be restored. The journal keeps what it has of it."""
+        traceback.print_exc()
+        self.unreadable[made.name] = str(error) or type(error).__name__
+        self._ids[made.name] = made.id
+
+    def _restore(self, made: Made) -> None:
         """Restore a stream from its checkpoint and the operations since."""
         stream = ServedStream(made.name, json.loads(made.settings), json.loads(made.defaults))
         kept = self.journal.checkpoint(made.id)
@@ -77,9 +90,14 @@ class Registry:
     def stream(self, name: str) -> ServedStream:
         """Return a stream by its name."""
         found = self.streams.get(name)
+        if found is None and name in self.unreadable:
+            raise RequestError(500, self._told_unreadable(name))
         if found is None:
             raise RequestError(404, f"there is no stream {check_name(name)!r}: PUT /streams/{name} makes one")
         return found
+
+    def _told_unreadable(self, name: str) -> str:
+        return f"the stream {name!r} cannot be read, and the journal keeps all it has: {self.unreadable[name]}"
 
     def put(self, name: str, settings: dict[str, Any]) -> bool:
         """Make a stream. Return False if there is one with the same name and settings already."""
@@ -90,9 +108,12 @@ class Registry:
             if as_text(there.settings) != text:
                 raise RequestError(409, f"there is a stream {name!r} with other settings: {as_text(there.settings)}")
             return False
-        if len(self.streams) >= self.limits.streams:
+        if name in self.unreadable:
+            raise RequestError(409, f"{self._told_unreadable(name)}; DELETE /streams/{name} removes it for good")
+        n_streams = len(self.streams) + len(self.unreadable)
+        if n_streams >= self.limits.streams:
             raise RequestError(
-                429, f"there are {len(self.streams):,} streams, the most that this server takes: see --max-streams"
+                429, f"there are {n_streams:,} streams, the most that this server takes: see --max-streams"
             )
         check_limits(settings, self.limits)
         stream = ServedStream(name, json.loads(text), default_settings(self.limits))
@@ -102,10 +123,12 @@ class Registry:
 
     def delete(self, name: str) -> None:
         """Delete a stream and all of its rows."""
-        self.stream(name)
+        if name not in self.unreadable:
+            self.stream(name)
         self._touched.add(name)
         self.journal.remove_stream(self._ids.pop(name))
-        del self.streams[name]
+        self.streams.pop(name, None)
+        self.unreadable.pop(name, None)
         self._notices.append(Notice(name, None))
 
     def do(self, name: str, action: Action, key: Key | None = None) -> bytes:
@@ -207,13 +230,25 @@ class Registry:
     def reload(self, name: str) -> None:
         """Restore a stream from the journal, or drop it if the journal does not have it."""
         self.streams.pop(name, None)
+        self.unreadable.pop(name, None)
         self._ids.pop(name, None)
         for made in self.journal.streams():
             if made.name == name:
-                self._load(made)
+                try:
+                    self._restore(made)
+                except JournalError:
+                    raise
+                except Exception as error:
+                    self._leave_out(made, error)
 
     def _checkpoint(self, name: str) -> None:
-        self.journal.set_checkpoint(self._ids[name], *self.streams[name].checkpoint())
+        """Store a checkpoint of a stream. One that could not be read again is not: the operations stay instead."""
+        try:
+            kept = self.streams[name].checkpoint()
+        except ValueError:
+            traceback.print_exc()
+            return
+        self.journal.set_checkpoint(self._ids[name], *kept)
 
     def close(self) -> None:
         """Write a checkpoint of every stream, and close the journal."""

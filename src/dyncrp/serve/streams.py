@@ -329,7 +329,10 @@ class ServedStream:
         return many or n_rows == 1 or not self.checkpoint_bytes
 
     def checkpoint(self) -> tuple[bytes, bytes]:
-        """Return the model, whose warm-up must be over, and everything else, as bytes."""
+        """Return the model, whose warm-up must be over, and everything else, as bytes.
+
+        A model that could not be read again raises ``ValueError``; the next checkpoint is then due as after any other.
+        """
         beside: dict[str, Any] = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}
         beside |= {"notes": self.notes.as_plain(), "pattern": self.pattern}
         line = self.timeline
@@ -337,9 +340,10 @@ class ServedStream:
         if line is not None:
             arrays = {name: np.ascontiguousarray(getattr(line, name)) for name in line.PARTS}
             arrays["first_row"] = np.array(line.first_row)
-        model = self.stream.to_bytes()
         self.n_since_checkpoint = self.bytes_since_checkpoint = 0
+        model = self.stream.to_bytes()
         self.checkpoint_bytes = len(model)
+        Stream.from_bytes(model)
         return model, pack_with(beside, arrays)
 
     def restore(self, model: bytes, beside: bytes) -> None:
