@@ -28,7 +28,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-CLOSE = {"connection": "close"}  # the rest of the body is not read
+CLOSE = {"connection": "close"}  # the rest of the body is thrown away
 HEADERS_OF = {401: {"www-authenticate": "Bearer"}, 408: CLOSE, 413: CLOSE, 503: {"retry-after": "1"}}
 
 
