@@ -14,7 +14,7 @@ import pytest
 from cases import PATIENCE
 from dyncrp import DynamicalMixture
 from dyncrp.serve import app as app_module
-from dyncrp.serve import feeds, registry, sending
+from dyncrp.serve import feeds, receiving, registry, sending
 from dyncrp.serve.journal import Journal, JournalError
 from dyncrp.serve.limits import Limits
 from dyncrp.serve.openapi import openapi
@@ -376,16 +376,16 @@ def test_the_live_feed_goes_on_where_a_reader_stopped(tmp_path):
 
 
 def test_bodies_of_all_requests_share_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(app_module, "BODIES_AT_ONCE", 1)
+    monkeypatch.setattr(receiving, "BODIES_AT_ONCE", 1)
     with serving(tmp_path, Limits(body=1000)) as (client, service):
         client.put("/streams/s", json=KNOWN)
         with socket.create_connection(("127.0.0.1", client.base_url.port)) as slow:
             head = b"POST /streams/s/rows HTTP/1.1\r\nhost: localhost\r\ncontent-length: 990\r\n\r\n"
             slow.sendall(head + b"x" * 980)
-            while not service.n_body_bytes:
+            while not service.bodies.n_bytes:
                 time.sleep(0.01)
             assert client.post("/streams/s/rows", json={"rows": [[1.0, 2.0]] * 5}).status_code == 503
-        while service.n_body_bytes:
+        while service.bodies.n_bytes:
             time.sleep(0.01)
         assert post(client, [[1.0, 2.0]])["first_row"] == 0
 

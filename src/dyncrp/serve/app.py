@@ -11,18 +11,19 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch, read_object
+from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.middleware import Middleware, refusal
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.queries import after_event, is_whole, retry_key, stream_name, stretch, whole
+from dyncrp.serve.receiving import Bodies
 from dyncrp.serve.registry import Action, Notice, Registry
 from dyncrp.serve.sending import EventStream
 from dyncrp.serve.settings import KEYS
@@ -32,8 +33,6 @@ from dyncrp.serve.worker import Worker
 from dyncrp.views.clusters import Clusters
 
 STATIC = Path(__file__).parent / "static"
-BODIES_AT_ONCE = 8  # of the largest size, in memory
-PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
 TABLES_JOINED_AT_ONCE = 200  # with more, the list of tables has the clusters that were computed last
 SECONDS_PER_LOOK = 0.02  # at a warm-up that is ending
 
@@ -52,7 +51,8 @@ class Service:
         self.feeds: dict[str, Feed] = {}
         self.watch = Watch(self.registry.streams.values())
         self.worker: Worker
-        self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
+        self.bodies = Bodies(self.limits)
+        self.n_readers = self.n_alarms = self.n_rows = 0
         self._clusters: dict[tuple[str, int | None], tuple[ServedStream, int, Clusters]] = {}
         self._joining = asyncio.Lock()
         routes: list[BaseRoute] = [
@@ -108,9 +108,8 @@ class Service:
     async def put_stream(self, request: Request) -> Response:
         """Make a stream."""
         name = stream_name(request)
-        async with self._body(request) as content:
-            settings = read_object(content, KEYS) if content.strip() else {}
-        made = await self.worker.call(lambda registry: registry.put(name, settings), name)
+        async with self.bodies.read_object(request, KEYS, optional=True) as (settings, _):
+            made = await self.worker.call(lambda registry: registry.put(name, settings), name)
         return _json({"name": name, "made": made}, 201 if made else 200)
 
     async def get_stream(self, request: Request) -> Response:
@@ -131,45 +130,40 @@ class Service:
         stream_name(request)  # a wrong one is refused before the body is read
         given = request.query_params
         roles = Roles(given.get("time_column"), given.get("label_column"), given.get("cannot_link_column"))
-        async with self._body(request) as content:
-            arguments = content, request.headers.get("content-type", JSON), roles, self.limits
-            if len(content) <= PARSED_AT_ONCE:
-                batch = read_batch(*arguments)
-            else:
-                batch = await asyncio.to_thread(read_batch, *arguments)
+        kind = request.headers.get("content-type", JSON)
+        async with self.bodies.read(request) as content, self.bodies.open(content):
+            batch = await self.bodies.parse(content, read_batch, content, kind, roles, self.limits)
             return await self._do(request, lambda stream: stream.learn(batch), content)
 
     async def post_merge(self, request: Request) -> Response:
         """Merge two tables."""
-        told, content = await self._told(request, ("tables",))
-        return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
+        async with self.bodies.read_object(request, ("tables",)) as (told, content):
+            return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
 
     async def post_rename(self, request: Request) -> Response:
         """Give a table a name."""
-        told, content = await self._told(request, ("table", "name"))
-        return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
+        async with self.bodies.read_object(request, ("table", "name")) as (told, content):
+            return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
 
     async def post_undo(self, request: Request) -> Response:
         """Undo the last merge."""
-        async with self._body(request) as content:
-            if content.strip():
-                read_object(content, ())
-        return await self._do(request, ServedStream.undo_merge, content)
+        async with self.bodies.read_object(request, (), optional=True) as (_, content):
+            return await self._do(request, ServedStream.undo_merge, content)
 
     async def post_join(self, request: Request) -> Response:
         """Put two tables into one cluster."""
-        told, content = await self._told(request, ("tables",))
-        return await self._do(request, lambda stream: stream.join(told.get("tables")), content)
+        async with self.bodies.read_object(request, ("tables",)) as (told, content):
+            return await self._do(request, lambda stream: stream.join(told.get("tables")), content)
 
     async def post_part(self, request: Request) -> Response:
         """Leave the clusters of two tables to the evidence again."""
-        told, content = await self._told(request, ("tables",))
-        return await self._do(request, lambda stream: stream.join(told.get("tables"), apart=True), content)
+        async with self.bodies.read_object(request, ("tables",)) as (told, content):
+            return await self._do(request, lambda stream: stream.join(told.get("tables"), apart=True), content)
 
     async def post_acknowledge(self, request: Request) -> Response:
         """Note that alarms were seen."""
-        told, content = await self._told(request, ("alarms",))
-        return await self._do(request, lambda stream: stream.acknowledge(told.get("alarms")), content)
+        async with self.bodies.read_object(request, ("alarms",)) as (told, content):
+            return await self._do(request, lambda stream: stream.acknowledge(told.get("alarms")), content)
 
     async def post_end_warmup(self, request: Request) -> Response:
         """End the warm-up with the rows so far, and answer once it is over."""
@@ -187,11 +181,10 @@ class Service:
 
     async def post_explain(self, request: Request) -> Response:
         """Answer why a row would join its table."""
-        async with self._body(request) as content:
-            told = read_object(content, ("row", "time"), cells=True)
-        time = None if told.get("time") is None else [told["time"]]
-        batch = replace(as_batch([told.get("row")], self.limits), times=time)
-        return _json(await self._read(request, lambda stream: stream.explain(batch)))
+        async with self.bodies.read_object(request, ("row", "time"), cells=True) as (told, _):
+            time = None if told.get("time") is None else [told["time"]]
+            batch = replace(as_batch([told.get("row")], self.limits), times=time)
+            return _json(await self._read(request, lambda stream: stream.explain(batch)))
 
     async def get_tables(self, request: Request) -> Response:
         """Answer with the open tables."""
@@ -265,8 +258,8 @@ class Service:
 
     async def post_compare(self, request: Request) -> Response:
         """Answer how far apart two tables are."""
-        told, _ = await self._told(request, ("tables",))
-        return _json(await self._read(request, lambda stream: stream.compare(told.get("tables"))))
+        async with self.bodies.read_object(request, ("tables",)) as (told, _):
+            return _json(await self._read(request, lambda stream: stream.compare(told.get("tables"))))
 
     async def get_model(self, request: Request) -> Response:
         """Answer with the model as a file, for ``DynamicalMixture.load``."""
@@ -373,38 +366,6 @@ class Service:
                 raise RequestError(400, str(error)) from None
 
         return await self.worker.call(run)
-
-    async def _told(self, request: Request, keys: tuple[str, ...]) -> tuple[dict[str, Any], bytes]:
-        async with self._body(request) as content:
-            return read_object(content, keys), content
-
-    @asynccontextmanager
-    async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the body of a request; raise if it is too long or takes too long to arrive."""
-        limits, told = self.limits, request.headers.get("content-length", "0")
-        too_long = RequestError(413, f"a body may have {limits.body:,} bytes: send several, or see --max-body")
-        if not told.isdecimal() or int(told[:20]) > limits.body:
-            raise too_long
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise RequestError(415, "a body must not be compressed")
-        parts, n = [], 0
-        try:
-            async with asyncio.timeout(limits.seconds):
-                async for part in request.stream():
-                    n += len(part)
-                    self.n_body_bytes += len(part)
-                    if n > limits.body:
-                        raise too_long
-                    if self.n_body_bytes > BODIES_AT_ONCE * limits.body:
-                        raise RequestError(503, "the server is busy with the bodies of other requests: try again later")
-                    parts.append(part)
-            yield b"".join(parts)
-        except TimeoutError:
-            raise RequestError(408, f"the body took longer than {limits.seconds:g} s") from None
-        except ClientDisconnect:
-            raise RequestError(400, "the body ended too early") from None
-        finally:
-            self.n_body_bytes -= n
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
