@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dyncrp.serve.journal import MOST_EVENTS, Answer, Journal, JournalError, Made, Operation
+from dyncrp.serve.journal import MOST_CLIENTS, MOST_EVENTS, Answer, Journal, JournalError, Made, Operation
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
 from dyncrp.serve.streams import Outcome, ServedStream, dump
@@ -180,15 +180,19 @@ class Registry:
     def _answered(self, number: int, key: Key) -> bytes | None:
         """Return the earlier answer to a request, None if the request is new."""
         last = self.journal.last_sequence(number, key.client)
+        if last is None and self.journal.n_clients(number) >= MOST_CLIENTS:
+            told = f"{MOST_CLIENTS:,} clients have sent to this stream, the most that it tells apart"
+            raise RequestError(429, f"{told}: count on from the last number of one of them")
         if last is None or key.sequence > last:
             return None
         found = self.journal.answer(number, key.client, key.sequence)
-        if found is None:
-            told = f"sequence {key.sequence} of client {key.client!r} was answered before, or left out"
-            raise RequestError(409, f"{told}; its last one was {last}, and the answer is no longer kept")
-        if found.digest != key.digest:
+        if found is not None and found.digest != key.digest:
             told = f"sequence {key.sequence} of client {key.client!r} was another request"
             raise RequestError(409, f"{told}: its last one was {last}, so count on from {last + 1}")
+        if found is None or found.content is None:
+            told = f"sequence {key.sequence} of client {key.client!r} was answered before"
+            told += "" if found is not None else ", or left out"
+            raise RequestError(409, f"{told}; its last one was {last}, and the answer is no longer kept")
         return found.content
 
     def events(self, name: str, after: int, most: int) -> list[str]:
