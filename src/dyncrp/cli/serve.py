@@ -60,6 +60,8 @@ async def _serve(service: Service, bound: socket.socket, address: str, *, demo: 
     await Server(service, started).serve([bound])
     for task in feeding:
         task.cancel()
+    if service.stuck:
+        say("stopped in the midst of a computation, and nothing that was answered is lost")
 
 
 def _report(feeding: asyncio.Task[None]) -> None:

@@ -22,14 +22,15 @@ from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_even
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.middleware import Middleware, refusal
 from dyncrp.serve.openapi import openapi
+from dyncrp.serve.plain import dump
 from dyncrp.serve.queries import after_event, is_whole, retry_key, stream_name, stretch, whole
 from dyncrp.serve.receiving import Bodies
 from dyncrp.serve.registry import Action, Notice, Registry
 from dyncrp.serve.sending import EventStream
 from dyncrp.serve.settings import KEYS
-from dyncrp.serve.streams import ServedStream, dump
+from dyncrp.serve.streams import ServedStream
 from dyncrp.serve.watching import Watch, resolved
-from dyncrp.serve.worker import Worker
+from dyncrp.serve.worker import Worker, in_thread
 from dyncrp.views.clusters import Clusters
 
 STATIC = Path(__file__).parent / "static"
@@ -51,6 +52,7 @@ class Service:
         self.feeds: dict[str, Feed] = {}
         self.watch = Watch(self.registry.streams.values())
         self.worker: Worker
+        self.stuck = False  # whether something went on when it was stopped
         self.bodies = Bodies(self.limits)
         self.n_readers = self.n_alarms = self.n_rows = 0
         self._clusters: dict[tuple[str, int | None], tuple[ServedStream, int, Clusters]] = {}
@@ -69,7 +71,7 @@ class Service:
             yield
         finally:
             self.end_feeds()
-            await self.worker.close()
+            self.stuck = not await self.worker.close()
 
     def _publish(self, notices: list[Notice]) -> None:
         """Tell the readers of the feeds; called in the event loop."""
@@ -97,10 +99,7 @@ class Service:
     async def list_streams(self, request: Request) -> Response:
         """Answer with all streams."""
         found, unreadable = await self.worker.call(
-            lambda registry: (
-                [stream.summary() for stream in registry.streams.values()],
-                list(registry.unreadable.items()),
-            )
+            lambda registry: (registry.summaries(), sorted(registry.unreadable.items()))
         )
         bad = [{"name": name, "error": error} for name, error in unreadable]
         return _json({"streams": sorted(found, key=lambda summary: summary["name"]), "unreadable": bad})
@@ -109,7 +108,7 @@ class Service:
         """Make a stream."""
         name = stream_name(request)
         async with self.bodies.read_object(request, KEYS, optional=True) as (settings, _):
-            made = await self.worker.call(lambda registry: registry.put(name, settings), name)
+            made = await self.worker.call(lambda registry: registry.put(name, settings), name, changes=True)
         return _json({"name": name, "made": made}, 201 if made else 200)
 
     async def get_stream(self, request: Request) -> Response:
@@ -120,7 +119,7 @@ class Service:
     async def delete_stream(self, request: Request) -> Response:
         """Delete a stream."""
         name = stream_name(request)
-        await self.worker.call(lambda registry: registry.delete(name), name)
+        await self.worker.call(lambda registry: registry.delete(name), name, changes=True)
         return Response(status_code=204)
 
     # Operations on a stream
@@ -174,7 +173,7 @@ class Service:
 
     async def _do(self, request: Request, action: Action, content: bytes) -> Response:
         name, key = stream_name(request), retry_key(request, content)
-        answer = await self.worker.call(lambda registry: registry.do(name, action, key), name)
+        answer = await self.worker.do(name, action, key)
         return Response(answer, media_type=JSON)
 
     # Answers that change nothing
@@ -208,7 +207,7 @@ class Service:
         else:
             kept = self._clusters.get((name, None))
             clusters = None if kept is None else kept[2]
-        found: list[dict[str, Any]] = await asyncio.to_thread(make, clusters)
+        found: list[dict[str, Any]] = await in_thread(make, clusters)
         return found
 
     async def get_clusters(self, request: Request) -> Response:
@@ -233,7 +232,7 @@ class Service:
             joining, version = await self._read(request, lambda stream: (stream.joining(), stream.version))
             if joining is None:
                 return None
-            clusters: Clusters = await asyncio.to_thread(joining, n)
+            clusters: Clusters = await in_thread(joining, n)
             if n is not None:  # one number of them is kept at a time
                 self._clusters = {key: kept for key, kept in self._clusters.items() if key[0] != name or key[1] is None}
             self._clusters[name, n] = stream, version, clusters
@@ -313,9 +312,7 @@ class Service:
 
     async def get_metrics(self, request: Request) -> Response:
         """Answer with counters in Prometheus' text format."""
-        streams, size = await self.worker.call(
-            lambda registry: ([stream.summary() for stream in registry.streams.values()], registry.journal.size)
-        )
+        streams, size = await self.worker.call(lambda registry: (registry.summaries(), registry.journal.size))
         return Response(self._metrics(streams, size), media_type="text/plain; version=0.0.4")
 
     def _metrics(self, streams: list[dict[str, Any]], size: int) -> str:
@@ -365,7 +362,7 @@ class Service:
             except ValueError as error:
                 raise RequestError(400, str(error)) from None
 
-        return await self.worker.call(run)
+        return await self.worker.call(run, name)
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from dyncrp.serve.plain import dump
 from dyncrp.serve.pulse import Pulse
 from dyncrp.serve.registry import Notice
 from dyncrp.serve.segments import Segment, as_segment
-from dyncrp.serve.streams import dump
 
 SECONDS_PER_COMMENT = 15.0  # so that no proxy closes an idle connection
 SECONDS_PER_BEAT = 2.0  # at most, from one word to a page to the next, so that it knows when the server is frozen

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.limits import RequestError
-from dyncrp.serve.streams import dump
+from dyncrp.serve.plain import dump
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dyncrp.serve.journal import MOST_CLIENTS, MOST_EVENTS, Answer, Journal, JournalError, Made, Operation
 from dyncrp.serve.limits import Limits, RequestError
+from dyncrp.serve.plain import dump
 from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
-from dyncrp.serve.streams import Outcome, ServedStream, dump
+from dyncrp.serve.streams import Outcome, ServedStream
 
 ROWS_PER_CHECKPOINT = 10_000
 Action = Callable[[ServedStream], tuple[Operation, Outcome]]
@@ -31,6 +32,16 @@ class Notice(NamedTuple):
 
     name: str
     outcome: Outcome | None
+
+
+def perform(stream: ServedStream, action: Action) -> tuple[Operation, Outcome]:
+    """Carry out an operation on a stream; what is wrong with it raises ``RequestError``."""
+    try:
+        return action(stream)
+    except RequestError:
+        raise
+    except ValueError as error:
+        raise RequestError(400, str(error)) from None
 
 
 class Registry:
@@ -60,6 +71,7 @@ class Registry:
         self._warming: deque[str] = deque()  # streams that may be in their warm-up, the next to be looked at first
         self.streams: dict[str, ServedStream] = {}
         self.unreadable: dict[str, str] = {}
+        self.away: dict[str, dict[str, Any]] = {}  # summaries of streams that another thread works on
         for made in self.journal.streams():
             try:
                 self._restore(made)
@@ -99,6 +111,10 @@ class Registry:
     def _told_unreadable(self, name: str) -> str:
         return f"the stream {name!r} cannot be read, and the journal keeps all it has: {self.unreadable[name]}"
 
+    def summaries(self) -> list[dict[str, Any]]:
+        """Return the summaries of all streams."""
+        return [self.away.get(name) or stream.summary() for name, stream in self.streams.items()]
+
     def put(self, name: str, settings: dict[str, Any]) -> bool:
         """Make a stream. Return False if there is one with the same name and settings already."""
         check_name(name)
@@ -133,23 +149,27 @@ class Registry:
 
     def do(self, name: str, action: Action, key: Key | None = None) -> bytes:
         """Carry out an operation on a stream, once for each key, and return the answer."""
+        before = self.answered(name, key)
+        if before is not None:
+            return before
         stream = self.stream(name)
-        number = self._ids[name]
-        if key is not None:
-            before = self._answered(number, key)
-            if before is not None:
-                return before
-        try:
-            operation, outcome = action(stream)
-        except RequestError:
-            raise
-        except ValueError as error:
-            raise RequestError(400, str(error)) from None
+        return self.finish(stream, perform(stream, action), key)
+
+    def answered(self, name: str, key: Key | None) -> bytes | None:
+        """Return the earlier answer to a request, None if it is to be carried out."""
+        self.stream(name)
+        return None if key is None else self._answered(self._ids[name], key)
+
+    def finish(self, stream: ServedStream, done: tuple[Operation, Outcome], key: Key | None = None) -> bytes:
+        """Add an operation that was carried out on a stream to the journal, and return the answer."""
+        name, (operation, outcome) = stream.name, done
+        if self.streams.get(name) is not stream:  # it was restored from the journal meanwhile
+            raise RequestError(503, "nothing was changed: try again")
         self._touched.add(name)
         answer = dump(outcome.content).encode()
         self._note(name, operation, outcome)
         if key is not None:
-            self.journal.add_answer(number, key.client, key.sequence, Answer(key.digest, answer))
+            self.journal.add_answer(self._ids[name], key.client, key.sequence, Answer(key.digest, answer))
         return answer
 
     def _note(self, name: str, operation: Operation, outcome: Outcome) -> None:
@@ -161,21 +181,33 @@ class Registry:
 
     def carry_on(self) -> bool:
         """End warm-ups whose time is over, and do a piece of one search. Return whether there is more to do."""
-        more = False
+        stream = self.next_search()
+        if stream is None:
+            return False
+        found = stream.search()
+        if found is not None:
+            self.finish(stream, found)
+        return True
+
+    def next_search(self, busy: Collection[str] = ()) -> ServedStream | None:
+        """End warm-ups whose time is over; return the next stream with a search to do. busy: names to leave out."""
+        due = None
         for _ in range(len(self._warming)):
             name = self._warming.popleft()
             stream = self.streams.get(name)
             if stream is None or stream.learned:
                 continue
             self._warming.append(name)
+            if name in busy:
+                continue
             if stream.is_late:
                 self.do(name, ServedStream.end_warmup)
-            if stream.is_searching and not more:
-                found = stream.search()
-                more = True
-                if found is not None:
-                    self._note(name, *found)
-        return more
+            if due is None and stream.is_searching:
+                due = stream
+        if due is not None:  # others come first the next time
+            self._warming.remove(due.name)
+            self._warming.append(due.name)
+        return due
 
     def _answered(self, number: int, key: Key) -> bytes | None:
         """Return the earlier answer to a request, None if the request is new."""
@@ -211,7 +243,7 @@ class Registry:
 
     def commit(self) -> list[Notice]:
         """Make the operations since the last commit permanent; return the notices for the readers."""
-        for name in sorted(self._touched & self.streams.keys()):
+        for name in sorted((self._touched & self.streams.keys()) - self.away.keys()):
             if self.streams[name].is_due(ROWS_PER_CHECKPOINT):
                 self._checkpoint(name)
         self.journal.commit()
@@ -258,7 +290,7 @@ class Registry:
         """Write a checkpoint of every stream, and close the journal."""
         try:
             for name, stream in self.streams.items():
-                if self.broken is None and stream.is_due(1):
+                if self.broken is None and name not in self.away and stream.is_due(1):
                     self._checkpoint(name)
             self.journal.commit()
         except JournalError:

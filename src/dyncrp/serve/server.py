@@ -17,6 +17,7 @@ from dyncrp.serve.app import Service
 from dyncrp.serve.connections import ACCEPTED_AT_ONCE, Connection, room_for_connections
 
 LONGEST_TOKEN, SHORTEST_TOKEN = 1_000, 16
+SECONDS_TO_ANSWER = 10  # what is under way when the server stops
 BACKLOG = 1024  # connections that wait to be accepted
 
 
@@ -62,7 +63,7 @@ class Server(uvicorn.Server):
             server_header=False,
             ws="none",
             limit_concurrency=most + 1,
-            timeout_graceful_shutdown=10,
+            timeout_graceful_shutdown=SECONDS_TO_ANSWER,
         )
         super().__init__(config)
         self._service, self._started = service, started
