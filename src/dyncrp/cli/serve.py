@@ -38,7 +38,7 @@ def serve_folder(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dyncrp-serve-")))
         with listen(host, port) as bound:
             try:
-                service = Service(folder, limits, token=token, sync=sync)
+                service = Service(folder, limits, token=token, sync=sync, host=host)
             except JournalError as error:
                 raise FileError(str(error)) from None
             name = f"[{host}]" if ":" in host else host

@@ -20,7 +20,7 @@ from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.middleware import Middleware, refusal
+from dyncrp.serve.middleware import Middleware, names_of, refusal
 from dyncrp.serve.openapi import openapi
 from dyncrp.serve.plain import dump
 from dyncrp.serve.queries import after_event, is_whole, retry_key, stream_name, stretch, whole
@@ -41,11 +41,18 @@ SECONDS_PER_LOOK = 0.02  # at a warm-up that is ending
 class Service:
     """A data folder behind HTTP; ``app`` is what a server runs.
 
-    token: what requests must bring, or None. sync: whether an answer waits for the disk.
+    token: what requests must bring, or None. sync: whether an answer waits for the disk. host: the address at which it
+    listens, if it is another one of this machine than 127.0.0.1.
     """
 
     def __init__(
-        self, folder: Path, limits: Limits | None = None, *, token: str | None = None, sync: bool = True
+        self,
+        folder: Path,
+        limits: Limits | None = None,
+        *,
+        token: str | None = None,
+        sync: bool = True,
+        host: str | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
         self.registry = Registry(folder, self.limits, sync=sync)
@@ -62,7 +69,8 @@ class Service:
         ]
         routes.append(Mount("/static", StaticFiles(directory=STATIC)))
         handlers = {HTTPException: _answer_http, RequestError: _answer_error}
-        self.app = Middleware(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), token)
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        self.app = Middleware(app, token, names_of(host))
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -287,7 +295,7 @@ class Service:
         self, request: Request, watch: Callable[[Feed, int, FetchEvents], AsyncIterator[str]]
     ) -> Response:
         name = stream_name(request)
-        last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
+        stream, last, learned = await self._read(request, lambda stream: (stream, stream.last_event, stream.learned))
         after = after_event(request, last)
         if self.n_readers >= self.limits.readers:
             raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most that this server takes")
@@ -296,9 +304,12 @@ class Service:
             return self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
 
         def start() -> AsyncIterator[str]:
-            return watch(
-                self.feeds.setdefault(name, Feed(last, learned=learned, pulse=self.watch.pulse(name))), after, fetch
-            )
+            feed = Feed(last, learned=learned, pulse=self.watch.pulse(name))
+            if self.registry.streams.get(name) is stream:
+                feed = self.feeds.setdefault(name, feed)
+            else:  # it was deleted meanwhile, and another may have its name
+                feed.over = True
+            return watch(feed, after, fetch)
 
         return EventStream(self, start)
 

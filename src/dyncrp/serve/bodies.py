@@ -93,8 +93,12 @@ def read_json(content: bytes, *, cells: bool = False) -> Any:
     """
     try:
         text = content.decode("utf-8-sig")  # strictly, unlike json.loads
-        constant = CONSTANTS.__getitem__ if cells else _refuse_constant
-        value = json.loads(text, parse_constant=constant, object_pairs_hook=_object)
+        if cells:
+            value = json.loads(text, parse_constant=CONSTANTS.__getitem__, object_pairs_hook=_object)
+        else:
+            value = json.loads(
+                text, parse_constant=_refuse_constant, parse_float=_finite_float, object_pairs_hook=_object
+            )
         if "\\u" in text:  # which may be a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
         return value
@@ -133,6 +137,13 @@ def as_floats(cells: Cells) -> Float | None:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"it has no number {name}")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {quote(text)} is too large")
+    return number
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ One thread writes it. The operations of a group of requests are one transaction,
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,6 +81,7 @@ class Journal:
         self._n_clients: dict[int, int] = {}
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let everybody read it
             self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
             # The process holds the lock until it ends, and SQLite needs no file of shared memory.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
