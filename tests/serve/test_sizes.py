@@ -4,13 +4,16 @@ import asyncio
 import io
 import tracemalloc
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from dyncrp.serve import receiving
+from dyncrp.serve import receiving, sizes
 from dyncrp.serve.bodies import ARROW, CSV, JSON, NDJSON, Roles, check_json, read_batch, read_json
 from dyncrp.serve.limits import Limits, RequestError
-from serving import KNOWN, serving
+from dyncrp.serve.sizes import numbers_per_table
+from dyncrp.serve.streams import ServedStream
+from serving import KNOWN, post, serving
 
 LIMITS = Limits(rows=1_000, cells=5_000, body=100_000)
 
@@ -126,3 +129,35 @@ def test_large_bodies_are_opened_one_after_the_other(monkeypatch):
 
     asyncio.run(all_of_them())
     assert most <= 100
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        ("gaussian", {"variance": 1.0, "prior_variance": 9.0}),
+        ("categorical", {"concentration": 1.0, "n_codes": 7}),
+        ("normal_wishart", {"variance": 1.0, "prior_variance": 9.0, "prior_mean": 0.0}),
+        ("poisson", {"shape": 1.0, "rate": 1.0}),
+    ],
+)
+def test_the_numbers_of_a_table(family, settings):
+    made = {"family": family, "dynamics": "stationary()", "alpha": 1.0, "set": settings}
+    stream = ServedStream("s", made, {})
+    family = stream.stream.spec.family
+    for width in (1, 4, 5):
+        assert numbers_per_table(family, width) == family.statistics(np.zeros((1, width))).shape[1]
+
+
+def test_tables_that_would_take_gigabytes_are_refused(tmp_path, monkeypatch):
+    wide = {"family": "categorical", "dynamics": "stationary()", "alpha": 1.0}
+    wide |= {"set": {"concentration": 0.01, "n_codes": 10_000}}
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json=wide)
+        answer = client.post("/streams/s/rows", json={"rows": [list(range(500))]})
+        assert answer.status_code == 413
+        assert "would have 5,000,501 numbers" in answer.json()["error"]
+        monkeypatch.setattr(sizes, "MOST_BYTES", 8 * 20_003 * 2)
+        assert post(client, [[1, 2]])["labels"] == [0]
+        answer = client.post("/streams/s/rows", json={"rows": [[1, 2], [3, 4]]})
+        assert (answer.status_code, "there is room for 2:" in answer.json()["error"]) == (413, True)
+        assert post(client, [[1, 2]])["labels"] == [0]

@@ -98,3 +98,13 @@ def test_a_checkpoint_that_could_not_be_read_is_not_kept(tmp_path, refused, monk
     monkeypatch.undo()
     with serving(tmp_path) as (client, _):
         assert post(client, [[9.1]])["labels"] == [1]
+
+
+def test_a_checkpoint_that_is_too_large_fails_nobody(tmp_path, monkeypatch, capfd):
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json=KNOWN)
+        monkeypatch.setattr(registry, "LARGEST_VALUE", 10)
+        assert post(client, [[0.0], [9.0]])["labels"] == [0, 1]
+        assert "SQLite takes 10" in capfd.readouterr().err
+    with serving(tmp_path) as (client, _):
+        assert post(client, [[9.1]])["labels"] == [1]

@@ -17,6 +17,7 @@ FILE = "streams.sqlite"
 PAGES_PER_MOVE = 10_000  # 40 MB of SQLite's log, before it moves them to the file; a commit rarely waits for that
 VERSION = 1  # of the layout of the file
 MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES = 10_000, 1_000, 64 * 2**20  # kept per stream
+LARGEST_VALUE = 1_000_000_000  # bytes, of SQLite
 MOST_CLIENTS = 1_000_000  # of a stream, whose last sequence numbers are kept for ever: some 150 MB
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams

@@ -9,7 +9,16 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dyncrp.serve.journal import MOST_CLIENTS, MOST_EVENTS, Answer, Journal, JournalError, Made, Operation
+from dyncrp.serve.journal import (
+    LARGEST_VALUE,
+    MOST_CLIENTS,
+    MOST_EVENTS,
+    Answer,
+    Journal,
+    JournalError,
+    Made,
+    Operation,
+)
 from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.plain import dump
 from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
@@ -278,9 +287,11 @@ class Registry:
                     self._leave_out(made, error)
 
     def _checkpoint(self, name: str) -> None:
-        """Store a checkpoint of a stream. One that could not be read again is not: the operations stay instead."""
+        """Store a checkpoint of a stream. One that could not be read again is not: the journal keeps the rows."""
         try:
             kept = self.streams[name].checkpoint()
+            if len(kept[0]) > LARGEST_VALUE:
+                raise ValueError(f"the model of {name!r} has {len(kept[0]):,} bytes: SQLite takes {LARGEST_VALUE:,}")
         except ValueError:
             traceback.print_exc()
             return

@@ -24,6 +24,7 @@ from dyncrp.serve.plain import as_cell, as_numbers, as_odds, as_plain, as_time, 
 from dyncrp.serve.rows import Form, Rows, pack_with, unpack_with
 from dyncrp.serve.segments import Segment, as_segment
 from dyncrp.serve.settings import feature_names, make_stream, text_column
+from dyncrp.serve.sizes import check_room
 from dyncrp.serve.times import TIMES
 from dyncrp.serve.undo import Undo
 from dyncrp.serve.warming import Warming, read_seconds
@@ -120,6 +121,8 @@ class ServedStream:
         if self.warming.is_full(self.stream):
             raise RequestError(503, "the hyperparameters of this stream are being learned: try again later")
         rows = self.form.resolve(batch)
+        if rows.numbers is not None:
+            check_room(self.stream, *rows.numbers.shape)
         outcome = self._learn(rows)
         return self._noted(Operation(ROWS, rows.to_bytes())), outcome
 
