@@ -9,7 +9,7 @@ from dyncrp.serve.limits import RequestError
 from dyncrp.stream.stream import Stream
 
 MOST_NUMBERS = 500_000  # of a table
-MOST_BYTES = 800_000_000  # of all tables; SQLite holds no value of more than 1,000,000,000 bytes
+MOST_BYTES = 400_000_000  # of all tables; a file may have twice as much, and SQLite takes values of up to 10^9 bytes
 BYTES_OF_NUMBER = 8
 
 
