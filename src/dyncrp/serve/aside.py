@@ -76,7 +76,11 @@ class Errand:
                     job.error = error
 
     def end_search(self, registry: Registry) -> None:
-        """Add the end of a search to the journal, if the stream is still the one that was given away."""
+        """Add the end of a search to the journal, if the stream is still the one that was given away.
+
+        Until then there may be no checkpoint of the stream, which would have the end of the search already.
+        """
+        registry.away.clear()
         if self.found is not None and registry.streams.get(self.stream.name) is self.stream:
             registry.finish(self.stream, self.found)
 
@@ -112,7 +116,8 @@ class Aside:
         if errand is None or not errand.finished:
             return None
         self.errand = None
-        self._registry.away.clear()
+        if errand.found is None:
+            self._registry.away.clear()
         return errand
 
     def next(self) -> list[Job]:
