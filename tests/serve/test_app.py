@@ -14,7 +14,8 @@ import pytest
 from cases import PATIENCE
 from dyncrp import DynamicalMixture
 from dyncrp.serve import app as app_module
-from dyncrp.serve import feeds, registry, sending
+from dyncrp.serve import feeds, receiving, registry, sending
+from dyncrp.serve import journal as journal_module
 from dyncrp.serve.journal import Journal, JournalError
 from dyncrp.serve.limits import Limits
 from dyncrp.serve.openapi import openapi
@@ -397,18 +398,42 @@ def test_the_live_feed_goes_on_where_a_reader_stopped(tmp_path):
 
 
 def test_bodies_of_all_requests_share_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(app_module, "BODIES_AT_ONCE", 1)
+    monkeypatch.setattr(receiving, "BODIES_AT_ONCE", 1)
     with serving(tmp_path, Limits(body=1000)) as (client, service):
         client.put("/streams/s", json=KNOWN)
         with socket.create_connection(("127.0.0.1", client.base_url.port)) as slow:
             head = b"POST /streams/s/rows HTTP/1.1\r\nhost: localhost\r\ncontent-length: 990\r\n\r\n"
             slow.sendall(head + b"x" * 980)
-            while not service.n_body_bytes:
+            while not service.bodies.n_bytes:
                 time.sleep(0.01)
             assert client.post("/streams/s/rows", json={"rows": [[1.0, 2.0]] * 5}).status_code == 503
-        while service.n_body_bytes:
+        while service.bodies.n_bytes:
             time.sleep(0.01)
         assert post(client, [[1.0, 2.0]])["first_row"] == 0
+
+
+def test_a_request_is_learned_once_however_many_clients_came_since(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_module, "MOST_ANSWER_BYTES", 2_000)
+    monkeypatch.setattr(registry, "MOST_CLIENTS", 40)
+
+    def send(client, name, rows=((0.0, 0.1),)):
+        answer = client.post(f"/streams/s/rows?client={name}&sequence=1", json={"rows": rows})
+        return answer.status_code, answer.text
+
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json=KNOWN)
+        first = send(client, "first")
+        assert send(client, "first") == first
+        for at in range(39):
+            assert send(client, f"client-{at}")[0] == 200
+    with serving(tmp_path) as (client, _):  # the checkpoint has thinned out the answers
+        code, told = send(client, "first")
+        assert code == 409
+        assert "was answered before; its last one was 1" in told
+        assert "was another request" in send(client, "first", [[1.0, 1.0]])[1]
+        assert client.get("/streams/s").json()["rows"] == 40
+        assert send(client, "client-38")[0] == 200  # whose answer is kept
+        assert send(client, "one-more")[0] == 429  # rather than to forget one of them
 
 
 def test_a_deleted_stream_ends_its_feeds(client):

@@ -87,7 +87,6 @@ def test_dates_of_arrow_are_times():
         ('{"rows": [{"a": 1}, {"a": 1e999}]}', JSON, "'a' must hold finite numbers", {"row": 1, "column": "a"}),
         ('{"rows": [[' + "9" * 5000 + "]]}", JSON, "this is not JSON", {}),
         ('{"rows": [[1], [' + "9" * 400 + "]]}", JSON, "must hold finite numbers", {"row": 1, "column": "x0"}),
-        ('{"rows": ' + "[" * 100000 + "]" * 100000 + "}", JSON, "nested too deeply", {}),
         ('{"rows": [[1]], "rows": [[2]]}', JSON, "an object has a key twice", {}),
         ('{"rows": [[1]], "label": [2]}', JSON, "unknown key 'label'", {}),
         ("[[1]]", JSON, "must be a JSON object", {}),

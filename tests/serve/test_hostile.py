@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from dyncrp.serve.bodies import ARROW, CSV, JSON, NDJSON, Roles, read_batch, read_object
 from dyncrp.serve.limits import Limits, RequestError
+from dyncrp.serve.plain import dump
 from dyncrp.serve.settings import KEYS, check_limits
-from dyncrp.serve.streams import ServedStream, dump
+from dyncrp.serve.streams import ServedStream
 from serving import KNOWN
 
 LIMITS = Limits(rows=100, cells=1000, features=50)

@@ -1,6 +1,7 @@
 """What is committed is there after a restart, and nothing else; old answers and events go."""
 
 import os
+import sqlite3
 
 import pytest
 
@@ -97,14 +98,39 @@ def test_long_answers_go_sooner_but_for_the_last(journal, monkeypatch):
     assert journal.last_sequence(stream, "old") == 7
 
 
-def test_clients_that_came_long_ago_are_forgotten(journal, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CLIENTS", 2)
+def test_the_last_number_of_a_client_is_kept_for_ever(journal, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ANSWER_BYTES", 25)
     stream = journal.add_stream("s", "{}")
-    for client in "abca":
-        last = journal.last_sequence(stream, client)
-        journal.add_answer(stream, client, 0 if last is None else last + 1, Answer(b"", b""))
+    for sequence in (3, 4):
+        journal.add_answer(stream, "first", sequence, Answer(b"digest", b"x" * 10))
+    for at in range(20):
+        journal.add_answer(stream, f"client {at}", 0, Answer(b"", b"x" * 10))
     journal.set_checkpoint(stream, b"", b"")
-    assert [journal.last_sequence(stream, client) for client in "abc"] == [1, None, 0]
+    assert journal.last_sequence(stream, "first") == 4
+    assert [journal.answer(stream, "first", n) for n in (3, 4)] == [None, Answer(b"digest", None)]
+    journal.set_checkpoint(stream, b"", b"")
+    assert journal.n_clients(stream) == 21
+    journal.add_answer(stream, "first", 5, Answer(b"", b"y"))  # and its earlier numbers are not needed any more
+    assert [journal.answer(stream, "first", n) for n in (4, 5)] == [None, Answer(b"", b"y")]
+    assert journal.n_clients(stream) == 21
+    journal.commit()
+    journal.add_answer(stream, "new", 0, Answer(b"", b""))
+    assert journal.n_clients(stream) == 22
+    journal.rollback()
+    assert journal.n_clients(stream) == 21
+
+
+def test_a_journal_of_an_earlier_day(tmp_path):
+    with Journal(tmp_path) as journal:
+        stream = journal.add_stream("s", "{}")
+        journal.add_answer(stream, "a", 1, Answer(b"", b"x"))
+        journal.commit()
+    with sqlite3.connect(tmp_path / FILE) as file:
+        file.execute("DROP INDEX answers_kept")
+    file.close()
+    with Journal(tmp_path) as journal:
+        journal.set_checkpoint(stream, b"", b"")
+        assert journal.answer(stream, "a", 1) == Answer(b"", b"x")
 
 
 def test_the_latest_events_are_kept(journal, monkeypatch):

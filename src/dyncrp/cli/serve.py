@@ -38,7 +38,7 @@ def serve_folder(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dyncrp-serve-")))
         with listen(host, port) as bound:
             try:
-                service = Service(folder, limits, token=token, sync=sync)
+                service = Service(folder, limits, token=token, sync=sync, host=host)
             except JournalError as error:
                 raise FileError(str(error)) from None
             name = f"[{host}]" if ":" in host else host
@@ -50,6 +50,8 @@ async def _serve(service: Service, bound: socket.socket, address: str, *, demo: 
     feeding: list[asyncio.Task[None]] = []
 
     def started() -> None:
+        for name, error in service.registry.unreadable.items():
+            say(f"the stream {name!r} cannot be read, and is left as it is: {error}")
         say(f"serving {service.registry.journal.path.parent} at {address}")
         if demo:
             feeding.append(asyncio.ensure_future(built_in.feed(service)))
@@ -58,6 +60,8 @@ async def _serve(service: Service, bound: socket.socket, address: str, *, demo: 
     await Server(service, started).serve([bound])
     for task in feeding:
         task.cancel()
+    if service.stuck:
+        say("stopped in the midst of a computation, and nothing that was answered is lost")
 
 
 def _report(feeding: asyncio.Task[None]) -> None:

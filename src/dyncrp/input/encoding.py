@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,7 +133,8 @@ class Encoding:
                 entry = entry._replace(words=words)
             entries.append(entry)
         X = np.column_stack(parts) if parts else np.empty((0, 0))
-        return np.ascontiguousarray(X), self if tuple(entries) == self.entries else Encoding(tuple(entries))
+        same = all(new.words is old.words for new, old in zip(entries, self.entries, strict=True))
+        return np.ascontiguousarray(X), self if same else Encoding(tuple(entries))
 
     def select(self, X: Any) -> Any:
         """Return rows X (n, D) of an array. If it has all columns, those that are left out are dropped.
@@ -260,7 +262,7 @@ def _encode(entry: Entry, column: Any, at: int, missing: Callable[[Any], bool]) 
         cells = as_cells(column)
         codes = _Codes(entry.words, missing)
         try:
-            return np.fromiter(map(codes.__getitem__, cells), np.float64, len(cells)), tuple(codes.words)
+            return np.fromiter(map(codes.__getitem__, cells), np.float64, len(cells)), codes.all_words()
         except TypeError:  # a list, a dictionary or an array cannot be looked up
             row = next(row for row, cell in enumerate(cells) if getattr(type(cell), "__hash__", None) is None)
             raise BadRow(f"column {entry.name!r} must hold categories, got {quote(cells[row])}", row, at) from None
@@ -312,24 +314,66 @@ def _yes_or_no(entry: Entry, cell: object) -> float | None:
     return float(word == entry.words[0].lower()) if word in (text.lower() for text in entry.words) else None
 
 
+TAKING_OVER = Lock()  # of the codes of words by others
+
+
+class _Words(tuple[str, ...]):
+    """Words with their codes, so that the next rows need not look at all words; with more words it is another one.
+
+    The first words that continue these take over the codes, in which there are then more than these.
+    """
+
+    codes: dict[str, int]
+
+    @classmethod
+    def of(cls, words: tuple[str, ...]) -> _Words:
+        """Return words that have codes of their own, unless others have taken them over."""
+        if isinstance(words, cls) and len(words.codes) == len(words):
+            return words
+        found = cls(words)
+        found.codes = {word: code for code, word in enumerate(words)}
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+
 class _Codes(dict[Any, float]):
     """The codes of words; a new word gets the next code. Cells are cached, so that each is converted once."""
 
-    def __init__(self, words: Iterable[str], missing: Callable[[Any], bool]) -> None:
-        super().__init__((word, float(code)) for code, word in enumerate(words))
-        self.words, self.is_missing = list(words), missing
+    def __init__(self, words: tuple[str, ...], missing: Callable[[Any], bool]) -> None:
+        super().__init__()
+        self.words, self.is_missing = _Words.of(words), missing
+        self.new: dict[str, int] = {}
 
     def __missing__(self, cell: Any) -> float:
-        if self.is_missing(cell):
-            return np.nan
-        word = as_word(cell)
-        if word not in self.keys():
-            self[word] = float(len(self.words))
-            self.words.append(word)
-        code = self[word]
+        code = self._find(cell) if isinstance(cell, str) else None
+        if code is None:
+            if self.is_missing(cell):
+                return np.nan
+            word = as_word(cell)
+            code = self._find(word)
+            if code is None:
+                code = self.new.setdefault(word, len(self.words) + len(self.new))
         if isinstance(cell, str):
-            self[cell] = code
-        return code
+            self[cell] = float(code)
+        return float(code)
+
+    def _find(self, word: str) -> int | None:
+        """Return the code of a word that is known, None of another."""
+        code = self.words.codes.get(word)
+        # Another thread may have added words meanwhile.
+        return code if code is not None and code < len(self.words) else None
+
+    def all_words(self) -> tuple[str, ...]:
+        """Return the words, with the new ones."""
+        if not self.new:
+            return self.words
+        found = _Words((*self.words, *self.new))
+        with TAKING_OVER:
+            found.codes = _Words.of(self.words).codes
+            found.codes.update(self.new)
+        return found
 
 
 def stack(frames: Sequence[Any], names: Sequence[str]) -> Any:

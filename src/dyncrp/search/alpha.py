@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
+from dyncrp.arrays.checks import LARGEST_PARAMETER, SMALLEST_PARAMETER
 from dyncrp.dynamics import Modes
 from dyncrp.engine import schema
 
@@ -68,12 +69,16 @@ class AlphaPosterior:
         self._state = log_sum, total, time, n + len(times)
 
     def mean(self, n_opened: int) -> float:
-        """Return the posterior mean of α if the observations have opened this many tables."""
+        """Return the posterior mean of α if the observations have opened this many tables.
+
+        It stays in the range of a parameter, since a model file with any other is refused.
+        """
         # The grid is even in log α, so this is the density of log α: hence α^PRIOR_SHAPE, not α^(PRIOR_SHAPE − 1).
         log_prior = PRIOR_SHAPE * np.log(self._grid) - PRIOR_SHAPE * self._grid / self.prior_mean
         log_posterior = log_prior + n_opened * np.log(self._grid) - self._state[0]
         share = np.exp(log_posterior - np.max(log_posterior))
-        return float(self._grid @ share / np.sum(share))
+        mean = float(self._grid @ share / np.sum(share))
+        return min(max(mean, SMALLEST_PARAMETER), LARGEST_PARAMETER)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state that the next update needs, by its names in a file."""

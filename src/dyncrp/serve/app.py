@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import math
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,31 +11,29 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch, read_object
+from dyncrp.serve.bodies import JSON, Roles, as_batch, read_batch
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.feeds import EVENTS_PER_MESSAGE, Feed, FetchEvents, watch_events, watch_rows
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.middleware import Middleware, refusal
+from dyncrp.serve.middleware import Middleware, names_of, refusal
 from dyncrp.serve.openapi import openapi
-from dyncrp.serve.registry import Action, Key, Notice, Registry
+from dyncrp.serve.plain import dump
+from dyncrp.serve.queries import after_event, is_whole, retry_key, stream_name, stretch, whole
+from dyncrp.serve.receiving import Bodies
+from dyncrp.serve.registry import Action, Notice, Registry
 from dyncrp.serve.sending import EventStream
-from dyncrp.serve.settings import KEYS, check_name
-from dyncrp.serve.streams import ServedStream, dump
+from dyncrp.serve.settings import KEYS
+from dyncrp.serve.streams import ServedStream
 from dyncrp.serve.watching import Watch, resolved
-from dyncrp.serve.worker import Worker
+from dyncrp.serve.worker import Worker, in_thread
 from dyncrp.views.clusters import Clusters
 
 STATIC = Path(__file__).parent / "static"
-CLIENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
-LARGEST_SEQUENCE = 2**63 - 1
-MOST_DIGITS = 18  # of an integer
-BODIES_AT_ONCE = 8  # of the largest size, in memory
-PARSED_AT_ONCE = 64 * 2**10  # bytes; a larger body is parsed in a thread, so that others are served meanwhile
 TABLES_JOINED_AT_ONCE = 200  # with more, the list of tables has the clusters that were computed last
 SECONDS_PER_LOOK = 0.02  # at a warm-up that is ending
 
@@ -46,18 +41,27 @@ SECONDS_PER_LOOK = 0.02  # at a warm-up that is ending
 class Service:
     """A data folder behind HTTP; ``app`` is what a server runs.
 
-    token: what requests must bring, or None. sync: whether an answer waits for the disk.
+    token: what requests must bring, or None. sync: whether an answer waits for the disk. host: the address at which it
+    listens, if it is another one of this machine than 127.0.0.1.
     """
 
     def __init__(
-        self, folder: Path, limits: Limits | None = None, *, token: str | None = None, sync: bool = True
+        self,
+        folder: Path,
+        limits: Limits | None = None,
+        *,
+        token: str | None = None,
+        sync: bool = True,
+        host: str | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
         self.registry = Registry(folder, self.limits, sync=sync)
         self.feeds: dict[str, Feed] = {}
         self.watch = Watch(self.registry.streams.values())
         self.worker: Worker
-        self.n_readers = self.n_body_bytes = self.n_alarms = self.n_rows = 0
+        self.stuck = False  # whether something went on when it was stopped
+        self.bodies = Bodies(self.limits)
+        self.n_readers = self.n_alarms = self.n_rows = 0
         self._clusters: dict[tuple[str, int | None], tuple[ServedStream, int, Clusters]] = {}
         self._joining = asyncio.Lock()
         routes: list[BaseRoute] = [
@@ -65,7 +69,8 @@ class Service:
         ]
         routes.append(Mount("/static", StaticFiles(directory=STATIC)))
         handlers = {HTTPException: _answer_http, RequestError: _answer_error}
-        self.app = Middleware(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), token)
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        self.app = Middleware(app, token, names_of(host))
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -74,7 +79,7 @@ class Service:
             yield
         finally:
             self.end_feeds()
-            await self.worker.close()
+            self.stuck = not await self.worker.close()
 
     def _publish(self, notices: list[Notice]) -> None:
         """Tell the readers of the feeds; called in the event loop."""
@@ -101,15 +106,17 @@ class Service:
 
     async def list_streams(self, request: Request) -> Response:
         """Answer with all streams."""
-        found = await self.worker.call(lambda registry: [stream.summary() for stream in registry.streams.values()])
-        return _json({"streams": sorted(found, key=lambda summary: summary["name"])})
+        found, unreadable = await self.worker.call(
+            lambda registry: (registry.summaries(), sorted(registry.unreadable.items()))
+        )
+        bad = [{"name": name, "error": error} for name, error in unreadable]
+        return _json({"streams": sorted(found, key=lambda summary: summary["name"]), "unreadable": bad})
 
     async def put_stream(self, request: Request) -> Response:
         """Make a stream."""
-        name = _name(request)
-        async with self._body(request) as content:
-            settings = read_object(content, KEYS) if content.strip() else {}
-        made = await self.worker.call(lambda registry: registry.put(name, settings), name)
+        name = stream_name(request)
+        async with self.bodies.read_object(request, KEYS, optional=True) as (settings, _):
+            made = await self.worker.call(lambda registry: registry.put(name, settings), name, changes=True)
         return _json({"name": name, "made": made}, 201 if made else 200)
 
     async def get_stream(self, request: Request) -> Response:
@@ -119,56 +126,51 @@ class Service:
 
     async def delete_stream(self, request: Request) -> Response:
         """Delete a stream."""
-        name = _name(request)
-        await self.worker.call(lambda registry: registry.delete(name), name)
+        name = stream_name(request)
+        await self.worker.call(lambda registry: registry.delete(name), name, changes=True)
         return Response(status_code=204)
 
     # Operations on a stream
 
     async def post_rows(self, request: Request) -> Response:
         """Learn from rows."""
-        _name(request)  # a wrong one is refused before the body is read
+        stream_name(request)  # a wrong one is refused before the body is read
         given = request.query_params
         roles = Roles(*map(given.get, ("time_column", "label_column", "cannot_link_column", "weight_column")))
-        async with self._body(request) as content:
-            arguments = content, request.headers.get("content-type", JSON), roles, self.limits
-            if len(content) <= PARSED_AT_ONCE:
-                batch = read_batch(*arguments)
-            else:
-                batch = await asyncio.to_thread(read_batch, *arguments)
+        kind = request.headers.get("content-type", JSON)
+        async with self.bodies.read(request) as content, self.bodies.open(content):
+            batch = await self.bodies.parse(content, read_batch, content, kind, roles, self.limits)
             return await self._do(request, lambda stream: stream.learn(batch), content)
 
     async def post_merge(self, request: Request) -> Response:
         """Merge two tables."""
-        told, content = await self._told(request, ("tables",))
-        return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
+        async with self.bodies.read_object(request, ("tables",)) as (told, content):
+            return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
 
     async def post_rename(self, request: Request) -> Response:
         """Give a table a name."""
-        told, content = await self._told(request, ("table", "name"))
-        return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
+        async with self.bodies.read_object(request, ("table", "name")) as (told, content):
+            return await self._do(request, lambda stream: stream.rename(told.get("table"), told.get("name")), content)
 
     async def post_undo(self, request: Request) -> Response:
         """Undo the last merge."""
-        async with self._body(request) as content:
-            if content.strip():
-                read_object(content, ())
-        return await self._do(request, ServedStream.undo_merge, content)
+        async with self.bodies.read_object(request, (), optional=True) as (_, content):
+            return await self._do(request, ServedStream.undo_merge, content)
 
     async def post_join(self, request: Request) -> Response:
         """Put two tables into one cluster."""
-        told, content = await self._told(request, ("tables",))
-        return await self._do(request, lambda stream: stream.join(told.get("tables")), content)
+        async with self.bodies.read_object(request, ("tables",)) as (told, content):
+            return await self._do(request, lambda stream: stream.join(told.get("tables")), content)
 
     async def post_part(self, request: Request) -> Response:
         """Leave the clusters of two tables to the evidence again."""
-        told, content = await self._told(request, ("tables",))
-        return await self._do(request, lambda stream: stream.join(told.get("tables"), apart=True), content)
+        async with self.bodies.read_object(request, ("tables",)) as (told, content):
+            return await self._do(request, lambda stream: stream.join(told.get("tables"), apart=True), content)
 
     async def post_acknowledge(self, request: Request) -> Response:
         """Note that alarms were seen."""
-        told, content = await self._told(request, ("alarms",))
-        return await self._do(request, lambda stream: stream.acknowledge(told.get("alarms")), content)
+        async with self.bodies.read_object(request, ("alarms",)) as (told, content):
+            return await self._do(request, lambda stream: stream.acknowledge(told.get("alarms")), content)
 
     async def post_end_warmup(self, request: Request) -> Response:
         """End the warm-up with the rows so far, and answer once it is over."""
@@ -178,19 +180,18 @@ class Service:
         return await self.get_stream(request)
 
     async def _do(self, request: Request, action: Action, content: bytes) -> Response:
-        name, key = _name(request), _key(request, content)
-        answer = await self.worker.call(lambda registry: registry.do(name, action, key), name)
+        name, key = stream_name(request), retry_key(request, content)
+        answer = await self.worker.do(name, action, key)
         return Response(answer, media_type=JSON)
 
     # Answers that change nothing
 
     async def post_explain(self, request: Request) -> Response:
         """Answer why a row would join its table."""
-        async with self._body(request) as content:
-            told = read_object(content, ("row", "time"), cells=True)
-        time = None if told.get("time") is None else [told["time"]]
-        batch = replace(as_batch([told.get("row")], self.limits), times=time)
-        return _json(await self._read(request, lambda stream: stream.explain(batch)))
+        async with self.bodies.read_object(request, ("row", "time"), cells=True) as (told, _):
+            time = None if told.get("time") is None else [told["time"]]
+            batch = replace(as_batch([told.get("row")], self.limits), times=time)
+            return _json(await self._read(request, lambda stream: stream.explain(batch)))
 
     async def get_tables(self, request: Request) -> Response:
         """Answer with the open tables."""
@@ -199,7 +200,7 @@ class Service:
     async def get_table(self, request: Request) -> Response:
         """Answer with one table and its examples."""
         which = request.path_params["table"]
-        asked = int(which) if _is_whole(which) else which
+        asked = int(which) if is_whole(which) else which
         found = await self._read(request, lambda stream: stream.table(asked))
         entry = next((entry for entry in await self._tables(request) if entry["id"] == found["id"]), None)
         if entry is None:
@@ -214,13 +215,13 @@ class Service:
         else:
             kept = self._clusters.get((name, None))
             clusters = None if kept is None else kept[2]
-        found: list[dict[str, Any]] = await asyncio.to_thread(make, clusters)
+        found: list[dict[str, Any]] = await in_thread(make, clusters)
         return found
 
     async def get_clusters(self, request: Request) -> Response:
         """Answer with the tables joined into clusters."""
         try:
-            clusters = await self._clusters_of(request, _whole(request, "n", None, 1))
+            clusters = await self._clusters_of(request, whole(request, "n", None, 1))
         except ValueError as error:
             raise RequestError(400, str(error)) from None
         if clusters is None:
@@ -230,7 +231,7 @@ class Service:
 
     async def _clusters_of(self, request: Request, n: int | None) -> Clusters | None:
         """Return clusters of the tables as they are now. Another thread computes them, one request at a time."""
-        name = _name(request)
+        name = stream_name(request)
         async with self._joining:
             stream, version = await self._read(request, lambda stream: (stream, stream.version))
             kept = self._clusters.get((name, n))
@@ -239,7 +240,7 @@ class Service:
             joining, version = await self._read(request, lambda stream: (stream.joining(), stream.version))
             if joining is None:
                 return None
-            clusters: Clusters = await asyncio.to_thread(joining, n)
+            clusters: Clusters = await in_thread(joining, n)
             if n is not None:  # one number of them is kept at a time
                 self._clusters = {key: kept for key, kept in self._clusters.items() if key[0] != name or key[1] is None}
             self._clusters[name, n] = stream, version, clusters
@@ -247,25 +248,25 @@ class Service:
 
     async def get_timeline(self, request: Request) -> Response:
         """Answer with the latest rows and their results."""
-        last = _whole(request, "last", 2_000, 1)
+        last = whole(request, "last", 2_000, 1)
         return _json(await self._read(request, lambda stream: stream.latest(last)))
 
     async def get_history(self, request: Request) -> Response:
         """Answer with what came when, thinned."""
-        name = _name(request)
-        told = self.watch.history(name, *_stretch(request))
+        name = stream_name(request)
+        told = self.watch.history(name, *stretch(request))
         return _json(await self._read(request, lambda stream: resolved(told, stream)))
 
     async def get_alarms(self, request: Request) -> Response:
         """Answer with the latest alarms, and how many nobody has acknowledged."""
-        name, most = _name(request), _whole(request, "limit", 200, 1, 10_000)
+        name, most = stream_name(request), whole(request, "limit", 200, 1, 10_000)
         found, n_new = await self.worker.call(lambda registry: registry.alarms(name, most))
         return _json({"alarms": found, "unacknowledged": n_new})
 
     async def post_compare(self, request: Request) -> Response:
         """Answer how far apart two tables are."""
-        told, _ = await self._told(request, ("tables",))
-        return _json(await self._read(request, lambda stream: stream.compare(told.get("tables"))))
+        async with self.bodies.read_object(request, ("tables",)) as (told, _):
+            return _json(await self._read(request, lambda stream: stream.compare(told.get("tables"))))
 
     async def get_model(self, request: Request) -> Response:
         """Answer with the model as a file, for ``DynamicalMixture.load``."""
@@ -281,8 +282,8 @@ class Service:
         """Answer with events, as JSON or as server-sent events."""
         if "text/event-stream" in request.headers.get("accept", ""):
             return await self._follow(request, watch_events)
-        name, after = _name(request), _after(request, -1)
-        most = _whole(request, "limit", 500, 1, 10_000)
+        name, after = stream_name(request), after_event(request, -1)
+        most = whole(request, "limit", 500, 1, 10_000)
         found = await self.worker.call(lambda registry: registry.events(name, after, most))
         return Response(f'{{"events":[{",".join(found)}]}}', media_type=JSON)
 
@@ -293,9 +294,9 @@ class Service:
     async def _follow(
         self, request: Request, watch: Callable[[Feed, int, FetchEvents], AsyncIterator[str]]
     ) -> Response:
-        name = _name(request)
-        last, learned = await self._read(request, lambda stream: (stream.last_event, stream.learned))
-        after = _after(request, last)
+        name = stream_name(request)
+        stream, last, learned = await self._read(request, lambda stream: (stream, stream.last_event, stream.learned))
+        after = after_event(request, last)
         if self.n_readers >= self.limits.readers:
             raise RequestError(503, f"there are {self.n_readers:,} readers of events, the most that this server takes")
 
@@ -303,9 +304,12 @@ class Service:
             return self.worker.call(lambda registry: registry.events(name, after, EVENTS_PER_MESSAGE))
 
         def start() -> AsyncIterator[str]:
-            return watch(
-                self.feeds.setdefault(name, Feed(last, learned=learned, pulse=self.watch.pulse(name))), after, fetch
-            )
+            feed = Feed(last, learned=learned, pulse=self.watch.pulse(name))
+            if self.registry.streams.get(name) is stream:
+                feed = self.feeds.setdefault(name, feed)
+            else:  # it was deleted meanwhile, and another may have its name
+                feed.over = True
+            return watch(feed, after, fetch)
 
         return EventStream(self, start)
 
@@ -319,9 +323,7 @@ class Service:
 
     async def get_metrics(self, request: Request) -> Response:
         """Answer with counters in Prometheus' text format."""
-        streams, size = await self.worker.call(
-            lambda registry: ([stream.summary() for stream in registry.streams.values()], registry.journal.size)
-        )
+        streams, size = await self.worker.call(lambda registry: (registry.summaries(), registry.journal.size))
         return Response(self._metrics(streams, size), media_type="text/plain; version=0.0.4")
 
     def _metrics(self, streams: list[dict[str, Any]], size: int) -> str:
@@ -338,6 +340,7 @@ class Service:
             ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),
             ("subscribers", "gauge", "Readers of events and live feeds.", {"": self.n_readers}),
             ("streams", "gauge", "Streams.", {"": len(streams)}),
+            ("unreadable_streams", "gauge", "Streams that cannot be read.", {"": len(self.registry.unreadable)}),
             ("stream_rows", "gauge", "Rows of each stream.", rows),
             ("stream_tables", "gauge", "Open tables of each stream.", tables),
         ]
@@ -362,7 +365,7 @@ class Service:
     # Bodies
 
     async def _read(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
-        name = _name(request)
+        name = stream_name(request)
 
         def run(registry: Registry) -> Any:
             try:
@@ -370,39 +373,7 @@ class Service:
             except ValueError as error:
                 raise RequestError(400, str(error)) from None
 
-        return await self.worker.call(run)
-
-    async def _told(self, request: Request, keys: tuple[str, ...]) -> tuple[dict[str, Any], bytes]:
-        async with self._body(request) as content:
-            return read_object(content, keys), content
-
-    @asynccontextmanager
-    async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the body of a request; raise if it is too long or takes too long to arrive."""
-        limits, told = self.limits, request.headers.get("content-length", "0")
-        too_long = RequestError(413, f"a body may have {limits.body:,} bytes: send several, or see --max-body")
-        if not told.isdecimal() or int(told[:20]) > limits.body:
-            raise too_long
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise RequestError(415, "a body must not be compressed")
-        parts, n = [], 0
-        try:
-            async with asyncio.timeout(limits.seconds):
-                async for part in request.stream():
-                    n += len(part)
-                    self.n_body_bytes += len(part)
-                    if n > limits.body:
-                        raise too_long
-                    if self.n_body_bytes > BODIES_AT_ONCE * limits.body:
-                        raise RequestError(503, "the server is busy with the bodies of other requests: try again later")
-                    parts.append(part)
-            yield b"".join(parts)
-        except TimeoutError:
-            raise RequestError(408, f"the body took longer than {limits.seconds:g} s") from None
-        except ClientDisconnect:
-            raise RequestError(400, "the body ended too early") from None
-        finally:
-            self.n_body_bytes -= n
+        return await self.worker.call(run, name)
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
@@ -418,72 +389,3 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 def _json(content: Any, status: int = 200) -> Response:
     return Response(dump(content), status, media_type=JSON)
-
-
-def _key(request: Request, content: bytes) -> Key | None:
-    """Return what identifies a retry of this request, if it has a sequence number."""
-    given = request.query_params
-    text, client = given.get("sequence"), given.get("client", "-")
-    if text is None:
-        return None
-    if not text.isdecimal() or len(text) > 19 or int(text) > LARGEST_SEQUENCE:
-        raise RequestError(400, f"sequence must be an integer from 0 to {LARGEST_SEQUENCE}, got {text!r}")
-    if not CLIENT.fullmatch(client):
-        raise RequestError(400, "client must be 1 to 100 letters, digits and . _ : -")
-    asked = [request.url.path, request.headers.get("content-type", JSON), *sorted(map(repr, given.multi_items()))]
-    digest = hashlib.blake2b("\0".join(asked).encode() + b"\0" + content, digest_size=16).digest()
-    return Key(client, int(text), digest)
-
-
-def _name(request: Request) -> str:
-    return check_name(request.path_params["name"])
-
-
-def _whole(request: Request, name: str, default: Any, least: int, most: int = 10**9) -> Any:
-    """Return an integer of the query."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not _is_whole(text) or not least <= int(text) <= most:
-        raise RequestError(400, f"{name} must be an integer from {least} to {most:,}, got {text!r}")
-    return int(text)
-
-
-def _seconds(request: Request, name: str, default: Any) -> Any:
-    """Return a number of seconds of the query."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    try:
-        number = float(text[:40])
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise RequestError(400, f"{name} must be a number of seconds, got {text[:40]!r}")
-    return number
-
-
-def _stretch(request: Request) -> tuple[float, float, float | None]:
-    """Return the begin, the end and the span of a history, in seconds."""
-    known = ("begin", "end", "span")
-    unknown = next((name for name in request.query_params if name not in known), None)
-    if unknown is not None:
-        raise RequestError(400, f"unknown parameter {unknown[:40]!r}; the parameters are {', '.join(known)}")
-    begin, end = _seconds(request, "begin", -math.inf), _seconds(request, "end", math.inf)
-    span = _seconds(request, "span", None)
-    if span is not None and span <= 0.0:
-        raise RequestError(400, f"span must be above 0 seconds, got {span:g}")
-    if begin > end:
-        raise RequestError(400, f"begin must not be after end, got {begin:.15g} and {end:.15g}")
-    return begin, end, span
-
-
-def _is_whole(text: str) -> bool:
-    return text.isdecimal() and len(text) <= MOST_DIGITS
-
-
-def _after(request: Request, default: int) -> int:
-    """Return the id of the event after which to continue."""
-    text = request.headers.get("last-event-id", "")
-    found: int = int(text) if _is_whole(text) else _whole(request, "after", default, 0, 10**18)
-    return found

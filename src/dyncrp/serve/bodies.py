@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import real
 from dyncrp.input.entries import quote
+from dyncrp.serve.arrow import read_arrow
 from dyncrp.serve.limits import LONGEST_NAME, Limits, RequestError
 
 Float = NDArray[np.float64]
@@ -26,8 +27,9 @@ BESIDE = ("times", "labels", "cannot_link", "sample_weight")  # what may come wi
 KINDS = {JSON: JSON, "text/json": JSON, NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON}
 KINDS |= {"application/json-lines": NDJSON, CSV: CSV, "application/csv": CSV, ARROW: ARROW}
 CONSTANTS = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}  # what Python writes, and JSON does not have
+BESIDE_ROWS = 32  # lists, objects and values of a request beside its rows
+NEITHER = bytes(set(range(256)) - set(b'"[{,'))  # what is not counted
 NUMBERS, NUMBERS_OR_NONE = {int, float}, {int, float, type(None)}
-COMPRESSED = "the Arrow stream is compressed, which a server does not open: write it without compression"
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,12 @@ def read_json(content: bytes, *, cells: bool = False) -> Any:
     """
     try:
         text = content.decode("utf-8-sig")  # strictly, unlike json.loads
-        constant = CONSTANTS.__getitem__ if cells else _refuse_constant
-        value = json.loads(text, parse_constant=constant, object_pairs_hook=_object)
+        if cells:
+            value = json.loads(text, parse_constant=CONSTANTS.__getitem__, object_pairs_hook=_object)
+        else:
+            value = json.loads(
+                text, parse_constant=_refuse_constant, parse_float=_finite_float, object_pairs_hook=_object
+            )
         if "\\u" in text:  # which may be a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
         return value
@@ -135,6 +141,13 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"it has no number {name}")
 
 
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {quote(text)} is too large")
+    return number
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -142,7 +155,34 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def check_json(content: bytes, limits: Limits) -> None:
+    """Refuse a JSON text that has more lists, objects and values than the rows of a request, before it is read.
+
+    Python's values take up to a hundred times as much memory as their text.
+
+    >>> check_json(b'{"rows": [' + b"[]," * 50 + b'[]]}', Limits(rows=10))
+    Traceback (most recent call last):
+        ...
+    dyncrp.serve.limits.RequestError: a request may have 10 rows, got 53 lists and objects: send several
+    """
+    most_lists, most_values = limits.rows + BESIDE_ROWS, limits.cells + len(BESIDE) * limits.rows + BESIDE_ROWS
+    if content.count(b"[") + content.count(b"{") <= most_lists and content.count(b",") < most_values:
+        return
+    # Those in texts do not count.
+    marks = np.frombuffer(content.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, NEITHER), dtype=np.uint8)
+    quotes = marks == ord('"')
+    marks = marks[~(np.logical_xor.accumulate(quotes) | quotes)]
+    n_values = 1 + np.count_nonzero(marks == ord(","))
+    n_lists = len(marks) - n_values + 1
+    if n_lists > most_lists:
+        told = f"{n_lists:,} lists and objects: send several"
+        raise RequestError(413, f"a request may have {limits.rows:,} rows, got {told}")
+    if n_values > most_values:
+        raise RequestError(413, f"a request may have {limits.cells:,} cells, got {n_values:,}: send several")
+
+
 def _read_json(content: bytes, limits: Limits) -> Batch:
+    check_json(content, limits)
     told = read_object(content, ("rows", *BESIDE), cells=True)
     if not isinstance(told.get("rows"), list):
         raise RequestError(400, 'the body must have "rows", a list of lists or of objects')
@@ -157,14 +197,15 @@ def _read_json(content: bytes, limits: Limits) -> Batch:
 
 
 def _read_ndjson(content: bytes, limits: Limits) -> Batch:
-    lines = [line for line in content.split(b"\n") if line.strip()]
-    _check_size(len(lines), 1, limits)
-    rows = []
-    for at, line in enumerate(lines):
-        try:
-            rows.append(read_json(line, cells=True))
-        except RequestError as refused:
-            raise RequestError(400, f"row {at}: {refused.error}", row=at) from None
+    check_json(content, limits)
+    rows: list[Any] = []
+    for line in io.BytesIO(content):
+        if line.strip():
+            _check_size(len(rows) + 1, 1, limits)
+            try:
+                rows.append(read_json(line, cells=True))
+            except RequestError as refused:
+                raise RequestError(400, f"row {len(rows)}: {refused.error}", row=len(rows)) from None
     return as_batch(rows, limits)
 
 
@@ -214,7 +255,7 @@ def _read_csv(content: bytes, limits: Limits) -> Batch:
                     at, told = len(rows), f"{len(row)} cells, and the header has {len(names)}"
                     raise RequestError(400, f"row {at} has {told}", row=at)
                 rows.append(row)
-                if len(rows) > limits.rows:
+                if len(rows) > limits.rows or len(rows) * len(names) > limits.cells:
                     break  # _check_size refuses it
     except csv.Error as error:
         raise RequestError.at(len(rows), f"this is not CSV: {error}") from None
@@ -223,74 +264,8 @@ def _read_csv(content: bytes, limits: Limits) -> Batch:
 
 
 def _read_arrow(content: bytes, limits: Limits) -> Batch:
-    import pyarrow as pa
-
-    try:
-        batches, n = [], 0
-        for message in pa.ipc.MessageReader.open_stream(content):
-            if _is_compressed(message.metadata.to_pybytes()):
-                raise RequestError(400, COMPRESSED)
-        with pa.ipc.open_stream(content) as reader:
-            names = _distinct(reader.schema.names)
-            for batch in reader:
-                n += batch.num_rows
-                _check_size(max(n, 1), len(names), limits)
-                batch.validate(full=True)  # offsets may point anywhere
-                batches.append(batch)
-        _check_size(n, len(names), limits)
-        return Batch(n, names, columns=tuple(map(_from_arrow, names, pa.Table.from_batches(batches).columns)))
-    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
-        raise RequestError(400, f"this is not an Arrow stream that can be read: {error}") from None
-
-
-def _from_arrow(name: str, column: Any) -> Cells:
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        found: Float = np.array(column.cast(pa.float64(), safe=False).to_numpy())
-        found[np.isnan(found)] = np.nan  # no signalling NaN
-        return found
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return np.asarray(column.cast(pa.timestamp("us"), safe=False).to_numpy())
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if any(fits(value) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean)):
-        return list(column.to_pylist())
-    raise RequestError(400, f"column {name!r} must hold numbers, text, booleans or times, got {kind}", column=name)
-
-
-def _is_compressed(message: bytes) -> bool:
-    """Return whether an Arrow message, a flatbuffer, has a compressed body, which may stand for gigabytes.
-
-    A table of a flatbuffer begins with the distance to a list of the offsets of its fields. A message has its kind in
-    field 1 and its header in field 2. A batch of rows (kind 3) has its compression in field 3. A batch of a dictionary
-    (kind 2) has a batch of rows in field 1.
-    """
-
-    def number(at: int, size: int, *, signed: bool = False) -> int:
-        if not 0 <= at <= len(message) - size:
-            raise ValueError("its metadata points outside of itself")
-        return int.from_bytes(message[at : at + size], "little", signed=signed)
-
-    def field(table: int, index: int) -> int | None:
-        """Return the position of a field, None if the table does not have it."""
-        fields = table - number(table, 4, signed=True)
-        offset = 4 + 2 * index
-        found = number(fields + offset, 2) if offset < number(fields, 2) else 0
-        return table + found if found else None
-
-    def follow(at: int | None) -> int:
-        if at is None:
-            raise ValueError("its metadata has no header")
-        return at + number(at, 4)
-
-    root = number(0, 4)
-    at = field(root, 1)
-    kind = 0 if at is None else number(at, 1)
-    if kind not in (2, 3):
-        return False
-    header = follow(field(root, 2))
-    return field(follow(field(header, 1)) if kind == 2 else header, 3) is not None
+    names, columns, n = read_arrow(content, limits.body, lambda n, names: _check_size(n, len(_distinct(names)), limits))
+    return Batch(n, tuple(names), columns=columns)
 
 
 def _check_size(n: int, width: int, limits: Limits) -> None:

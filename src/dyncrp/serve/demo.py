@@ -16,7 +16,6 @@ import numpy as np
 from dyncrp.serve.app import Service
 from dyncrp.serve.bodies import Batch, Float
 from dyncrp.serve.limits import RequestError
-from dyncrp.serve.registry import Registry
 from dyncrp.serve.streams import ServedStream
 
 NAME = "building"
@@ -98,7 +97,7 @@ def _state(day: int, hour: float) -> str:
 async def feed(service: Service) -> None:
     """Make the stream, and send it rows until the server stops, as a client would."""
     worker = service.worker
-    await worker.call(lambda registry: registry.put(NAME, SETTINGS), NAME)
+    await worker.call(lambda registry: registry.put(NAME, SETTINGS), NAME, changes=True)
     begin = await worker.call(lambda registry: registry.stream(NAME).n_rows)
     stream = rows()
     for _ in range(begin):
@@ -108,7 +107,7 @@ async def feed(service: Service) -> None:
         sent = [next(stream) for _ in range(n)]
         columns = tuple(np.array([row.values for row in sent]).T.copy())
         batch = Batch(n, FEATURES, columns=columns, times=[f"{row.time}Z" for row in sent])
-        await worker.call(lambda registry: registry.do(NAME, lambda one: one.learn(batch)), NAME)
+        await worker.do(NAME, lambda one: one.learn(batch))
         return sent
 
     try:
@@ -134,4 +133,4 @@ async def _name(service: Service, sent: list[Row]) -> None:
             table = max(set(joined), key=joined.count)
             taken.add(table)
             action = partial(ServedStream.rename, table=table, name=state)
-            await service.worker.call(partial(Registry.do, name=NAME, action=action), NAME)
+            await service.worker.do(NAME, action)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from dyncrp.serve.plain import dump
 from dyncrp.serve.pulse import Pulse
 from dyncrp.serve.registry import Notice
 from dyncrp.serve.segments import Segment, as_segment
-from dyncrp.serve.streams import dump
 
 SECONDS_PER_COMMENT = 15.0  # so that no proxy closes an idle connection
 SECONDS_PER_BEAT = 2.0  # at most, from one word to a page to the next, so that it knows when the server is frozen
@@ -99,6 +99,7 @@ async def watch_events(feed: Feed, after: int, fetch: FetchEvents) -> AsyncItera
     """Yield the events after the id ``after`` as server-sent events. fetch: reads events from the journal."""
     yield ":\n\n"
     while not feed.over:
+        seen = feed.last_event
         found = await fetch(after)
         if found:
             texts = []
@@ -107,7 +108,7 @@ async def watch_events(feed: Feed, after: int, fetch: FetchEvents) -> AsyncItera
                 after = event["id"]
                 texts.append(f"id: {after}\nevent: {event['kind']}\ndata: {text}\n\n")
             yield "".join(texts)
-        elif feed.last_event <= after and not await feed.wait(SECONDS_PER_COMMENT):
+        elif feed.last_event == seen and not await feed.wait(SECONDS_PER_COMMENT):
             yield ":\n\n"
 
 

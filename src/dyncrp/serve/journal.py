@@ -5,6 +5,7 @@ One thread writes it. The operations of a group of requests are one transaction,
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,9 @@ from dyncrp.io.files import sync_folder
 FILE = "streams.sqlite"
 PAGES_PER_MOVE = 10_000  # 40 MB of SQLite's log, before it moves them to the file; a commit rarely waits for that
 VERSION = 1  # of the layout of the file
-MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES, MOST_CLIENTS = 10_000, 1_000, 64 * 2**20, 10_000  # kept per stream
+MOST_EVENTS, MOST_ANSWERS, MOST_ANSWER_BYTES = 10_000, 1_000, 64 * 2**20  # kept per stream
+LARGEST_VALUE = 1_000_000_000  # bytes, of SQLite
+MOST_CLIENTS = 1_000_000  # of a stream, whose last sequence numbers are kept for ever: some 150 MB
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams
     (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, settings TEXT, defaults TEXT);
@@ -25,6 +28,7 @@ CREATE INDEX IF NOT EXISTS operations_of_stream ON operations (stream);
 CREATE TABLE IF NOT EXISTS answers
     (number INTEGER PRIMARY KEY, stream INTEGER, client TEXT, sequence INTEGER, digest BLOB, answer BLOB);
 CREATE UNIQUE INDEX IF NOT EXISTS answers_of_client ON answers (stream, client, sequence);
+CREATE INDEX IF NOT EXISTS answers_kept ON answers (stream, number) WHERE answer IS NOT NULL;
 CREATE TABLE IF NOT EXISTS events (stream INTEGER, id INTEGER, event TEXT, PRIMARY KEY (stream, id)) WITHOUT ROWID;
 """
 
@@ -50,10 +54,10 @@ class Made(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer. digest: of the request."""
+    """An answer. digest: of the request. content: None if it is no longer kept, and only tells that there was one."""
 
     digest: bytes
-    content: bytes
+    content: bytes | None
 
 
 class Journal:
@@ -75,8 +79,10 @@ class Journal:
         self.path = folder / FILE
         self.syncs = sync
         self.n_commits = self._n_synced = 0
+        self._n_clients: dict[int, int] = {}
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let everybody read it
             self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.0, check_same_thread=False)
             # The process holds the lock until it ends, and SQLite needs no file of shared memory.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -88,7 +94,10 @@ class Journal:
             found = self._file.execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, VERSION):
                 raise JournalError(f"{self.path} was written by another version of dyncrp ({found}, not {VERSION})")
-            if found != VERSION:  # otherwise nothing is written, so that the folder can be opened on a full disk
+            known = self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers_kept'").fetchone()
+            if (
+                found != VERSION or not known
+            ):  # otherwise nothing is written, so that the folder can be opened on a full disk
                 for statement in SCHEMA.split(";"):
                     self._file.execute(statement)
                 self._file.execute(f"PRAGMA user_version = {VERSION}")
@@ -125,6 +134,7 @@ class Journal:
 
     def rollback(self) -> None:
         """Undo everything since the last commit."""
+        self._n_clients.clear()
         if self._file.in_transaction:
             self._run("ROLLBACK")
 
@@ -170,24 +180,24 @@ class Journal:
         self._trim(stream)
 
     def _trim(self, stream: int) -> None:
-        # The last answer of each client stays: it tells a retry from a new request.
-        self._write(
-            """DELETE FROM answers WHERE number IN (
-                SELECT number FROM (
-                    SELECT number,
-                        ROW_NUMBER() OVER (PARTITION BY client ORDER BY sequence DESC) AS place,
-                        SUM(LENGTH(answer)) OVER (ORDER BY number DESC) AS bytes
-                    FROM answers WHERE stream = ?)
-                WHERE place > ? OR (place > 1 AND bytes > ?))""",
-            *(stream, MOST_ANSWERS, MOST_ANSWER_BYTES),
-        )
-        self._write(
-            """DELETE FROM answers WHERE stream = ?1 AND client IN (
-                SELECT client FROM answers WHERE stream = ?1 GROUP BY client ORDER BY MAX(number) DESC
-                LIMIT -1 OFFSET ?2)""",
-            *(stream, MOST_CLIENTS),
-        )
+        old = """SELECT number FROM (
+            SELECT number, sequence < MAX(sequence) OVER (PARTITION BY client) AS followed,
+                ROW_NUMBER() OVER (PARTITION BY client ORDER BY sequence DESC) AS place,
+                SUM(LENGTH(answer)) OVER (ORDER BY number DESC) AS bytes
+            FROM answers WHERE stream = ? AND answer IS NOT NULL)
+            WHERE (place > ? OR bytes > ?)"""
+        limits = stream, MOST_ANSWERS, MOST_ANSWER_BYTES
+        self._write(f"DELETE FROM answers WHERE number IN ({old} AND followed)", *limits)
+        # Without its content the last answer of a client stays for ever: it tells a retry from a new request.
+        self._write(f"UPDATE answers SET answer = NULL WHERE number IN ({old})", *limits)
         self._write("DELETE FROM events WHERE stream = ? AND id <= ?", stream, self.last_event(stream) - MOST_EVENTS)
+
+    def n_clients(self, stream: int) -> int:
+        """Return how many clients have had answers."""
+        if stream not in self._n_clients:
+            count = "SELECT COUNT(DISTINCT client) FROM answers WHERE stream = ?"
+            self._n_clients[stream] = self._run(count, stream).fetchone()[0]
+        return self._n_clients[stream]
 
     def last_sequence(self, stream: int, client: str) -> int | None:
         """Return the largest sequence number that a client has used, or None."""
@@ -202,7 +212,12 @@ class Journal:
         return None if found is None else Answer(*found)
 
     def add_answer(self, stream: int, client: str, sequence: int, answer: Answer) -> None:
-        """Keep the answer to a request."""
+        """Keep the answer to a request, which has a higher sequence number than any before of its client."""
+        last, n = self.last_sequence(stream, client), self.n_clients(stream)
+        self._n_clients[stream] = n + (last is None)
+        if last is not None:  # of which nothing else is kept: its number is no longer needed
+            which = "stream = ? AND client = ? AND sequence = ? AND answer IS NULL"
+            self._write(f"DELETE FROM answers WHERE {which}", stream, client, last)
         columns = "stream, client, sequence, digest, answer"
         self._write(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?)", stream, client, sequence, *answer)
 

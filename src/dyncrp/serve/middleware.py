@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from dyncrp.serve.endpoints import ENDPOINTS
 from dyncrp.serve.limits import RequestError
-from dyncrp.serve.streams import dump
+from dyncrp.serve.plain import dump
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -28,7 +28,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-CLOSE = {"connection": "close"}  # the rest of the body is not read
+CLOSE = {"connection": "close"}  # the rest of the body is thrown away
 HEADERS_OF = {401: {"www-authenticate": "Bearer"}, 408: CLOSE, 413: CLOSE, 503: {"retry-after": "1"}}
 
 
@@ -38,11 +38,12 @@ class Middleware:
 
     token: the token that requests must bring, which pages of other sites do not know. With None the server listens only
     to this machine. Then it takes only requests addressed to localhost, since the domain of another site may resolve to
-    this machine, and pages of other origins may not write.
+    this machine, and pages of other origins may not write. names: those by which it may be addressed.
     """
 
     app: App
     token: str | None = None
+    names: tuple[str, ...] = LOOPBACK
     codes: Counter[int] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,8 +70,8 @@ class Middleware:
         host = headers.get(b"host", b"").decode("latin-1")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if self.token is None:
-            if name.lower() not in LOOPBACK:
-                raise RequestError(403, f"this server answers to {', '.join(LOOPBACK)}, not to {host!r}")
+            if name.lower() not in self.names:
+                raise RequestError(403, f"this server answers to {', '.join(self.names)}, not to {host!r}")
             origin = headers.get(b"origin", b"").decode("latin-1")
             if origin and scope["method"] not in READING and origin.partition("://")[2].lower() != host.lower():
                 raise RequestError(403, f"a page of {origin!r} may not write here")
@@ -82,6 +83,16 @@ class Middleware:
         kind, _, token = given.partition(b" ")
         if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token.encode()):
             raise RequestError(401, "a token is needed: the header Authorization: Bearer TOKEN")
+
+
+def names_of(host: str | None) -> tuple[str, ...]:
+    """Return the names by which a server of this machine is addressed, which listens at ``host``.
+
+    >>> names_of("127.0.0.2")
+    ('localhost', '127.0.0.1', '[::1]', '127.0.0.2')
+    """
+    name = None if host is None else f"[{host}]" if ":" in host else host
+    return LOOPBACK if name is None or name in LOOPBACK else (*LOOPBACK, name)
 
 
 def refusal(refused: RequestError) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -79,3 +80,8 @@ def as_odds(odds: Odds | None, names: Sequence[str]) -> dict[str, Any] | None:
         return None
     features = dict(zip(names, as_numbers(odds.features), strict=True))
     return {"prior": as_number(odds.prior), "features": features, "total": as_number(odds.total)}
+
+
+def dump(value: Any) -> str:
+    """Return a value as compact JSON; NaN and infinity raise ``ValueError``."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -27,6 +27,7 @@ HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
 LARGEST_ID = 2**62
 MOST_CELLS, LONGEST_CELL = 40, 400  # of a row that is shown
 NUMBERS, WEIGHTS = "numbers", "sample_weight"
+KINDS = {bool: "booleans", float: "numbers", str: "texts"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +229,8 @@ class Form:
             raise RequestError.at(row, f"column {name!r} must hold numbers, got {quote(cell)}", name)
         if isinstance(cells, np.ndarray):  # dates, which are not features
             return [None if np.isnat(cell) else str(cell) for cell in cells]
+        if self.width is None:
+            _check_one_kind(cells, name)
         return cells
 
     def _finite(self, numbers: Float, name: str) -> Float:
@@ -249,6 +252,19 @@ def _check_cells(cells: Cells, name: str) -> None:
     wanted = "a number, a text, true, false or null"
     error = f"a cell must be {wanted}, got {quote(cells[row])}, at row {row}, column {name!r}"
     raise RequestError(400, error, row=row, column=name)
+
+
+def _check_one_kind(cells: Sequence[Any], name: str) -> None:
+    """Refuse the first cells of a column if some are numbers and others texts or booleans."""
+    first: Any = None
+    for row, cell in enumerate(cells):
+        kind = bool if isinstance(cell, bool) else float if isinstance(cell, (int, float)) else type(cell)
+        if cell is None or cell != cell or kind is first:
+            continue
+        if first is not None:
+            error = f"column {name!r} must hold numbers, texts or booleans, and one of these only, got {quote(cell)}"
+            raise RequestError.at(row, f"{error} after {KINDS[first]}", name)
+        first = kind
 
 
 def _first_without_number(cells: Sequence[Any] | NDArray[Any]) -> tuple[int, Any]:

@@ -8,12 +8,17 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import uvicorn
 
 from dyncrp.serve.app import Service
+from dyncrp.serve.connections import ACCEPTED_AT_ONCE, Connection, room_for_connections
 
 LONGEST_TOKEN, SHORTEST_TOKEN = 1_000, 16
+SECONDS_TO_ANSWER = 10  # what is under way when the server stops
+BACKLOG = 1024  # connections that wait to be accepted
 
 
 def check_address(host: str, token: str | None) -> None:
@@ -46,15 +51,19 @@ class Server(uvicorn.Server):
     """A uvicorn server that ends the feeds of readers when it is asked to stop. started: called when it listens."""
 
     def __init__(self, service: Service, started: Callable[[], None]) -> None:
+        most = room_for_connections(2 * service.limits.requests)
+        protocol: Any = partial(Connection, idle={}, most=most)
         config = uvicorn.Config(
             service.app,
+            http=protocol,
+            backlog=ACCEPTED_AT_ONCE,
             lifespan="on",
             log_level="warning",
             access_log=False,
             server_header=False,
             ws="none",
-            limit_concurrency=2 * service.limits.requests,
-            timeout_graceful_shutdown=10,
+            limit_concurrency=most + 1,
+            timeout_graceful_shutdown=SECONDS_TO_ANSWER,
         )
         super().__init__(config)
         self._service, self._started = service, started
@@ -75,6 +84,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
         await super().startup(sockets)
+        for bound in sockets or ():
+            bound.listen(BACKLOG)  # the system may hold more than asyncio accepts at once
         if self.started:
             self._started()
 
@@ -92,7 +103,7 @@ def listen(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
-        bound.listen(1024)
+        bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from None

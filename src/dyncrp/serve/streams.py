@@ -20,10 +20,11 @@ from dyncrp.serve.journal import Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.lists import list_clusters, list_tables
 from dyncrp.serve.notes import ACKNOWLEDGE, JOIN, PART, Notes, check_alarms, join_by_hand
-from dyncrp.serve.plain import as_cell, as_numbers, as_odds, as_plain, as_time
+from dyncrp.serve.plain import as_cell, as_numbers, as_odds, as_plain, as_time, dump
 from dyncrp.serve.rows import Form, Rows, pack_with, unpack_with
 from dyncrp.serve.segments import Segment, as_segment
 from dyncrp.serve.settings import feature_names, make_stream, text_column
+from dyncrp.serve.sizes import check_room
 from dyncrp.serve.times import TIMES
 from dyncrp.serve.undo import Undo
 from dyncrp.serve.warming import Warming, read_seconds
@@ -95,6 +96,11 @@ class ServedStream:
         return self.stream.learned
 
     @property
+    def unknown(self) -> bool:
+        """Whether hyperparameters are learned from its first rows."""
+        return self.stream.spec.given is None
+
+    @property
     def form(self) -> Form:
         """What its rows look like."""
         stream = self.stream
@@ -112,7 +118,11 @@ class ServedStream:
 
     def learn(self, batch: Batch) -> tuple[Operation, Outcome]:
         """Learn from rows. Return what the journal needs to repeat it, and its outcome."""
+        if self.warming.is_full(self.stream):
+            raise RequestError(503, "the hyperparameters of this stream are being learned: try again later")
         rows = self.form.resolve(batch)
+        if rows.numbers is not None:
+            check_room(self.stream, *rows.numbers.shape)
         outcome = self._learn(rows)
         return self._noted(Operation(ROWS, rows.to_bytes())), outcome
 
@@ -170,7 +180,7 @@ class ServedStream:
     @property
     def is_late(self) -> bool:
         """Whether time ends its warm-up now."""
-        return self.stream.warmup is not None and self.warming.is_over(self.stream.warmup)
+        return self.stream.warmup is not None and self.warming.is_over(self.stream)
 
     def _end_warmup(self) -> Outcome:
         if self.stream.warmup is None:
@@ -331,7 +341,10 @@ class ServedStream:
         return many or n_rows == 1 or not self.checkpoint_bytes
 
     def checkpoint(self) -> tuple[bytes, bytes]:
-        """Return the model, whose warm-up must be over, and everything else, as bytes."""
+        """Return the model, whose warm-up must be over, and everything else, as bytes.
+
+        A model that could not be read again raises ``ValueError``; the next checkpoint is then due as after any other.
+        """
         beside: dict[str, Any] = {"features": self.features, "rows": self.n_rows, "last_event": self.last_event}
         beside |= {"notes": self.notes.as_plain(), "pattern": self.pattern}
         line = self.timeline
@@ -339,9 +352,10 @@ class ServedStream:
         if line is not None:
             arrays = {name: np.ascontiguousarray(getattr(line, name)) for name in line.PARTS}
             arrays["first_row"] = np.array(line.first_row)
-        model = self.stream.to_bytes()
         self.n_since_checkpoint = self.bytes_since_checkpoint = 0
+        model = self.stream.to_bytes()
         self.checkpoint_bytes = len(model)
+        Stream.from_bytes(model)
         return model, pack_with(beside, arrays)
 
     def restore(self, model: bytes, beside: bytes) -> None:
@@ -383,16 +397,8 @@ class ServedStream:
             latest = as_time(stream.engine.time, stream.clock)
             fitted = {"opened": stream.engine.n_opened, "model": brief_model(stream), "latest_time": latest}
         undo = None if self.undo is None else {"table": self.undo.kept, "merged": self.undo.gone}
-        return (
-            self.summary()
-            | fitted
-            | {
-                "alarm_rate": stream.spec.alarm_rate,
-                "surge_rate": stream.spec.surge_rate,
-                "undo": undo,
-                "settings": self.settings,
-            }
-        )
+        rates = {"alarm_rate": stream.spec.alarm_rate, "surge_rate": stream.spec.surge_rate}
+        return self.summary() | fitted | rates | {"undo": undo, "settings": self.settings}
 
     def tables(self) -> Callable[[Clusters | None], list[dict[str, Any]]]:
         """Return a function that lists the open tables as they are, given their clusters; any thread may call it."""
@@ -482,11 +488,6 @@ class ServedStream:
             name = None if bad.column is None else Form(names).name(bad.column)
             where = f"row {bad.row}" if name is None else f"row {bad.row}, column {name!r}"
             raise RequestError(400, f"{bad.reason}, at {where}", row=bad.row, column=name) from None
-
-
-def dump(value: Any) -> str:
-    """Return a value as compact JSON; NaN and infinity raise ``ValueError``."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _check_two(tables: Any) -> list[Any]:

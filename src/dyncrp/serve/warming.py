@@ -10,10 +10,12 @@ from typing import Any
 from dyncrp.arrays.checks import real
 from dyncrp.input.entries import quote
 from dyncrp.serve.limits import RequestError
+from dyncrp.stream.stream import Stream
 from dyncrp.stream.warmup import Warmup
 
 SECONDS = "warmup_seconds"  # the setting
 FEWEST_ROWS = 100  # with fewer, time does not end a warm-up: what it learns is final
+MOST_CELLS, MOST_ROWS = 10_000_000, 500_000  # of a warm-up: the rows are kept until it is over
 LEAST_SHARE = 10  # nor with less than a tenth of the rows that were asked for, as for texts
 
 
@@ -41,9 +43,19 @@ class Warming:
             return math.inf
         return max(0.0, self.began + self.seconds - time.monotonic())
 
-    def is_over(self, warmup: Warmup) -> bool:
-        """Return whether time ends the warm-up now."""
-        return least_rows(warmup) <= warmup.n_rows < warmup.needed and not self.seconds_left()
+    def is_over(self, stream: Stream) -> bool:
+        """Return whether time ends the warm-up now, or that there is no room for more rows."""
+        warmup = stream.warmup
+        if warmup is None or self.seconds is None or not 1 < warmup.n_rows < warmup.needed:
+            return False
+        return n_cells(stream) > MOST_CELLS or (least_rows(warmup) <= warmup.n_rows and not self.seconds_left())
+
+    def is_full(self, stream: Stream) -> bool:
+        """Return whether a search goes on for which there are rows enough, and no room for more rows."""
+        warmup = stream.warmup
+        if warmup is None or self.seconds is None or self.error is not None or warmup.n_rows < warmup.needed:
+            return False
+        return warmup.n_rows > MOST_ROWS or n_cells(stream) > 2 * MOST_CELLS
 
     def describe(self, warmup: Warmup) -> dict[str, Any]:
         """Return how far a warm-up is, for JSON."""
@@ -57,6 +69,11 @@ class Warming:
             "searching": searching,
         }
         return told if self.error is None else told | {"error": self.error}
+
+
+def n_cells(stream: Stream) -> int:
+    """Return how many cells the rows of a warm-up have, all of which are kept; of texts, how many rows."""
+    return stream.n_rows * (1 if stream.input.vocabulary is not None else stream.n_columns)
 
 
 def least_rows(warmup: Warmup) -> int:

@@ -10,24 +10,36 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from dyncrp.serve.journal import JournalError
+from dyncrp.serve.aside import Aside, Errand
+from dyncrp.serve.journal import JournalError, Operation
 from dyncrp.serve.limits import RequestError
-from dyncrp.serve.registry import Notice, Registry
+from dyncrp.serve.registry import Action, Key, Notice, Registry
+from dyncrp.serve.streams import Outcome
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MOST_TOGETHER = 256  # requests that share a commit
 SECONDS_PER_SYNC = 1.0  # where commits do not wait for the disk
+SECONDS_TO_END, SECONDS_PER_LOOK = 10.0, 0.02  # for what is under way when the server stops
 
 
 @dataclass
 class Job:
-    """A request for the worker. name: of the stream that it may change."""
+    """A request for the worker.
+
+    name: of the stream that it reads or changes, None for all of them. changes: whether it may change it. action, key:
+    if ``run`` carries out an operation, which is then ``done`` if another thread did it.
+    """
 
     run: Callable[[Registry], Any]
     name: str | None
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] | None = None
+    changes: bool = False
+    action: Action | None = None
+    key: Key | None = None
+    done: tuple[Operation, Outcome] | None = None
     result: Any = None
     error: BaseException | None = None
 
@@ -51,53 +63,92 @@ class Worker:
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._aside = Aside(self.registry, lambda: self._queue.put(Job(_do_nothing, None)))
         self._thread = threading.Thread(target=self._run, name="dyncrp-streams", daemon=True)
-        self._closed, self._searching, self._next_sync = False, False, 0.0
+        self._closed, self._next_sync = False, 0.0
         self._thread.start()
 
-    async def call(self, run: Callable[[Registry], T], name: str | None = None) -> T:
-        """Let the worker call a function, and return its result after the commit."""
-        if self._closed:
-            raise RequestError(503, "the server is stopping")
-        if self._queue.qsize() >= self.most_waiting:
-            raise RequestError(503, f"{self.most_waiting:,} requests are waiting: try again later")
-        job = Job(run, name, self.loop.create_future())
-        self._queue.put(job)
-        result: T = await job.future
+    async def call(self, run: Callable[[Registry], T], name: str | None = None, *, changes: bool = False) -> T:
+        """Let the worker call a function, and return its result after the commit. name, changes: see ``Job``."""
+        result: T = await self._wait_for(Job(run, name, self.loop.create_future(), changes))
         return result
 
-    async def close(self) -> None:
-        """Finish the jobs that wait, write a checkpoint of every stream, and close the journal."""
+    async def do(self, name: str, action: Action, key: Key | None = None) -> bytes:
+        """Let the worker carry out an operation on a stream, see ``Registry.do``."""
+        job = Job(lambda registry: registry.do(name, action, key), name, self.loop.create_future(), True, action, key)
+        answer: bytes = await self._wait_for(job)
+        return answer
+
+    @property
+    def n_waiting(self) -> int:
+        """How many jobs wait."""
+        return self._queue.qsize() + len(self._aside.waiting)
+
+    async def _wait_for(self, job: Job) -> Any:
+        if self._closed:
+            raise RequestError(503, "the server is stopping")
+        if self.n_waiting >= self.most_waiting:
+            raise RequestError(503, f"{self.most_waiting:,} requests are waiting: try again later")
+        self._queue.put(job)
+        assert job.future is not None
+        return await job.future
+
+    async def close(self) -> bool:
+        """Finish the jobs that wait, write a checkpoint of every stream, and close the journal.
+
+        Return False if that takes too long: the journal then has what was answered, as after a kill.
+        """
         if not self._closed:
             self._closed = True
             self._queue.put(None)
-            await asyncio.to_thread(self._thread.join)
+            end = time.monotonic() + SECONDS_TO_END
+            while self._thread.is_alive():
+                if time.monotonic() > end:
+                    return False
+                await asyncio.sleep(SECONDS_PER_LOOK)
             self.registry.close()
+        return True
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread to end, at most so long."""
+        self._thread.join(seconds)
 
     def _run(self) -> None:
         ending = False
-        while not ending:
-            jobs, ending = self._take()
-            if jobs:
-                notices = self._serve(jobs)
-                self.loop.call_soon_threadsafe(self._deliver, jobs, notices)
+        while not ending or self._aside.errand is not None or self._aside.waiting:
+            jobs, asked = self._take()
+            ending = ending or asked
+            errand = self._aside.collect()
+            if errand is not None:
+                self._serve_and_deliver([], errand)
+                if errand.found is not None:
+                    self._serve_and_deliver([Job(errand.end_search, None)])
+            self._serve_and_deliver(jobs)
+            while jobs := self._aside.next():
+                self._serve_and_deliver(jobs, waited=True)
             if not ending:
                 self._search()
             self._sync()
 
+    def _serve_and_deliver(self, jobs: list[Job], errand: Errand | None = None, *, waited: bool = False) -> None:
+        if jobs or errand is not None:
+            served, notices = self._serve(jobs, errand, waited=waited)
+            self._tell(served, notices)
+
     def _search(self) -> None:
-        """Do a piece of what is due without a request: searches, and the end of warm-ups."""
-        job = Job(Registry.carry_on, None, self.loop.create_future())
-        notices = self._serve([job])
-        self._searching = bool(job.result) and job.error is None
+        """End warm-ups whose time is over, and let another thread do a piece of a search."""
+        job = Job(lambda registry: registry.next_search(self._aside.names), None)
+        _, notices = self._serve([job])
         if notices:
-            self.loop.call_soon_threadsafe(self._deliver, [], notices)
+            self._tell([], notices)
+        if job.result is not None and job.error is None and self._aside.errand is None:
+            self._aside.start(job.result, [])
 
     def _take(self) -> tuple[list[Job], bool]:
-        """Wait for jobs, at most a second, if no search goes on. Return them, and whether the worker is to end."""
+        """Wait for jobs, at most a second. Return them, and whether the worker is to end."""
         jobs: list[Job] = []
         with suppress(queue.Empty):
-            found = self._queue.get(timeout=0.0 if self._searching else SECONDS_PER_SYNC)
+            found = self._queue.get(timeout=SECONDS_PER_SYNC)
             while found is not None:
                 jobs.append(found)
                 if len(jobs) == MOST_TOGETHER:
@@ -113,26 +164,38 @@ class Worker:
             with suppress(JournalError):  # the next commit reports it
                 self.registry.journal.sync()
 
-    def _serve(self, jobs: list[Job]) -> list[Notice]:
-        """Carry out jobs and commit. If the commit fails, all of them fail and nothing is changed."""
+    def _serve(
+        self, jobs: list[Job], errand: Errand | None = None, *, waited: bool = False
+    ) -> tuple[list[Job], list[Notice]]:
+        """Carry out jobs and commit. If the commit fails, all of them fail and nothing is changed.
+
+        errand: what another thread has done, which comes first. waited: whether they have waited for their streams
+        already. Return the jobs that are done, and what happened; the others wait.
+        """
         registry, begin = self.registry, time.perf_counter()
+        served = [] if errand is None else list(errand.jobs)
         try:
             if registry.broken is not None:
+                served += jobs
                 raise RequestError(503, registry.broken)
+            if errand is not None:
+                errand.end(registry)
             for job in jobs:
-                self._do(job)
+                if waited or not self._aside.takes(job):
+                    served.append(job)
+                    self._do(job)
             learned = time.perf_counter()
             notices = registry.commit()
         except (JournalError, RequestError) as error:
             status = 507 if isinstance(error, JournalError) else 503
-            return self._fail(jobs, RequestError(status, f"nothing was changed: {error}"))
+            return served, self._fail(served, RequestError(status, f"nothing was changed: {error}"))
         except Exception as error:  # a stream could not be restored
             registry.broken = f"the server failed and needs a restart: {error}"
             traceback.print_exc()
-            return self._fail(jobs, RequestError(503, registry.broken))
+            return served, self._fail(served, RequestError(503, registry.broken))
         self.learning_seconds += learned - begin
         self.commit_seconds += time.perf_counter() - learned
-        return notices
+        return served, notices
 
     def _fail(self, jobs: list[Job], refused: RequestError) -> list[Notice]:
         for job in jobs:
@@ -154,16 +217,45 @@ class Worker:
         except Exception:
             traceback.print_exc()
             job.error = RequestError(500, "the server failed; the stream is unchanged")
-            if job.name is not None:
+            if job.name is not None and job.changes:
                 self.registry.reload(job.name)
+
+    def _tell(self, jobs: list[Job], notices: list[Notice]) -> None:
+        with suppress(RuntimeError):  # the event loop has ended without waiting
+            self.loop.call_soon_threadsafe(self._deliver, jobs, notices)
 
     def _deliver(self, jobs: list[Job], notices: list[Notice]) -> None:
         if notices:
             self.publish(notices)
         for job in jobs:
-            if job.future.done():  # the client has disconnected
+            if job.future is None or job.future.done():  # the client has disconnected
                 continue
             if job.error is not None:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)
+
+
+async def in_thread(run: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Return what a function returns that takes long. It runs in a thread for which the process does not wait."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def finish(result: T | None, error: Exception | None) -> None:
+        if not future.done():
+            future.set_result(result) if error is None else future.set_exception(error)  # type: ignore[arg-type]
+
+    def work() -> None:
+        try:
+            told: tuple[T | None, Exception | None] = run(*args, **named), None
+        except Exception as error:
+            told = None, error
+        with suppress(RuntimeError):  # the event loop has ended
+            loop.call_soon_threadsafe(finish, *told)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await future
+
+
+def _do_nothing(registry: Registry) -> None:
+    """Wake the worker."""
