@@ -317,7 +317,11 @@ class Engine(Protocol):
 
     @property
     def latest_evidence(self) -> bytes:
-        """The log evidence of the rows that the latest ``run`` learned, as the bytes of float64."""
+        """The log evidence of the rows that the latest ``run`` or ``run_one`` learned, as the bytes of float64."""
+
+    @property
+    def latest(self) -> Trace:
+        """What the rows that the latest ``run`` learned did, even if it was interrupted."""
 
     @property
     def state(self) -> State:
@@ -335,6 +339,9 @@ class Engine(Protocol):
 
     def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Learn from one observation x (D,) at time t; return its label and its log evidence."""
+
+    def run_safe_one(self, x: object, t: float | None) -> tuple[int, float] | None:
+        """Do the same for anything that ``accepts`` accepts, at the index of arrival if t is None; None for others."""
 
     def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, and its log evidence."""

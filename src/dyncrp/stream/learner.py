@@ -71,6 +71,9 @@ class Learner:
         self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
         self._counts_rows = clock is Clock.INDEX and not self._looks_at_rows
         self.wants_p = self._saves_sketch
+        self.interrupted: Batch | None = None  # what the latest call of ``run`` did, if it was interrupted
+        self._done: list[Trace] = []  # by the parts of the latest call so far
+        self._n_unscored = 0  # rows that the sketch has not seen, since a file had none
 
     def keep_sketch(self) -> None:
         """Save the sketch of past novelty in files and states from now on, as alarms need it."""
@@ -79,7 +82,6 @@ class Learner:
     @property
     def alpha(self) -> float:
         """The present alpha."""
-        self._catch_up()
         return self.engine.model.alpha
 
     def times(self, given: ArrayLike | None, n: int) -> Float:
@@ -93,35 +95,68 @@ class Learner:
         """Learn from rows (n, D). whole: whether it is known that no cell is missing."""
         if self.wants_p:
             self.sketch.read()  # once here, instead of once in each copy
-        engine, sketch = self.engine, self.sketch.copy()
+        self._done, self.interrupted = [], None
+        engine, sketch, kept = self.engine, self.sketch.copy(), self.examples
         first_row, n_opened = engine.n_observations, engine.n_opened
-        first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
         if constraints is not None and constraints.empty:
             constraints = None
-        if first == len(X):
-            trace = self._run(X, times, constraints)
-        else:
-            before, rest = slice(0, first), slice(first, None)
-            traces = [self._run(X[before], times[before], _part(constraints, before))] if first else []
-            self.engine = missing.for_missing(self.engine)
-            traces.append(self._run(X[rest], times[rest], _part(constraints, rest)))
-            trace = concatenate(traces)
-        if self.examples is not None:
-            self.examples.add(first_row, X, times, trace.labels)
-            self.examples.forget(trace.closed)
+        try:
+            trace = self._run_parts(X, times, constraints, whole=whole)
+            self._keep_examples(kept, first_row, X, times, trace)
+        except BaseException:  # the rows learned so far count
+            self._mend()
+            if sum(len(trace.labels) for trace in self._done) < self.engine.n_observations - first_row:
+                self._done.append(self.engine.latest)
+            if self._done:
+                trace = concatenate(self._done)
+                self._keep_examples(kept, first_row, X, times, trace)
+                self.interrupted = Batch(trace, times[: len(trace.labels)], first_row, n_opened, sketch)
+            raise
+        self._done = []
         return Batch(trace, times, first_row, n_opened, sketch)
+
+    def _run_parts(self, X: Rows, times: Float, constraints: Constraints | None, *, whole: bool) -> Trace:
+        """Learn from rows, with another engine from the first missing cell on."""
+        first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
+        if first == len(X):
+            return self._run(X, times, constraints)
+        before, rest = slice(0, first), slice(first, None)
+        traces = [self._run(X[before], times[before], _part(constraints, before))] if first else []
+        self.engine = missing.for_missing(self.engine)
+        traces.append(self._run(X[rest], times[rest], _part(constraints, rest)))
+        return concatenate(traces)
+
+    def _keep_examples(self, kept: Reservoir | None, first_row: int, X: Rows, times: Float, trace: Trace) -> None:
+        """Add the rows of a trace to what was kept before. If this is interrupted, it can be done again."""
+        if kept is not None:
+            n, examples = len(trace.labels), kept.copy()
+            examples.add(first_row, X[:n], times[:n], trace.labels)
+            examples.forget(trace.closed)
+            self.examples = examples
+
+    def _mend(self) -> None:
+        """Let the sketch and alpha catch up with the engine after an interruption."""
+        behind = self.engine.n_observations - self._n_unscored - self.sketch.n
+        if behind > 0:
+            self.sketch.add_evidence(self.engine.latest_evidence[-8 * behind :])
+        self._catch_up()
 
     def run_plain(self, x: Any, t: Any) -> int | None:
         """Learn from one row x (D,) at time t and return its label; return None if x or t must be checked first."""
-        engine = self.engine
-        if not engine.accepts(x, 1):
-            return None
-        time = engine.n_observations if t is None and self._counts_rows else self.plain_time(t)
-        if time is None:
-            return None
-        label, log_evidence = engine.run_one(x, time)
-        self.sketch.add_one(-log_evidence)
-        return label
+        time = None
+        if t is not None or not self._counts_rows:
+            time = self.plain_time(t)
+            if time is None:
+                return None
+        try:
+            done = self.engine.run_safe_one(x, time)
+            if done is None:
+                return None
+            self.sketch.add_one(-done[1])
+        except BaseException:
+            self._mend()
+            raise
+        return done[0]
 
     def plain_time(self, t: Any) -> float | None:
         """Return the time t of the next row as a number; None if t must be checked, or the learner needs the row."""
@@ -134,8 +169,12 @@ class Learner:
 
     def run_one(self, x: Rows, t: float) -> int:
         """Learn from one row x (D,), checked by the family, and return its label."""
-        label, log_evidence = self.engine.run_one(x, t)
-        self.sketch.add_one(-log_evidence)
+        try:
+            label, log_evidence = self.engine.run_one(x, t)
+            self.sketch.add_one(-log_evidence)
+        except BaseException:
+            self._mend()
+            raise
         return label
 
     def _run(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
@@ -178,13 +217,11 @@ class Learner:
         return concatenate(traces)
 
     def _take_in(self, X: Rows, times: Float, told: TableConstraints | None) -> Trace:
-        """Let the engine learn rows, and the sketch their novelty, even if the engine is interrupted."""
-        engine, before = self.engine, self.engine.n_observations
-        try:
-            return engine.run(X, times) if told is None else engine.run(X, times, told)
-        finally:
-            if engine.n_observations > before:
-                self.sketch.add_evidence(engine.latest_evidence)
+        """Let the engine learn rows, and the sketch their novelty; see ``_mend`` for interruptions."""
+        trace = self.engine.run(X, times) if told is None else self.engine.run(X, times, told)
+        self._done.append(trace)
+        self.sketch.add_evidence(self.engine.latest_evidence)
+        return trace
 
     def _ids(self, constraints: Constraints) -> Int:
         """Return the present ids of the tables of rows, ``NOT_OPEN`` for a name that no table has yet."""
@@ -239,6 +276,7 @@ class Learner:
 
     def config(self) -> dict[str, Any]:
         """Return what a file needs in addition to ``arrays``: plain values, families and dynamics."""
+        self._catch_up()
         config = {
             "hyperparameters": {
                 "family": self.family,
@@ -307,6 +345,7 @@ class Learner:
         learner = cls(spec, told, clock, engine.n_features)
         learner.engine = missing.with_family(learner.engine, engine.model.family)
         learner.engine.restore(arrays)
+        learner._n_unscored = learner.engine.n_observations
         return learner
 
     def set_arrays(self, arrays: Arrays) -> None:
@@ -326,6 +365,7 @@ class Learner:
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last call that can fail, so that an error changes nothing
         self.engine, self.sketch, self.examples = engine, kept, reservoir
+        self._n_unscored = engine.n_observations - kept.n
         if posterior is not None:
             posterior.restore(arrays, engine.n_observations)
             self._latest_times = np.zeros(0)

@@ -26,6 +26,7 @@ from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.predictions import PredictingTables
+from dyncrp.stream.turn import Turn, changing, whole
 from dyncrp.stream.warmup import Searching, Warmup
 
 Told = tuple[Any, Any] | None  # labels and cannot_link of rows, if any were given
@@ -111,6 +112,7 @@ class Stream(PredictingTables):
 
     # Learning
 
+    @changing
     def learn(
         self,
         X: Any,
@@ -248,13 +250,14 @@ class Stream(PredictingTables):
             rows, n_before = rows if plain else check_rows(learner.family, rows), learner.engine.n_observations
             try:
                 done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
+            except BaseException:
+                if learner.interrupted is not None:
+                    self._follow(learner.interrupted, remember=remember)
+                raise
             finally:  # an interrupted call may have learned some of the rows
                 if learner.engine.n_observations > n_before:
                     self.input = input
-            if remember:
-                self.batch = done
-            if self.on_event is not None:
-                self._report(done)
+            self._follow(done, remember=remember)
             return done
         t = learner.times(times, len(rows))
         if self.input.looks_different(given, self.spec):
@@ -267,6 +270,13 @@ class Stream(PredictingTables):
                 self.input = input.with_frame(given)
         self._take(self.warmup)
         return done
+
+    def _follow(self, done: Batch, *, remember: bool) -> None:
+        """Take note of rows that were learned."""
+        if remember:
+            self.batch = done
+        if self.on_event is not None:
+            self._report(done)
 
     def _start_again(self, X: Any, t: Float, constraints: Constraints | None, *, remember: bool) -> Batch:
         """Begin again with the rows so far and X (n, D) at times t (n,): X shows that columns hold something else."""
@@ -302,12 +312,14 @@ class Stream(PredictingTables):
         else:
             self.warmup = warmup
 
+    @changing
     def end_warmup(self) -> None:
         """Learn unknown hyperparameters from the rows so far, at least 2. Then tables and ids are final."""
         if self.warmup is not None:
             self.warmup.end()
             self._take(self.warmup)
 
+    @changing
     def finish_search(self, *, piece: bool = False) -> None:
         """Finish the search for unknown hyperparameters, if one is due, or do a piece of it."""
         if self.warmup is not None:
@@ -316,11 +328,12 @@ class Stream(PredictingTables):
 
     def learn_one(self, x: Any, t: Any = None) -> int:
         """Learn from one row x (D,) at time t and return the id of its table. ``batch`` does not change."""
-        learner = self._learner
-        if learner is not None and self.on_event is None:
-            label = learner.run_plain(x, t)
-            if label is None and learner.plain_time(t) is not None:
-                label = self._learn_checked(learner, x, t)
+        learner, turn = self._learner, self.turn
+        if learner is not None and self.on_event is None and turn.changer is None:
+            with turn.lock:
+                label = learner.run_plain(x, t)
+                if label is None and learner.plain_time(t) is not None:
+                    label = self._learn_checked(learner, x, t)
             if label is not None:
                 return label
         family = self.spec.family if learner is None else learner.family
@@ -350,6 +363,7 @@ class Stream(PredictingTables):
         assert time is not None
         return learner.run_one(row, time)
 
+    @changing
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
         if self._learner is not None:
@@ -360,6 +374,7 @@ class Stream(PredictingTables):
 
     # Bytes
 
+    @whole
     def to_bytes(self) -> bytes:
         """Return the content of a model file, from which the stream continues to the bit. It has no last batch."""
         self.finish_search()
@@ -398,6 +413,7 @@ class Stream(PredictingTables):
         """Return the stream that ``save`` wrote, which continues where it stopped."""
         return cls.from_bytes(Path(path).read_bytes(), os.fspath(path))
 
+    @whole
     def to_state(self) -> bytes:
         """Return what was learned, without the parameters; see ``DynamicalMixture.to_state``."""
         if not self.learned:
@@ -406,6 +422,7 @@ class Stream(PredictingTables):
             raise ValueError("a state does not hold words, of columns or of texts: keep the model with to_bytes")
         return self.learner.to_state()
 
+    @changing
     def set_state(self, content: bytes) -> None:
         """Replace what was learned by a state, which ``to_state`` of a stream with the same parameters returned."""
         if self._learner is not None:
@@ -441,6 +458,12 @@ class Stream(PredictingTables):
         stream._learner = Learner.of_arrays(spec, like.clock, engine, arrays)
         return stream
 
+    @whole
     def __getstate__(self) -> dict[str, Any]:
         self.finish_search()
-        return {**self.__dict__, "on_event": None}  # the user's function may not be picklable
+        state = {**self.__dict__, "on_event": None}  # the user's function may not be picklable
+        del state["turn"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, turn=Turn())

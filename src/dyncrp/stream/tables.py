@@ -22,6 +22,7 @@ from dyncrp.input.input import Input
 from dyncrp.search.spec import ModelSpec, check_alarm_rate
 from dyncrp.stream.events import Batch, Event, as_time, events_of
 from dyncrp.stream.learner import Learner
+from dyncrp.stream.turn import Turn, changing
 
 NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not account for edits"
 
@@ -35,6 +36,8 @@ class EditableTables(ABC):
         self.cluster_of: Mapping[int, int] = {}
         self.on_event: Callable[[Event], object] | None = None
         self._edits: tuple[Event, ...] = ()  # since the last batch
+        self._untold: list[Event] = []  # for ``on_event``, when this call is over: the function may ask for more
+        self.turn = Turn()
 
     @property
     @abstractmethod
@@ -119,6 +122,7 @@ class EditableTables(ABC):
         listed = array.tolist() if hasattr(given, "__array__") else given
         return np.array([-1 if table == -1 else self.find(table, closed=True) for table in listed], dtype=np.int64)
 
+    @changing
     def merge(self, a: int | str, b: int | str) -> int:
         """Merge two open tables, given by id or name; return the id of the result, which is the older one."""
         learner = self._editable("merge")
@@ -130,11 +134,13 @@ class EditableTables(ABC):
         self._note("merged", kept, what if covers else what | {"far_apart": True})
         return kept
 
+    @changing
     def rename(self, table: int | str, name: str) -> None:
         """Give a table a name that no other table has; "" removes its name."""
         learner, found = self._editable("rename"), self.find(table)
         self._note("renamed", found, {"before": _rename(learner, found, name)})
 
+    @changing
     def split(self, table: int | str, X: Any, *, times: ArrayLike | None = None) -> int:
         """Move rows X (n, D), learned at times (n,), from their table to a new one; return its id."""
         learner, found = self._editable("split"), self.find(table)
@@ -177,6 +183,7 @@ class EditableTables(ABC):
         )
         return [*found, *edits]
 
+    @changing
     def set_alarm_rate(self, alarm_rate: float) -> None:
         """Raise alarms at this rate from now on. The sketch of past novelty is kept."""
         rate = check_alarm_rate(alarm_rate)
@@ -194,13 +201,18 @@ class EditableTables(ABC):
         time, row = as_time(learner.engine.time, learner.clock), learner.engine.n_observations - 1
         event = Event(kind, row, time, table, learner.names.of.get(table), self.cluster_of.get(table), what)
         self._edits = (*self._edits, event)
-        if self.on_event is not None:
-            self.on_event(event)
+        self._untold.append(event)
 
     def _report(self, *batches: Batch) -> None:
-        """Call ``on_event`` with the events of batches."""
+        """Let ``tell`` call ``on_event`` with the events of batches."""
         if self.on_event is not None:
-            for event in (event for batch in batches for event in self._events(batch)):
+            self._untold += [event for batch in batches for event in self._events(batch)]
+
+    def tell(self) -> None:
+        """Call ``on_event`` with the events that it has not been told."""
+        while self._untold:
+            event = self._untold.pop(0)
+            if self.on_event is not None:
                 self.on_event(event)
 
 
