@@ -45,7 +45,8 @@ class Batch:
     """What a segment of n rows did, and what is needed to compute p-values and events on demand.
 
     trace: the trace of the engine. times: (n,). first_row: the number of the first row in the stream. n_opened: how
-    many tables were opened before it. sketch: the novelty of the rows before it.
+    many tables were opened before it. sketch: the novelty of the rows before it. renamed: what labels did to names: the
+    number of a row in the stream, a table, and the name that it had before that row, or None.
     """
 
     trace: Trace
@@ -53,6 +54,7 @@ class Batch:
     first_row: int
     n_opened: int
     sketch: NoveltySketch
+    renamed: tuple[tuple[int, int, str | None], ...] = ()
 
     @cached_property
     def novelty_p(self) -> Float:
@@ -81,6 +83,14 @@ def events_of(
     than a tenth of a new one. With ``Stationary`` no absence is long.
     """
     trace = batch.trace
+    before: dict[int, list[tuple[int, str | None]]] = {}
+    for row, table, name in batch.renamed:
+        before.setdefault(table, []).append((row, name))
+
+    def name_at(row: int, table: int) -> str | None:
+        """Return the name that a table had just after a row."""
+        return next((name for later, name in before.get(table, ()) if later > row), names.get(table))
+
     found: list[tuple[int, int, int, dict[str, Any]]] = []  # row, kind, table, what
     found += [(row, 0, table, {}) for table, row in batch.opening_rows()]
     away = np.flatnonzero(trace.absences > 0.0)
@@ -102,7 +112,7 @@ def events_of(
             batch.first_row + row,
             as_time(batch.times[row], clock),
             table,
-            names.get(table),
+            name_at(batch.first_row + row, table),
             clusters.get(table),
             what,
         )

@@ -34,7 +34,7 @@ from dyncrp.engine.types import (
 )
 from dyncrp.families import Family
 from dyncrp.families.base import first_missing
-from dyncrp.input.constraints import Constraints, Names
+from dyncrp.input.constraints import Constraints, Names, no_such_table
 from dyncrp.io.packed import pack, unpack
 from dyncrp.search.alpha import AlphaPosterior
 from dyncrp.search.spec import ModelSpec
@@ -73,6 +73,7 @@ class Learner:
         self.wants_p = self._saves_sketch
         self.interrupted: Batch | None = None  # what the latest call of ``run`` did, if it was interrupted
         self._done: list[Trace] = []  # by the parts of the latest call so far
+        self._renamed: list[tuple[int, int, str | None]] = []  # see ``Batch.renamed``
         self._n_unscored = 0  # rows that the sketch has not seen, since a file had none
 
     def keep_sketch(self) -> None:
@@ -95,7 +96,7 @@ class Learner:
         """Learn from rows (n, D). whole: whether it is known that no cell is missing."""
         if self.wants_p:
             self.sketch.read()  # once here, instead of once in each copy
-        self._done, self.interrupted = [], None
+        self._done, self.interrupted, self._renamed = [], None, []
         engine, sketch, kept = self.engine, self.sketch.copy(), self.examples
         first_row, n_opened = engine.n_observations, engine.n_opened
         if constraints is not None and constraints.empty:
@@ -110,10 +111,12 @@ class Learner:
             if self._done:
                 trace = concatenate(self._done)
                 self._keep_examples(kept, first_row, X, times, trace)
-                self.interrupted = Batch(trace, times[: len(trace.labels)], first_row, n_opened, sketch)
+                self.interrupted = Batch(
+                    trace, times[: len(trace.labels)], first_row, n_opened, sketch, tuple(self._renamed)
+                )
             raise
         self._done = []
-        return Batch(trace, times, first_row, n_opened, sketch)
+        return Batch(trace, times, first_row, n_opened, sketch, tuple(self._renamed))
 
     def _run_parts(self, X: Rows, times: Float, constraints: Constraints | None, *, whole: bool) -> Trace:
         """Learn from rows, with another engine from the first missing cell on."""
@@ -204,8 +207,12 @@ class Learner:
             trace = self._take_in(X[rest], times[rest], TableConstraints(tables[rest], marks[rest]))
             if not len(trace.labels):
                 one, told, closed = slice(begin, begin + 1), int(constraints.tables[begin]), int(tables[begin])
+                row, n_opened = self.engine.n_observations, self.engine.n_opened
+                if n_opened <= closed < NOT_OPEN:
+                    raise no_such_table(closed, n_opened, row)
                 trace = self._take_in(X[one], times[one], TableConstraints(np.array([NEW]), marks[one]))
                 opened = int(trace.labels[0])
+                self._renamed += [(row, table, self.names.of.get(table)) for table in (opened, closed)]
                 if closed == NOT_OPEN:
                     self.names.give(opened, constraints.names[NEW - told])
                     tables[constraints.tables == told] = opened

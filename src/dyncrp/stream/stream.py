@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dyncrp.arrays.checks import Clock, as_observations, as_times
+from dyncrp.arrays.checks import BadLabel, Clock, as_observations, as_times
 from dyncrp.engine.missing import takes_missing
 from dyncrp.engine.schema import check_config
 from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
@@ -174,7 +175,12 @@ class Stream(PredictingTables):
             if told is not None:
                 labels, cannot_link = (None if one is None else list(one) for one in told)
                 told = labels, cannot_link
-                self._constraints(told, documents.n, provisional=not self.learned and self.started)
+                _, ahead = self._constraints(told, documents.n)
+                if ahead:
+                    raise ValueError(
+                        f"{documents.n} documents are learned in {len(edges) - 1} parts: labels cannot say ids of tables "
+                        "that open among them; use names, or learn the documents in several calls"
+                    )
             if times is not None:
                 as_times(times, n=documents.n, last=self.engine.time if self.started else -math.inf)
                 times = list(times)
@@ -198,7 +204,8 @@ class Stream(PredictingTables):
         if len(done) == 1:
             return done[0]
         traces, moments = [one.trace for one in done], [one.times for one in done]
-        joined = replace(done[0], trace=concatenate(traces), times=np.concatenate(moments))
+        renamed = tuple(change for one in done for change in one.renamed)
+        joined = replace(done[0], trace=concatenate(traces), times=np.concatenate(moments), renamed=renamed)
         if remember:
             self.batch = joined
         return joined
@@ -224,7 +231,7 @@ class Stream(PredictingTables):
         spec.check_clock(clock)
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
-        constraints = told and self._constraints(told, len(rows), provisional=spec.given is None)
+        constraints, _ = (None, False) if told is None else self._constraints(told, len(rows))
         warmup = Warmup(spec, clock, self.searching, missing=self._expects_missing)
         done = warmup.learn(rows, t, constraints, whole=whole, batch=remember)
         self.input = input
@@ -245,18 +252,23 @@ class Stream(PredictingTables):
         """Learn from more rows. plain: whether they need no check. given: the input from which they were read."""
         learner = self.learner
         learner.clock.check(Clock.of(times))
-        constraints = told and self._constraints(told, len(rows), provisional=not self.learned)
+        constraints, ahead = (None, False) if told is None else self._constraints(told, len(rows))
         if self.warmup is None:
             rows, n_before = rows if plain else check_rows(learner.family, rows), learner.engine.n_observations
+            if ahead:  # it may be refused in the midst
+                learner = deepcopy(learner)
             try:
                 done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
-            except BaseException:
+            except BadLabel as error:
+                raise BadLabel(error.reason, error.row - n_before) from None
+            except BaseException:  # an interrupted call may have learned some of the rows
+                self._learner = learner
+                if learner.engine.n_observations > n_before:
+                    self.input = input
                 if learner.interrupted is not None:
                     self._follow(learner.interrupted, remember=remember)
                 raise
-            finally:  # an interrupted call may have learned some of the rows
-                if learner.engine.n_observations > n_before:
-                    self.input = input
+            self._learner, self.input = learner, input
             self._follow(done, remember=remember)
             return done
         t = learner.times(times, len(rows))
@@ -265,6 +277,8 @@ class Stream(PredictingTables):
         rows, n_before = self.warmup.check(rows), self.n_rows
         try:
             done = self.warmup.learn(rows, t, constraints, batch=remember)
+        except BadLabel as error:
+            raise BadLabel(error.reason, error.row - n_before) from None
         finally:
             if self.n_rows > n_before:
                 self.input = input.with_frame(given)
@@ -292,13 +306,21 @@ class Stream(PredictingTables):
         self._take(warmup)
         return done
 
-    def _constraints(self, told: tuple[Any, Any], n: int, *, provisional: bool) -> Constraints | None:
-        """Return the constraints that labels and cannot_link put on n rows, checked."""
+    def _constraints(self, told: tuple[Any, Any], n: int) -> tuple[Constraints | None, bool]:
+        """Return the constraints that labels and cannot_link put on n rows, and whether some may still turn out wrong.
+
+        An id may be that of a table that opens with an earlier one of these rows.
+        """
         constraints = Constraints.read(*told, n)
-        if constraints is not None:
-            constraints.check_ids(self.engine.n_opened if self.started else 0, provisional=provisional)
-            self._require_map("what labels and cannot_link say")
-        return constraints
+        if constraints is None:
+            return None, False
+        self._require_map("what labels and cannot_link say")
+        provisional = 0
+        if not self.learned and self.spec.given is None:
+            needed = self.spec.warmup if self.warmup is None else self.warmup.needed
+            provisional = max(needed - self.n_rows, 0) if self.searching is Searching.AT_ONCE else n
+        n_opened = self.engine.n_opened if self.learned else self.n_rows
+        return constraints, constraints.check_ids(n_opened, provisional)
 
     def _take(self, warmup: Warmup) -> None:
         """Take over the results of a warm-up. Once it is over, only its learner is kept."""

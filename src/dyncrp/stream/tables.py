@@ -205,8 +205,12 @@ class EditableTables(ABC):
 
     def _report(self, *batches: Batch) -> None:
         """Let ``tell`` call ``on_event`` with the events of batches."""
-        if self.on_event is not None:
-            self._untold += [event for batch in batches for event in self._events(batch)]
+        if self.on_event is None:
+            return
+        if len(batches) > 1:  # names are looked up as they are now: those of the first batch may have changed since
+            renamed = tuple(change for batch in batches for change in batch.renamed)
+            batches = tuple(replace(batch, renamed=renamed) for batch in batches)
+        self._untold += [event for batch in batches for event in self._events(batch)]
 
     def tell(self) -> None:
         """Call ``on_event`` with the events that it has not been told."""

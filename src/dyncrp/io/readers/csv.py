@@ -287,12 +287,14 @@ class CsvReader(LinesReader):
         try:
             cells = self._fast(piece.content)
             columns = {name: cells.column(str(at)) for name, at in self._at.items()}
-            numbers = {
-                name: columns[name].cast("double").to_numpy() for name in self.columns if name not in self._texts
-            }
+            found = {name: columns[name].cast("double") for name in self.columns if name not in self._texts}
         except ValueError:
             return None
-        if any(np.any(np.isinf(column)) for column in numbers.values()):
+        numbers = {name: column.to_numpy() for name, column in found.items()}
+        # Arrow has other words for NaN, such as -nan, than those for a missing cell: a cell that is NaN, and not null.
+        if any(np.any(np.isinf(numbers[name])) for name in found):
+            return None
+        if any(np.count_nonzero(np.isnan(numbers[name])) != column.null_count for name, column in found.items()):
             return None
         texts = {name: columns[name].to_pylist() for name in {*self.kept, *self._texts}}
         rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
