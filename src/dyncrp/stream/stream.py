@@ -178,8 +178,8 @@ class Stream(PredictingTables):
                 _, ahead = self._constraints(told, documents.n)
                 if ahead:
                     raise ValueError(
-                        f"{documents.n} documents are learned in {len(edges) - 1} parts: labels cannot say ids of tables "
-                        "that open among them; use names, or learn the documents in several calls"
+                        f"{documents.n} documents are learned in {len(edges) - 1} parts: labels cannot say ids "
+                        "of tables that open among them; use names, or learn the documents in several calls"
                     )
             if times is not None:
                 as_times(times, n=documents.n, last=self.engine.time if self.started else -math.inf)
