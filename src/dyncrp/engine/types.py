@@ -36,6 +36,7 @@ NEGLIGIBLE = 1e-300
 DROPPED = 1e-12
 # For a row that is seated at one table only, smaller responsibilities of other tables are not reported.
 REPORTED = 0.01
+MOST_ITERATIONS = 1000  # for one row, during which nobody looks for Ctrl-C
 # The largest size of a dense array of the word counts of all tables.
 MOST_DENSE = 20_000_000
 # The largest number of observations in a file, so that sums do not overflow.
@@ -68,8 +69,9 @@ class Rules:
             raise ValueError(f"assignment must be one of {ASSIGNMENTS}, got {self.assignment!r}")
         if self.table_count not in TABLE_COUNTS:
             raise ValueError(f"table_count must be one of {TABLE_COUNTS}, got {self.table_count!r}")
-        if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
-            raise ValueError(f"n_iter must be an integer ≥ 1, got {self.n_iter!r}")
+        whole = isinstance(self.n_iter, (int, np.integer)) and not isinstance(self.n_iter, bool)
+        if not whole or not 1 <= self.n_iter <= MOST_ITERATIONS:
+            raise ValueError(f"n_iter must be an integer from 1 to {MOST_ITERATIONS}, got {self.n_iter!r}")
         threshold = self.new_table_threshold
         if (
             isinstance(threshold, bool)

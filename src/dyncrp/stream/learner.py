@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dyncrp.arrays.checks import LATEST_TIME, Clock, as_times, positive
+from dyncrp.arrays.checks import LARGEST_PARAMETER, LATEST_TIME, SMALLEST_PARAMETER, Clock, as_times, positive
 from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.dynamics.base import MOST_MODES
 from dyncrp.engine import edit, make_engine, missing, schema
@@ -269,7 +269,8 @@ class Learner:
             return
         posterior.update(self._latest_times[: engine.n_observations - posterior.n_observations])
         if engine.n_observations % ROWS_PER_ALPHA == 0:
-            engine.set_alpha(posterior.mean(engine.n_opened))
+            learned = posterior.mean(engine.n_opened)
+            engine.set_alpha(min(max(learned, SMALLEST_PARAMETER), LARGEST_PARAMETER))
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
