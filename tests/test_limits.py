@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dyncrp import DynamicalMixture, Exponential, Gaussian, LinearODE
+from dyncrp import Categorical, DynamicalMixture, Exponential, Gaussian, LinearODE
 from dyncrp.dynamics.base import MOST_PARTS, Sum
 from dyncrp.dynamics.text import parse_dynamics
 
@@ -40,6 +40,14 @@ def test_the_parts_of_a_dynamics_are_limited_however_they_are_nested():
     with pytest.raises(ValueError, match="made of at most 300 others, got 301"):
         Sum((nested, *[Exponential(5.0)] * 46))
     Sum((Exponential(5.0),) * MOST_PARTS)
+
+
+@pytest.mark.parametrize("concentration", [0.01, None])
+def test_categories_that_would_fill_the_memory_are_refused(concentration):
+    rows = np.zeros((1, 500))
+    with pytest.raises(ValueError, match=r"would keep 5,000,500 counts for each table of 500 features.*lower n_codes"):
+        DynamicalMixture(Categorical(concentration, n_codes=10_000)).fit(rows)
+    DynamicalMixture(Categorical(0.01, n_codes=10_000)).fit(rows[:, :2])
 
 
 @pytest.mark.parametrize("alpha", [1e250, 1e-250])
