@@ -1,11 +1,13 @@
 """What would take minutes or gigabytes is refused at once; what is saved can be loaded."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from dyncrp import Categorical, DynamicalMixture, Exponential, Gaussian, LinearODE
+from dyncrp import Categorical, Columns, DynamicalMixture, Exponential, Gaussian, LinearODE
 from dyncrp.dynamics.base import MOST_PARTS, Sum
 from dyncrp.dynamics.text import parse_dynamics
+from dyncrp.input import encoding
 
 
 def test_n_iter_is_limited():
@@ -48,6 +50,22 @@ def test_categories_that_would_fill_the_memory_are_refused(concentration):
     with pytest.raises(ValueError, match=r"would keep 5,000,500 counts for each table of 500 features.*lower n_codes"):
         DynamicalMixture(Categorical(concentration, n_codes=10_000)).fit(rows)
     DynamicalMixture(Categorical(0.01, n_codes=10_000)).fit(rows[:, :2])
+
+
+def test_ever_new_categories_are_bounded(monkeypatch):
+    monkeypatch.setattr(encoding, "MOST_CATEGORIES", 5)
+    words = [f"word {i % 9}" for i in range(40)]
+    frame = pd.DataFrame({"kind": words, "x": np.zeros(40)})
+    family = Columns([(["kind"], Categorical(1.0)), (["x"], Gaussian(1.0, 9.0))])
+    whole, cut = DynamicalMixture(family), DynamicalMixture(family)
+    whole.partial_fit(frame)
+    for row in range(40):
+        cut.partial_fit(frame.iloc[row : row + 1])
+    assert whole.encoding_["kind"].words == tuple(f"word {i}" for i in range(5))
+    assert whole.to_bytes() == cut.to_bytes()
+    assert (
+        DynamicalMixture.from_bytes(cut.to_bytes()).partial_fit(frame).to_bytes() == cut.partial_fit(frame).to_bytes()
+    )
 
 
 @pytest.mark.parametrize("alpha", [1e250, 1e-250])

@@ -117,8 +117,9 @@ class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, Compiled):
         n_counts = (self.n_codes + 1) * n_features
         if n_counts > MOST_COUNTS:
             raise ValueError(
-                f"Categorical with n_codes={self.n_codes} would keep {n_counts:,} counts for each table of {n_features:,} "
-                f"features, but at most {MOST_COUNTS:,} are allowed: lower n_codes, or choose fewer columns"
+                f"Categorical with n_codes={self.n_codes} would keep {n_counts:,} counts for each table of "
+                f"{n_features:,} features, but at most {MOST_COUNTS:,} are allowed: lower n_codes, or choose "
+                "fewer columns"
             )
 
     def statistics(self, X: Float) -> Float:

@@ -32,6 +32,7 @@ from dyncrp.input.entries import Entry as Entry
 from dyncrp.input.infer import infer_entries, infer_entry, read_content
 
 IN_FILES = {BOOLEAN: "yes/no"}  # what version 1 of the model file calls a kind, where that differs
+MOST_CATEGORIES = 10_000  # words of a column that are remembered
 
 
 @dataclass(frozen=True)
@@ -313,7 +314,11 @@ def _yes_or_no(entry: Entry, cell: object) -> float | None:
 
 
 class _Codes(dict[Any, float]):
-    """The codes of words; a new word gets the next code. Cells are cached, so that each is converted once."""
+    """The codes of words; a new word gets the next code. Cells are cached, so that each is converted once.
+
+    Beyond the first 10,000 words, all others share one code and are not remembered, so that a column of ever-new words
+    takes no more memory. No table counts more codes one by one.
+    """
 
     def __init__(self, words: Iterable[str], missing: Callable[[Any], bool]) -> None:
         super().__init__((word, float(code)) for code, word in enumerate(words))
@@ -324,6 +329,8 @@ class _Codes(dict[Any, float]):
             return np.nan
         word = as_word(cell)
         if word not in self.keys():
+            if len(self.words) >= MOST_CATEGORIES:
+                return float(len(self.words))
             self[word] = float(len(self.words))
             self.words.append(word)
         code = self[word]
