@@ -70,7 +70,7 @@ def test_restore_refuses_what_is_not_a_state():
         ("n_observations", np.array(1)),
         ("log_evidence", arrays["log_evidence"].astype(np.float32)),
     ]:
-        with pytest.raises(ValueError, match=r"its array|its ids|tables"):
+        with pytest.raises(ValueError, match=r"its array|its ids|its sizes|tables"):
             NativeEngine(engine.model, engine.n_features).restore(arrays | {name: wrong})
 
 

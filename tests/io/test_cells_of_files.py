@@ -697,3 +697,50 @@ def test_a_later_point_between_semicolons_may_be_between_thousands(tmp_path, mon
         assert columns_of(path, text, n_first=3, decimal=decimal)[0]["x"][-1] == value
     assert columns_of(path, text.replace("1.000", "1.5"), n_first=3)[0]["x"][-1] == 1.5
     assert columns_of(path, text.replace(f"5{unit}", f"1688{unit}"), n_first=3)[0]["x"][-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *[
+            "-nan",
+            "+nan",
+            "nan",
+            "NaN",
+            "nan(1)",
+            "nAn",
+            "inf",
+            "1e400",
+            "0x10",
+            "1_000",
+            "+5",
+            "5.",
+            ".",
+            "5e",
+            "1d5",
+            "NULL",
+            "nUlL",
+            "n/A",
+            "-",
+            "---",
+            "5e-324",
+            "-0",
+        ],
+        *("", " 5", " NA", "5\x00", "1234567890123456789012", "\u0663"),
+    ],
+)
+def test_arrow_and_python_read_each_cell_in_the_same_way(tmp_path, monkeypatch, cell):
+    path = tmp_path / "rows.csv"
+    rows = ["x,y", *["1.5,2", "3.25,4"] * 60, f"{cell},7", "1,2"]
+    path.write_text("\n".join(rows) + "\n")
+
+    def answer():
+        with open_reader(str(path), "csv", Selection(columns=("x", "y")), 50) as reader:
+            try:
+                return np.concatenate([chunk.X for chunk in reader.chunks()]).tobytes()
+            except FileError as error:
+                return str(error)
+
+    fast = answer()
+    monkeypatch.setattr(CsvReader, "_arrow", lambda self, width: None)
+    assert answer() == fast

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -20,7 +21,7 @@ from pyarrow import parquet
 
 from dyncrp.input.entries import KINDS as KINDS_OF_COLUMNS
 from dyncrp.io.files import FileError
-from dyncrp.io.readers import READERS, Selection, open_reader
+from dyncrp.io.readers import READERS, Selection, lines, open_reader, source
 from dyncrp.io.readers.csv import CsvReader
 from reading import ROWS, read, selection, write_rows
 
@@ -702,3 +703,40 @@ def test_what_is_no_text_is_named(tmp_path):
         open_reader(str(tmp_path / "rows.npy"), "npy", Selection(text="0"), 10),
     ):
         pass
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_with_quotes_are_cut_where_csv_cuts_them(tmp_path, monkeypatch, seed):
+    rng = random.Random(seed)
+    cells = ["a", '5" pipe', '"', '""', "x y", "line\nend", 'he said "no",\n"yes"', "", "a,b", 'tab\t"x', ' "y"']
+
+    def write(cell):
+        if '"' in cell and not cell.startswith('"') and "," not in cell and "\n" not in cell and rng.random() < 0.7:
+            return cell  # as it is: a quote within a cell that does not begin with one
+        quoted = cell.replace('"', '""')
+        return f'"{quoted}"' if set(cell) & set('",\n') or rng.random() < 0.2 else cell
+
+    expected = [rng.choice(cells) for _ in range(60)]
+    text = "x,y,note\n" + "".join(f"{i},{i % 7},{write(cell)}\n" for i, cell in enumerate(expected))
+    assert [row[2] for row in csv.reader(io.StringIO(text, newline=""), strict=True)][1:] == expected
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.encode())
+    monkeypatch.setattr(source, "BLOCK", rng.choice([3, 20, 1000]))
+    for most_rows in (1, 3, 1000):
+        with open_reader(str(path), "csv", Selection(columns=("x", "y"), keep=("note",)), most_rows) as reader:
+            chunks = list(reader.chunks())
+        assert [cell for chunk in chunks for cell in chunk.kept["note"]] == expected
+        assert all(len(chunk.rows) <= most_rows for chunk in chunks)
+
+
+def test_a_quote_that_does_not_end_is_looked_for_in_linear_time(tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr(lines, "MUCH", 1 << 12)
+    monkeypatch.setattr(source, "BLOCK", 1 << 10)
+    end = lines.LinesReader._end
+    monkeypatch.setattr(lines.LinesReader, "_end", lambda self, data: looked.append(len(data)) or end(self, data))
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n1,2\n" + '3,"' + "4,5\n" * 50_000)
+    with pytest.raises(FileError, match="line 3: unexpected end of data"):
+        open_reader(str(path), "csv", Selection(columns=("x",)), 100)
+    assert sum(looked) < 10 * path.stat().st_size

@@ -82,7 +82,7 @@ def test_a_header_that_is_not_as_the_schema_says_is_refused(change, message):
         ({"sizes": np.array([1, 9])}, "sizes must be from 0 to the number of observations, 3"),
         ({"first_times": np.array([0.0, 7.0])}, "first_times must not be after its last_times"),
         ({"mode_time": np.array(9.0)}, "mode_time 9.0 is after its time 2.0"),
-        ({"n_opened": np.array(4)}, "2 tables of 4 ever opened by 3 observations"),
+        ({"n_opened": np.array(1)}, "its ids must stay below 1|2 tables of 1 ever opened"),
         ({"n_tables_posterior": np.zeros(2)}, r"has shape \(2,\), expected \(K \+ 1,\) with K = 2"),
         ({"stats": np.zeros((2, 4))}, r"has shape \(2, 4\), expected \(K, S\) with S = 3, K = 2"),
         ({"squares": np.zeros(2)}, r"'squares' has shape \(2,\), expected \(K, P\)"),

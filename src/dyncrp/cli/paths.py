@@ -27,13 +27,22 @@ def check_writable(path: Path, option: str, *, figure: bool = False) -> None:
         raise typer.BadParameter(f"{path} cannot be written", param_hint=option)
 
 
+def _identity(path: str | Path) -> object:
+    """Return what is the same for two paths only if they are of the same file, also by links of either kind."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return os.path.realpath(path)
+    return (found.st_dev, found.st_ino) if found.st_ino else os.path.realpath(path)
+
+
 def check_distinct(read: dict[str, str | Path | None], written: dict[str, str | Path | None]) -> None:
     """Raise if two options name the same file, or if a file cannot be written. A saved model may replace its source."""
-    paths: dict[str, str] = {}
+    paths: dict[object, str] = {}
     for option, path in (read | written).items():
         if path is None or str(path) == "-":
             continue
-        real = os.path.realpath(path)
+        real = _identity(path)
         if real in paths and {option, paths[real]} != {"--save", "--model"}:
             refuse(f"{option} and {paths[real]} are the same file, {path}")
         paths[real] = option

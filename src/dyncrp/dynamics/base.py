@@ -25,6 +25,7 @@ from dyncrp.arrays.checks import LATEST_TIME, duration, real
 Complex = NDArray[np.complex128]
 LARGEST_AMPLITUDE = 1e100
 MOST_MODES = 4096
+MOST_PARTS = 300  # of a sum or product, with the parts of its parts
 
 
 class Modes(NamedTuple):
@@ -191,6 +192,10 @@ class Composition(Dynamics):
         """Return the same composition of other parts."""
 
     def __post_init__(self) -> None:
+        n_parts = sum(getattr(part, "n_parts", 1) for part in self.parts)
+        if n_parts > MOST_PARTS:
+            raise ValueError(f"a dynamics may be made of at most {MOST_PARTS} others, got {n_parts:,}")
+        object.__setattr__(self, "n_parts", n_parts + 1)  # all within it, at every depth, and itself
         if not self.n_unknown:
             self.modes()  # raises if there are too many
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from dyncrp.dynamics.base import Dynamics, Modes, combine_modes
 
+HIGHEST_ORDER = 50  # finding the roots takes the cube of it, and they get inaccurate
+
 
 @dataclass(frozen=True)
 class LinearODE(Dynamics):
@@ -41,6 +43,8 @@ class LinearODE(Dynamics):
         coefficients = _reals("coefficients", self.coefficients)
         if len(coefficients) < 2:
             raise ValueError(f"coefficients must be a_0 … a_p with p ≥ 1, got {list(coefficients)}")
+        if len(coefficients) > HIGHEST_ORDER + 1:
+            raise ValueError(f"coefficients may be a_0 … a_p with p ≤ {HIGHEST_ORDER}, got {len(coefficients)} of them")
         if coefficients[-1] == 0:
             raise ValueError("the highest coefficient a_p must not be 0; leave it out instead")
         extreme = [a for a in coefficients if a and not 1e-70 <= abs(a) <= 1e70]

@@ -18,7 +18,9 @@ MOST_DYNAMICS = 100  # in one text
 DEEPEST_COMPOSITION = 100  # sums, products and weights within each other; a model file can hold 130 of them
 # Seconds in each unit that a duration may have.
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-DURATION = re.compile(r"(?<![\w.])((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(\s*)([a-z]+)(?!\w|\s*[(=])", re.IGNORECASE)
+DURATION = re.compile(
+    r"(?<![\w.])((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(\s*)(?!e[+-]?\d)([a-z]+)(?!\w|\s*[(=])", re.IGNORECASE
+)
 FOREIGN = re.compile(r"[^\w\s.,+*=()\[\]-]", re.ASCII)  # characters that no dynamics has
 EXAMPLE = "0.9*exponential(20) + 0.1*stationary()"
 

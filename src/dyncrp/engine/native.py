@@ -68,6 +68,11 @@ class NativeEngine(loop.Engine):
         """Learn from a segment of the stream: rows X at times (n,), valid and in order; see ``reference.run``."""
         return LazyTrace(partial(getattr, self._learn(X, times, *(told or ()))))
 
+    @property
+    def latest(self) -> Trace:
+        """What the rows of the latest ``run`` did, as far as it came."""
+        return LazyTrace(partial(getattr, self._latest))
+
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""
         model = replace(self.model, alpha=alpha)

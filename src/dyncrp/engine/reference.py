@@ -345,8 +345,7 @@ class ReferenceEngine:
         self.model = model
         self.n_features = n_features
         self.state = initial_state(model, n_features)
-        self.n_observations = 0
-        self.log_evidence = 0.0
+        self.n_observations, self.log_evidence = 0, 0.0
         self.latest_evidence = b""
 
     @property
@@ -381,11 +380,11 @@ class ReferenceEngine:
     def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
         """Learn from a segment of the stream: X (n, D) at times (n,), valid and in order; see ``run``."""
         state, X = self._dense(X)
-        self.state, trace = run(state, X, times, self.model, told)
-        self.n_features = X.shape[1]
-        self.n_observations += len(trace.labels)
-        self.latest_evidence = trace.log_evidence.tobytes()
-        self.log_evidence = float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
+        state, trace = run(state, X, times, self.model, told)
+        n, total = len(trace.labels), float(np.cumsum(np.append(self.log_evidence, trace.log_evidence))[-1])
+        latest = trace.log_evidence.tobytes()  # from here on all at once: an interruption finds all of it or nothing
+        self.state, self.n_features, self.log_evidence, self.latest = state, X.shape[1], total, trace
+        self.latest_evidence, self.n_observations = latest, self.n_observations + n
         return trace
 
     def set_alpha(self, alpha: float) -> None:
@@ -423,6 +422,9 @@ class ReferenceEngine:
         trace = self.run(x if isinstance(x, Counts) else x[None, :], np.array([t]))
         return int(trace.labels[0]), float(trace.log_evidence[0])
 
+    def run_safe_one(self, x: object, t: float | None) -> None:
+        """Return None: all rows must be checked."""
+
     def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, −1 for a new table, and its log evidence."""
         state, X = self._dense(x if isinstance(x, Counts) else x[None, :])
@@ -436,8 +438,7 @@ class ReferenceEngine:
     def predict(self, X: Rows, times: Float) -> Int:
         """Return the label that each row by itself would get, (n,), −1 for a new table."""
         state, X = self._dense(X)
-        found = (predict(state, x, float(t), self.model)[0] for x, t in zip(X, times, strict=True))
-        return np.fromiter(found, np.int64, len(X))
+        return np.array([predict(state, x, float(t), self.model)[0] for x, t in zip(X, times, strict=True)], np.int64)
 
     def log_density(self, X: Rows, times: Float) -> Float:
         """Return log p(x | everything so far) of each row by itself, (n,)."""

@@ -296,7 +296,7 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
     found = check(arrays, group, sizes)
     ids, time = found["table_ids"], found["time"]
     K, n_opened, n = len(ids), int(found["n_opened"]), int(found["n_observations"])
-    if not 0 < K <= n_opened <= n <= MOST_OBSERVATIONS:
+    if not (0 < K <= n_opened <= MOST_OBSERVATIONS and 0 < n <= MOST_OBSERVATIONS):  # splits open tables without rows
         raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n} observations")
     if ids[-1] >= n_opened:
         raise ValueError(f"its ids must stay below {n_opened}")

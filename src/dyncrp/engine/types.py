@@ -36,6 +36,7 @@ NEGLIGIBLE = 1e-300
 DROPPED = 1e-12
 # For a row that is seated at one table only, smaller responsibilities of other tables are not reported.
 REPORTED = 0.01
+MOST_ITERATIONS = 1000  # for one row, during which nobody looks for Ctrl-C
 # The largest size of a dense array of the word counts of all tables.
 MOST_DENSE = 20_000_000
 # The largest number of observations in a file, so that sums do not overflow.
@@ -70,8 +71,9 @@ class Rules:
             raise ValueError(f"assignment must be one of {ASSIGNMENTS}, got {self.assignment!r}")
         if self.table_count not in TABLE_COUNTS:
             raise ValueError(f"table_count must be one of {TABLE_COUNTS}, got {self.table_count!r}")
-        if isinstance(self.n_iter, bool) or not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
-            raise ValueError(f"n_iter must be an integer ≥ 1, got {self.n_iter!r}")
+        whole = isinstance(self.n_iter, (int, np.integer)) and not isinstance(self.n_iter, bool)
+        if not whole or not 1 <= self.n_iter <= MOST_ITERATIONS:
+            raise ValueError(f"n_iter must be an integer from 1 to {MOST_ITERATIONS}, got {self.n_iter!r}")
         threshold = self.new_table_threshold
         if (
             isinstance(threshold, bool)
@@ -326,7 +328,11 @@ class Engine(Protocol):
 
     @property
     def latest_evidence(self) -> bytes:
-        """The log evidence of the rows that the latest ``run`` learned, as the bytes of float64."""
+        """The log evidence of the rows that the latest ``run`` or ``run_one`` learned, as the bytes of float64."""
+
+    @property
+    def latest(self) -> Trace:
+        """What the rows that the latest ``run`` learned did, even if it was interrupted."""
 
     @property
     def state(self) -> State:
@@ -344,6 +350,9 @@ class Engine(Protocol):
 
     def run_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Learn from one observation x (D,) at time t; return its label and its log evidence."""
+
+    def run_safe_one(self, x: object, t: float | None) -> tuple[int, float] | None:
+        """Do the same for anything that ``accepts`` accepts, at the index of arrival if t is None; None for others."""
 
     def predict_one(self, x: Rows, t: float) -> tuple[int, float]:
         """Return the label that x (D,) would get at time t, and its log evidence."""

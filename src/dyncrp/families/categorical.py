@@ -28,6 +28,7 @@ from dyncrp.families.protocols import (
 )
 
 LARGEST_CODE = 2.0**53  # beyond it, neighbouring floats are more than 1 apart
+MOST_COUNTS = 1 << 20  # of a table, 8 MiB; the engine makes room for many tables at once
 STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for the concentration
 
 
@@ -105,12 +106,23 @@ class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, PredictsCell, 
 
     def check(self, X: Float) -> Float:
         """Check for integers from 0 to 2⁵³. NaN is a missing cell."""
+        self._check_size(X.shape[1])
         check_width("concentration", self.concentration, X.shape[1])
         bad = np.argwhere(~((X >= 0) & (X <= LARGEST_CODE) & (np.floor(X) == X) | np.isnan(X)))
         if bad.size:
             row, column = bad[0]
             raise BadRow(f"Categorical takes codes, integers from 0 to 2**53, got {X[row, column]}", row, column)
         return X
+
+    def _check_size(self, n_features: int) -> None:
+        """Raise ``ValueError`` if a table would have so many counts that a few rows fill the memory."""
+        n_counts = (self.n_codes + 1) * n_features
+        if n_counts > MOST_COUNTS:
+            raise ValueError(
+                f"Categorical with n_codes={self.n_codes} would keep {n_counts:,} counts for each table of "
+                f"{n_features:,} features, but at most {MOST_COUNTS:,} are allowed: lower n_codes, or choose "
+                "fewer columns"
+            )
 
     def statistics(self, X: Float) -> Float:
         """Return (1, [x_d = k] for k < C, [x_d ≥ C]): (n, D) to (n, 1 + (C + 1) D)."""
@@ -176,6 +188,7 @@ class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, PredictsCell, 
 
     def settings(self, n_features: int) -> Settings:
         """Return the settings of ``Categorical`` in C++."""
+        self._check_size(n_features)
         prior = self.prior_counts() + np.zeros(n_features)
         values = {"concentration": by_feature(self.concentration, n_features), "prior": prior.ravel()}
         return Settings("Categorical", values, {})

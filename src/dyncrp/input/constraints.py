@@ -15,6 +15,9 @@ from dyncrp.arrays.exchange import readable
 from dyncrp.engine.types import NEW, UNKNOWN, Float, Int
 
 LONGEST_NAME = 200
+MOST_FORWARDED = (
+    1 << 16
+)  # ids that stand for others: a table that closes and opens again for ever adds to them for ever
 LARGEST = (1 << 63) - 1  # the largest integer that may be a mark
 WHOLE = re.compile(r"(-1|\d{1,18})(\.0*)?")  # an id as text; spreadsheets write 3 as 3.0 in a column with gaps
 
@@ -103,17 +106,25 @@ class Constraints(NamedTuple):
             weights = np.concatenate([np.ones(len(p.tables)) if p.weights is None else p.weights for p in parts])
         return cls(np.concatenate(tables), np.concatenate([part.marks for part in parts]), tuple(names), weights)
 
-    def check_ids(self, n_opened: int, *, provisional: bool) -> None:
-        """Raise ``BadRow`` if an id is not that of a table that was opened, or if ids are not final yet."""
-        wrong = np.flatnonzero(self.tables >= (0 if provisional else n_opened))
+    def check_ids(self, n_opened: int, n_provisional: int) -> bool:
+        """Raise ``BadRow`` if an id cannot be that of a table by then; return whether some may still turn out wrong.
+
+        n_opened: how many tables were opened before. n_provisional: before so many of the rows, ids are not final.
+        """
+        early = np.flatnonzero(self.tables[:n_provisional] >= 0)
+        if len(early):
+            reason = "ids are provisional until hyperparameters are learned: use names, or call learn_unknown first"
+            raise BadLabel(f"labels says table {self.tables[early[0]]}, but {reason}", early[0])
+        wrong = np.flatnonzero(self.tables >= n_opened + np.arange(len(self.tables)))  # a row opens one at most
         if len(wrong):
-            row = int(wrong[0])
-            reason = (
-                "ids are provisional until hyperparameters are learned: use names, or call learn_unknown first"
-                if provisional
-                else f"ids of tables are below {n_opened} so far; use a name, such as 'door 3', for a table of your own"
-            )
-            raise BadLabel(f"labels says table {self.tables[row]}, but {reason}", row)
+            raise no_such_table(int(self.tables[wrong[0]]), n_opened, int(wrong[0]))
+        return bool(np.any(self.tables >= n_opened))
+
+
+def no_such_table(table: int, n_opened: int, row: int) -> BadLabel:
+    """Return the error for an id that no table has when a row comes."""
+    reason = f"ids of tables are below {n_opened} so far; use a name, such as 'door 3', for a table of your own"
+    return BadLabel(f"labels says table {table}, but {reason}", row)
 
 
 def _known(name: str, given: Any, n: int) -> Iterable[tuple[int, int | str]]:
@@ -157,7 +168,7 @@ def _digest(text: str) -> int:
 
 
 class Names:
-    """The names of tables by their ids, and the ids that were merged into others.
+    """The names of tables by their ids, and the ids that were merged into others: the latest 65,536 of them.
 
     >>> names = Names()
     >>> names.give(3, "door 3")
@@ -169,13 +180,23 @@ class Names:
     def __init__(self) -> None:
         self.of: dict[int, str] = {}
         self._ids: dict[str, int] = {}
-        self._forwarded: dict[int, int] = {}
+        self._forwarded: dict[int, int] = {}  # to ids that may be forwarded themselves; the earliest first
 
     def find(self, table: int | str) -> int | None:
         """Return the id that an id or a name stands for; None if no table has the name."""
         if isinstance(table, str):
             return self._ids.get(table)
-        return self._forwarded.get(table, table)
+        return self._follow(table)
+
+    def _follow(self, table: int) -> int:
+        """Return the id that an id stands for. The ids on the way there lead to it directly from now on."""
+        forwarded, passed = self._forwarded, []
+        while table in forwarded:
+            passed.append(table)
+            table = forwarded[table]
+        for one in passed[:-1]:
+            forwarded[one] = table
+        return table
 
     def find_all(self, ids: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the ids that these ids stand for, (n,).
@@ -188,7 +209,7 @@ class Names:
         found = np.array(ids, dtype=np.int64)  # a copy
         if self._forwarded:
             given, which = np.unique(found, return_inverse=True)
-            stands_for = [self._forwarded.get(table, table) for table in given.tolist()]
+            stands_for = [self._follow(table) for table in given.tolist()]
             found = np.array(stands_for, dtype=np.int64)[which].reshape(found.shape)
         return found
 
@@ -203,10 +224,9 @@ class Names:
 
     def forward(self, old: int, new: int) -> None:
         """Let an id, and all ids that stand for it, stand for another. The other takes its name if it has none."""
-        for one, other in self._forwarded.items():
-            if other == old:
-                self._forwarded[one] = new
         self._forwarded[old] = new
+        if len(self._forwarded) > MOST_FORWARDED:  # those that led to it were forwarded before it, and are gone
+            del self._forwarded[next(iter(self._forwarded))]
         name = self.of.get(old)
         if name is not None:
             self.give(old, "")
@@ -217,7 +237,8 @@ class Names:
         """Return plain values, for a file: an empty dict if there are no names and no merged ids."""
         if not self.of and not self._forwarded:
             return {}
-        return {"names": [[*pair] for pair in self.of.items()], "merged": [[*pair] for pair in self._forwarded.items()]}
+        merged = [[table, self._follow(table)] for table in self._forwarded]
+        return {"names": [[*pair] for pair in self.of.items()], "merged": merged}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], n_opened: int) -> Self:

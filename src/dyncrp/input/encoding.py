@@ -33,6 +33,7 @@ from dyncrp.input.entries import Entry as Entry
 from dyncrp.input.infer import infer_entries, infer_entry, read_content
 
 IN_FILES = {BOOLEAN: "yes/no"}  # what version 1 of the model file calls a kind, where that differs
+MOST_CATEGORIES = 10_000  # words of a column that are remembered
 
 
 @dataclass(frozen=True)
@@ -339,7 +340,11 @@ class _Words(tuple[str, ...]):
 
 
 class _Codes(dict[Any, float]):
-    """The codes of words; a new word gets the next code. Cells are cached, so that each is converted once."""
+    """The codes of words; a new word gets the next code. Cells are cached, so that each is converted once.
+
+    Beyond the first 10,000 words, all others share one code and are not remembered, so that a column of ever-new words
+    takes no more memory. No table counts more codes one by one.
+    """
 
     def __init__(self, words: tuple[str, ...], missing: Callable[[Any], bool]) -> None:
         super().__init__()
@@ -354,7 +359,12 @@ class _Codes(dict[Any, float]):
             word = as_word(cell)
             code = self._find(word)
             if code is None:
-                code = self.new.setdefault(word, len(self.words) + len(self.new))
+                code = self.new.get(word)
+            if code is None:
+                code = len(self.words) + len(self.new)
+                if code >= MOST_CATEGORIES:
+                    return float(code)
+                self.new[word] = code
         if isinstance(cell, str):
             self[cell] = float(code)
         return float(code)

@@ -6,6 +6,18 @@ import errno
 import os
 import secrets
 import stat
+import time
+from contextlib import suppress
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # as on Windows
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = ".dyncrp-"  # of the names under which files are written
+STALE = 60.0  # seconds after which a file that nobody writes was left by a process that was killed
+
+_cleaned: set[str] = set()  # folders, by this process
 
 
 class FileError(ValueError):
@@ -25,10 +37,15 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 def _write(target: str, content: bytes) -> None:
     if os.path.exists(target) and not os.path.isfile(target):  # such as a device, which a new file would replace
         raise OSError(errno.EINVAL, "it exists and is not a regular file")
-    temporary = os.path.join(os.path.dirname(target), f".dyncrp-{secrets.token_hex(8)}")
+    folder = os.path.dirname(target)
+    if folder not in _cleaned:
+        _cleaned.add(folder)
+        remove_left_over(folder)
+    temporary = os.path.join(folder, f"{PREFIX}{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
+            _lock(file.fileno())
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -39,6 +56,34 @@ def _write(target: str, content: bytes) -> None:
         os.unlink(temporary)
         raise
     sync_folder(target)
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file as long as it is open, if nobody else has; return whether it is known that nobody has."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another process has, or the file system has no locks
+        return False
+    return True
+
+
+def remove_left_over(folder: str) -> None:
+    """Remove the files that processes which were killed had begun to write in a folder."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith(PREFIX) or len(entry.name) != len(PREFIX) + 16:
+                continue
+            with suppress(OSError):
+                if not entry.is_file(follow_symlinks=False) or time.time() - entry.stat().st_mtime < STALE:
+                    continue
+                handle = os.open(entry.path, os.O_RDONLY)
+                try:
+                    if _lock(handle):
+                        os.unlink(entry.path)
+                finally:
+                    os.close(handle)
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:

@@ -23,6 +23,7 @@ from dyncrp.families import FAMILIES
 from dyncrp.version import __version__
 
 FORMAT = "dyncrp-model"
+END = b"PK\x05\x06"  # begins the last 22 bytes of an archive
 VERSION = 1
 DEEPEST = 200  # how deeply values may nest, well below Python's recursion limit
 MOST_IN_HEADER = 100  # a hyperparameter with more numbers than this becomes an array of its own
@@ -104,10 +105,14 @@ def _members(content: bytes) -> dict[str, NDArray[Any]]:
     """Return the arrays of an uncompressed .npz file, after checking their sizes."""
     if not content.startswith(b"PK"):
         raise ValueError("it is not an .npz file")
+    if content[-len(END) - 18 : -18] != END:  # with which every archive without a comment ends
+        raise ValueError("there are bytes after its end, or its end is missing")
     members = {}
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         if sum(info.file_size for info in file.infolist()) > len(content):
             raise ValueError("its members are larger than the file, but save does not compress")
+        if file.infolist() and file.infolist()[0].header_offset != 0:
+            raise ValueError("there are other bytes before it")
         for info in file.infolist():
             name = info.filename.removesuffix(".npy")
             if name in members or name == info.filename or info.compress_type != zipfile.ZIP_STORED:

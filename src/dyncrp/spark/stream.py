@@ -21,7 +21,7 @@ from dyncrp.spark.bucket import LATE, Bucket
 from dyncrp.spark.local import PROVIDER, ROCKS_DB
 from dyncrp.spark.packing import pack
 from dyncrp.spark.worker import Processor
-from dyncrp.stream.learner import digest
+from dyncrp.stream.states import digest
 
 BUCKETS = 32
 FOUND = ("table", "probability", "novelty")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from dyncrp.arrays.checks import Clock, as_date
 from dyncrp.dynamics import Modes
-from dyncrp.engine.types import Float, Int, Trace
+from dyncrp.engine.types import Float, Int, Trace, concatenate
 from dyncrp.joining.kept import Joining, clusters_on_arrival
 from dyncrp.stream.novelty import NoveltySketch
 from dyncrp.stream.surges import Surge, Surges
@@ -58,8 +58,10 @@ class Batch:
     """What a segment of n rows did, and what is needed to compute p-values and events on demand.
 
     trace: the trace of the engine. times: (n,). first_row: the number of the first row in the stream. n_opened: how
-    many tables were opened before it. sketch: the novelty of the rows before it. surges: counts of rows, if they are
-    asked for. joinings: if clusters are kept, the clusters before these rows, and as they became from some of them on.
+    many tables were opened before it. sketch: the novelty of the rows before it. renamed: what labels did to names: the
+    number of a row in the stream, a table, and the name that it had before that row, or None. surges: counts of rows,
+    if they are asked for. joinings: if clusters are kept, the clusters before these rows, and as they became from some
+    of them on.
     """
 
     trace: Trace
@@ -67,6 +69,7 @@ class Batch:
     first_row: int
     n_opened: int
     sketch: NoveltySketch
+    renamed: tuple[tuple[int, int, str | None], ...] = ()
     surges: Surges | None = None
     joinings: tuple[Joining, ...] = ()
 
@@ -98,6 +101,18 @@ class Batch:
             yield from zip(ids.tolist(), np.searchsorted(highest, ids).tolist(), strict=True)
 
 
+def concatenate_batches(batches: Sequence[Batch]) -> Batch:
+    """Return what consecutive segments did as one."""
+    first = batches[0]
+    return replace(
+        first,
+        trace=concatenate([one.trace for one in batches]),
+        times=np.concatenate([one.times for one in batches]),
+        joinings=(*first.joinings, *(joining for one in batches[1:] for joining in one.joinings[1:])),
+        renamed=tuple(change for one in batches for change in one.renamed),
+    )
+
+
 def events_of(
     batch: Batch,
     modes: Modes,
@@ -112,6 +127,14 @@ def events_of(
     than a tenth of a new one. With ``Stationary`` no absence is long.
     """
     trace = batch.trace
+    before: dict[int, list[tuple[int, str | None]]] = {}
+    for row, table, name in batch.renamed:
+        before.setdefault(table, []).append((row, name))
+
+    def name_at(row: int, table: int) -> str | None:
+        """Return the name that a table had just after a row."""
+        return next((name for later, name in before.get(table, ()) if later > row), names.get(table))
+
     found: list[tuple[int, str, int, dict[str, Any]]] = []  # row, kind, table, what
     found += [(row, "opened", table, {}) for table, row in batch.opening_rows()]
     away = np.flatnonzero(trace.absences > 0.0)
@@ -142,7 +165,7 @@ def events_of(
             batch.first_row + row,
             as_time(batch.times[row], clock),
             table,
-            names.get(table),
+            name_at(batch.first_row + row, table),
             batch.cluster_of(table, row) if batch.joinings else clusters.get(table),
             what,
         )

@@ -98,6 +98,12 @@ class Reservoir:
             self._n_waiting += len(block.ids)
             self._sort_in_if_many()
 
+    def copy(self) -> Self:
+        """Return an independent copy, which shares the rows."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _waiting=self._waiting.copy(), _gone=self._gone.copy())
+        return other
+
     def merge(self, into: int, old: int) -> None:
         """Give the rows of table ``old`` to table ``into``."""
         self.sort_in()

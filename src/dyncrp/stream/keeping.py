@@ -30,7 +30,12 @@ class KeepingLearner(Learner):
     def run(self, X: Rows, times: Float, constraints: Constraints | None = None, *, whole: bool = False) -> Batch:
         """Learn from rows (n, D). whole: whether it is known that no cell is missing."""
         before, self.joinings = self.kept.latest, []
-        done = super().run(X, times, constraints, whole=whole)
+        try:
+            done = super().run(X, times, constraints, whole=whole)
+        except BaseException:
+            if self.interrupted is not None:
+                self.interrupted.joinings = (before, *self.joinings)
+            raise
         done.joinings = (before, *self.joinings)
         return done
 

@@ -6,20 +6,16 @@ counts of rows for surges.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dyncrp.arrays.checks import LATEST_TIME, Clock, as_times, positive
-from dyncrp.dynamics import Dynamics, Modes
-from dyncrp.dynamics.base import MOST_MODES
+from dyncrp.arrays.checks import LARGEST_PARAMETER, LATEST_TIME, SMALLEST_PARAMETER, Clock, as_times, positive
 from dyncrp.engine import edit, make_engine, missing, schema
 from dyncrp.engine.types import (
     NEW,
@@ -35,7 +31,7 @@ from dyncrp.engine.types import (
 )
 from dyncrp.families import Family
 from dyncrp.families.base import first_missing
-from dyncrp.input.constraints import Constraints, Names
+from dyncrp.input.constraints import Constraints, Names, no_such_table
 from dyncrp.io.packed import pack, unpack
 from dyncrp.joining.kept import Joining, KeptClusters
 from dyncrp.search.alpha import AlphaPosterior
@@ -43,13 +39,11 @@ from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Batch
 from dyncrp.stream.examples import Reservoir
 from dyncrp.stream.novelty import NoveltySketch
+from dyncrp.stream.states import CLOCKS, HEAD, as_bytes, digest, modes_of, read_head
 from dyncrp.stream.surges import Surges
 
 ROWS_PER_ALPHA = 100  # with learn_alpha, alpha changes after every so many rows
 NOT_OPEN = 1 << 62  # stands for the id of a table that is not open yet
-HEAD = struct.Struct("<8sBId")  # the head of a state: fingerprint, clock, number of features, present alpha
-CLOCKS = tuple(Clock)
-SAME_KERNEL = 0.02  # how far a kernel in a file may be from that of its dynamics: two fits to 1 % may differ by this
 
 
 class Learner:
@@ -78,6 +72,10 @@ class Learner:
         self._looks_at_rows = self.alpha_posterior is not None or self.examples is not None
         self._counts_rows = clock is Clock.INDEX and not self._looks_at_rows
         self.wants_p = self._saves_sketch
+        self.interrupted: Batch | None = None  # what the latest call of ``run`` did, if it was interrupted
+        self._done: list[Trace] = []  # by the parts of the latest call so far
+        self._renamed: list[tuple[int, int, str | None]] = []  # see ``Batch.renamed``
+        self._n_unscored = 0  # rows that the sketch has not seen, since a file had none
 
     def keep_sketch(self) -> None:
         """Save the sketch of past novelty in files and states from now on, as alarms need it."""
@@ -93,7 +91,6 @@ class Learner:
     @property
     def alpha(self) -> float:
         """The present alpha."""
-        self._catch_up()
         return self.engine.model.alpha
 
     def times(self, given: ArrayLike | None, n: int) -> Float:
@@ -107,42 +104,79 @@ class Learner:
         """Learn from rows (n, D). whole: whether it is known that no cell is missing."""
         if self.wants_p:
             self.sketch.read()  # once here, instead of once in each copy
-        engine, sketch = self.engine, self.sketch.copy()
+        self._done, self.interrupted, self._renamed = [], None, []
+        engine, sketch, kept = self.engine, self.sketch.copy(), self.examples
         first_row, n_opened = engine.n_observations, engine.n_opened
         if self.surges is not None:
             self.surges.settle(engine.ids)
             self.surges.skip_to(first_row)  # if a call was interrupted, or what was learned came from elsewhere
-        first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
         if constraints is not None and constraints.empty:
             constraints = None
-        if first == len(X):
-            trace = self._run(X, times, constraints)
-        else:
-            before, rest = slice(0, first), slice(first, None)
-            traces = [self._run(X[before], times[before], _part(constraints, before))] if first else []
-            self.engine = missing.for_missing(self.engine)
-            traces.append(self._run(X[rest], times[rest], _part(constraints, rest)))
-            trace = concatenate(traces)
-        if self.examples is not None:
-            self.examples.add(first_row, X, times, trace.labels, None if constraints is None else constraints.weights)
-            self.examples.forget(trace.closed)
+        weights = None if constraints is None else constraints.weights
+        try:
+            trace = self._run_parts(X, times, constraints, whole=whole)
+            self._keep_examples(kept, first_row, X, times, trace, weights)
+        except BaseException:  # the rows learned so far count
+            self._mend()
+            if sum(len(trace.labels) for trace in self._done) < self.engine.n_observations - first_row:
+                self._done.append(self.engine.latest)
+            if self._done:
+                trace = concatenate(self._done)
+                self._keep_examples(kept, first_row, X, times, trace, weights)
+                t, renamed = times[: len(trace.labels)], tuple(self._renamed)
+                self.interrupted = Batch(trace, t, first_row, n_opened, sketch, renamed, self.surges)
+            raise
+        self._done = []
         if self.surges is not None:
             self.surges.add(trace.labels, trace.closed, trace.closed_rows)
-        return Batch(trace, times, first_row, n_opened, sketch, self.surges)
+        return Batch(trace, times, first_row, n_opened, sketch, tuple(self._renamed), self.surges)
+
+    def _run_parts(self, X: Rows, times: Float, constraints: Constraints | None, *, whole: bool) -> Trace:
+        """Learn from rows, with another engine from the first missing cell on."""
+        first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
+        if first == len(X):
+            return self._run(X, times, constraints)
+        before, rest = slice(0, first), slice(first, None)
+        traces = [self._run(X[before], times[before], _part(constraints, before))] if first else []
+        self.engine = missing.for_missing(self.engine)
+        traces.append(self._run(X[rest], times[rest], _part(constraints, rest)))
+        return concatenate(traces)
+
+    def _keep_examples(
+        self, kept: Reservoir | None, first_row: int, X: Rows, times: Float, trace: Trace, weights: Float | None
+    ) -> None:
+        """Add the rows of a trace to what was kept before. If this is interrupted, it can be done again."""
+        if kept is not None:
+            n, examples = len(trace.labels), kept.copy()
+            examples.add(first_row, X[:n], times[:n], trace.labels, None if weights is None else weights[:n])
+            examples.forget(trace.closed)
+            self.examples = examples
+
+    def _mend(self) -> None:
+        """Let the sketch and alpha catch up with the engine after an interruption."""
+        behind = self.engine.n_observations - self._n_unscored - self.sketch.n
+        if behind > 0:
+            self.sketch.add_evidence(self.engine.latest_evidence[-8 * behind :])
+        self._catch_up()
 
     def run_plain(self, x: Any, t: Any) -> int | None:
         """Learn from one row x (D,) at time t and return its label; return None if x or t must be checked first."""
-        engine = self.engine
-        if not engine.accepts(x, 1):
-            return None
-        time = engine.n_observations if t is None and self._counts_rows else self.plain_time(t)
-        if time is None:
-            return None
-        label, log_evidence = engine.run_one(x, time)
-        self.sketch.add_one(-log_evidence)
-        if self.surges is not None:
-            self._count_one(self.surges, label)
-        return label
+        time = None
+        if t is not None or not self._counts_rows:
+            time = self.plain_time(t)
+            if time is None:
+                return None
+        try:
+            done = self.engine.run_safe_one(x, time)
+            if done is None:
+                return None
+            self.sketch.add_one(-done[1])
+            if self.surges is not None:
+                self._count_one(self.surges, done[0])
+        except BaseException:
+            self._mend()
+            raise
+        return done[0]
 
     def plain_time(self, t: Any) -> float | None:
         """Return the time t of the next row as a number; None if t must be checked, or the learner needs the row."""
@@ -155,10 +189,14 @@ class Learner:
 
     def run_one(self, x: Rows, t: float) -> int:
         """Learn from one row x (D,), checked by the family, and return its label."""
-        label, log_evidence = self.engine.run_one(x, t)
-        self.sketch.add_one(-log_evidence)
-        if self.surges is not None:
-            self._count_one(self.surges, label)
+        try:
+            label, log_evidence = self.engine.run_one(x, t)
+            self.sketch.add_one(-log_evidence)
+            if self.surges is not None:
+                self._count_one(self.surges, label)
+        except BaseException:
+            self._mend()
+            raise
         return label
 
     def _count_one(self, surges: Surges, label: int) -> None:
@@ -196,8 +234,13 @@ class Learner:
             trace = self._take_in(X[rest], times[rest], told_all.part(rest))
             if not len(trace.labels):
                 one, told, closed = slice(begin, begin + 1), int(constraints.tables[begin]), int(tables[begin])
+                row, n_opened = self.engine.n_observations, self.engine.n_opened
+                if n_opened <= closed < NOT_OPEN:
+                    raise no_such_table(closed, n_opened, row)
                 trace = self._take_in(X[one], times[one], told_all.part(one)._replace(tables=np.array([NEW])))
                 opened = int(trace.labels[0])
+                if opened >= 0:
+                    self._renamed += [(row, table, self.names.of.get(table)) for table in (opened, closed)]
                 if opened < 0:  # a row of weight 0, which opens no table
                     pass
                 elif closed == NOT_OPEN:
@@ -211,13 +254,11 @@ class Learner:
         return concatenate(traces)
 
     def _take_in(self, X: Rows, times: Float, told: TableConstraints | None) -> Trace:
-        """Let the engine learn rows, and the sketch their novelty, even if the engine is interrupted."""
-        engine, before = self.engine, self.engine.n_observations
-        try:
-            return engine.run(X, times) if told is None else engine.run(X, times, told)
-        finally:
-            if engine.n_observations > before:
-                self.sketch.add_evidence(engine.latest_evidence)
+        """Let the engine learn rows, and the sketch their novelty; see ``_mend`` for interruptions."""
+        trace = self.engine.run(X, times) if told is None else self.engine.run(X, times, told)
+        self._done.append(trace)
+        self.sketch.add_evidence(self.engine.latest_evidence)
+        return trace
 
     def _ids(self, constraints: Constraints) -> Int:
         """Return the present ids of the tables of rows, ``NOT_OPEN`` for a name that no table has yet."""
@@ -266,7 +307,8 @@ class Learner:
         n, weights = engine.n_observations - posterior.n_observations, self._latest_weights
         posterior.update(self._latest_times[:n], None if weights is None else weights[:n])
         if engine.n_observations % ROWS_PER_ALPHA == 0:
-            engine.set_alpha(posterior.mean(engine.n_opened))
+            learned = posterior.mean(engine.n_opened)
+            engine.set_alpha(min(max(learned, SMALLEST_PARAMETER), LARGEST_PARAMETER))
 
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
@@ -280,6 +322,7 @@ class Learner:
 
     def config(self) -> dict[str, Any]:
         """Return what a file needs in addition to ``arrays``: plain values, families and dynamics."""
+        self._catch_up()
         config = {
             "hyperparameters": {
                 "family": self.family,
@@ -327,7 +370,7 @@ class Learner:
             raise ValueError(f"its family is for {known.family.width} features, and it has {n_features}")
         if spec.learn_alpha and not known.dynamics.nonnegative:
             raise ValueError("learn_alpha needs a kernel that is never negative")
-        modes = _modes(known.dynamics, arrays)
+        modes = modes_of(known.dynamics, arrays)
         arrays = {name: array for name, array in arrays.items() if name not in schema.MODES}
         widest = max(array.shape[-1] for array in arrays.values() if array.ndim)
         # Before memory is allocated.
@@ -350,6 +393,7 @@ class Learner:
         learner = cls(spec, told, clock, engine.n_features)
         learner.engine = missing.with_family(learner.engine, engine.model.family)
         learner.engine.restore(arrays)
+        learner._n_unscored = learner.engine.n_observations
         return learner
 
     def set_arrays(self, arrays: Arrays) -> None:
@@ -373,6 +417,7 @@ class Learner:
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last call that can fail, so that an error changes nothing
         self.engine, self.sketch, self.examples, self.surges = engine, kept, reservoir, surges
+        self._n_unscored = engine.n_observations - kept.n
         if posterior is not None:
             posterior.restore(arrays, engine.n_observations)
             self._latest_times, self._latest_weights = np.zeros(0), None
@@ -395,8 +440,8 @@ class Learner:
 
     def set_state(self, content: bytes) -> None:
         """Replace what was learned by a state of a learner of the same model; raise ``ValueError`` for others."""
-        content = _as_bytes(content)
-        fingerprint, clock, n_features, alpha = _head(content)
+        content = as_bytes(content)
+        fingerprint, clock, n_features, alpha = read_head(content)
         if fingerprint != self.fingerprint:
             told = {"features": (n_features, self.engine.n_features), "times": (clock, CLOCKS.index(self.clock))}
             other = [name for name, (its, mine) in told.items() if its != mine]
@@ -414,8 +459,8 @@ class Learner:
     @classmethod
     def from_state(cls, spec: ModelSpec, model: Model, content: bytes) -> Learner:
         """Return a learner of this model that continues from a state, see ``to_state``."""
-        content = _as_bytes(content)
-        _, clock, n_features, _ = _head(content)
+        content = as_bytes(content)
+        _, clock, n_features, _ = read_head(content)
         if not 0 < n_features <= len(content) or clock >= len(CLOCKS):
             raise ValueError("this is not the state of a model")
         learner = cls(spec, model, CLOCKS[clock], n_features)
@@ -423,70 +468,5 @@ class Learner:
         return learner
 
 
-def _modes(dynamics: Dynamics, arrays: Arrays) -> Modes:
-    """Return the modes of a file, after checking that they give the kernel of its dynamics.
-
-    They are in the file because they cannot always be computed again to the bit: those of ``Hyperbolic`` and
-    ``LinearODE`` come from least squares and roots, which differ between versions of SciPy and LAPACK.
-    """
-    found, expected = Modes(*schema.check(arrays, schema.MODES).values()), dynamics.modes()
-    if not 0 < len(found.rates) <= MOST_MODES or np.any(found.rates.real < 0.0):
-        raise ValueError(f"its {len(found.rates)} modes do not make a kernel")
-    if all(np.array_equal(mine, its) for mine, its in zip(expected, found, strict=True)):
-        return found
-    sizes = np.abs(np.concatenate([found.rates, expected.rates]))
-    lengths = 1.0 / sizes[sizes > 1.0 / LATEST_TIME]
-    delays = [0.0, *(np.geomspace(0.01 * lengths.min(), 3.0 * lengths.max(), 300) if len(lengths) else ())]
-    with np.errstate(all="ignore"):  # NaN fails the comparison below
-        mine, its = (
-            (np.exp(-np.multiply.outer(delays, rates)) @ amplitudes).real for amplitudes, rates in (expected, found)
-        )
-    if not np.max(np.abs(mine - its)) <= SAME_KERNEL * np.max(np.abs(mine)):
-        raise ValueError(f"its modes are not those of {dynamics!r}")
-    return found
-
-
 def _part(constraints: Constraints | None, rows: slice) -> Constraints | None:
     return None if constraints is None else constraints.part(rows)
-
-
-def digest(*values: Any) -> bytes:
-    """Return eight bytes for families, dynamics and plain values, the same only for equal values.
-
-    >>> from dyncrp import Exponential, Gaussian
-    >>> digest(Gaussian(1.0, [2.0, 3.0]), Exponential(5.0)) == digest(Gaussian(1.0, [2.0, 3.0]), Exponential(6.0))
-    False
-    """
-    hashed = hashlib.sha256()
-
-    def add(value: Any) -> None:
-        if is_dataclass(value):
-            hashed.update(type(value).__name__.encode())
-            for field in fields(value):
-                hashed.update(field.name.encode())
-                add(getattr(value, field.name))
-        elif isinstance(value, (tuple, list)):
-            hashed.update(f"({len(value)}".encode())
-            for entry in value:
-                add(entry)
-        elif isinstance(value, np.ndarray):
-            hashed.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
-        else:
-            hashed.update(repr(value).encode() + b";")
-
-    add(values)
-    return hashed.digest()[:8]
-
-
-def _as_bytes(content: Any) -> bytes:
-    """Return bytes, from any of the types that databases use for them."""
-    if not isinstance(content, (bytes, bytearray, memoryview)):
-        raise ValueError(f"a state must be bytes, got {type(content).__name__}")
-    return bytes(content)
-
-
-def _head(content: bytes) -> tuple[bytes, int, int, float]:
-    if len(content) < HEAD.size:
-        raise ValueError(f"this is not the state of a model: {len(content)} bytes are too few")
-    fingerprint, clock, n_features, alpha = HEAD.unpack_from(content)
-    return fingerprint, clock, n_features, alpha

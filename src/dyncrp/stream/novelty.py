@@ -146,9 +146,11 @@ class NoveltySketch:
     def read(self) -> None:
         """Process all scores so far. Call this before copying, if several copies will compute p-values."""
         if self._n_unread:
-            scores = -np.frombuffer(self._unread[: self._n_unread])
-            self._unread, self._n_unread = array("d"), 0
-            self._take(_checked(scores), None)
+            other = self.copy()
+            scores = -np.frombuffer(other._unread[: other._n_unread])
+            other._unread, other._n_unread = array("d"), 0
+            other._take(_checked(scores), None)
+            self.__dict__.update(other.__dict__)  # in one step, so that an interruption changes nothing
 
     def p_values(self, scores: Float) -> Float:
         """Return p, (n,), of scores that would come next, in this order. The sketch does not change."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import replace
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
 
-from dyncrp.arrays.checks import Clock, as_observations, as_times
+from dyncrp.arrays.checks import BadLabel, Clock, as_observations, as_times
 from dyncrp.arrays.exchange import readable
 from dyncrp.engine.missing import takes_missing
 from dyncrp.engine.schema import check_config
-from dyncrp.engine.types import Arrays, Engine, Float, Rows, concatenate
+from dyncrp.engine.types import Arrays, Engine, Float, Rows
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
 from dyncrp.input.input import Input, require_width
@@ -25,11 +25,12 @@ from dyncrp.input.words import WordEngine, forgets_after, pieces
 from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
-from dyncrp.stream.events import Batch
+from dyncrp.stream.events import Batch, concatenate_batches
 from dyncrp.stream.keeping import type_of_learner
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.predictions import PredictingTables
 from dyncrp.stream.tables import LEVELS
+from dyncrp.stream.turn import Turn, changing, whole
 from dyncrp.stream.warmup import Searching, Warmup
 
 Told = tuple[Any, Any, Any] | None  # labels, cannot_link and weights of rows, if any were given
@@ -115,6 +116,7 @@ class Stream(PredictingTables):
 
     # Learning
 
+    @changing
     def learn(
         self,
         X: Any,
@@ -181,7 +183,12 @@ class Stream(PredictingTables):
             if told is not None:
                 labels, cannot_link, weights = (None if one is None else list(one) for one in told)
                 told = labels, cannot_link, weights
-                self._constraints(told, documents.n, provisional=not self.learned and self.started)
+                _, ahead = self._constraints(told, documents.n)
+                if ahead:
+                    raise ValueError(
+                        f"{documents.n} documents are learned in {len(edges) - 1} parts: labels cannot say ids "
+                        "of tables that open among them; use names, or learn the documents in several calls"
+                    )
             if times is not None:
                 as_times(times, n=documents.n, last=self.engine.time if self.started else -math.inf)
                 times = list(times)
@@ -204,9 +211,7 @@ class Stream(PredictingTables):
                 vocabulary.forget(cast(WordEngine, self.engine).word_totals().columns)
         if len(done) == 1:
             return done[0]
-        traces, moments = [one.trace for one in done], [one.times for one in done]
-        made = (*done[0].joinings, *(joining for one in done[1:] for joining in one.joinings[1:]))
-        joined = replace(done[0], trace=concatenate(traces), times=np.concatenate(moments), joinings=made)
+        joined = concatenate_batches(done)
         if remember:
             self.batch = joined
         return joined
@@ -218,21 +223,13 @@ class Stream(PredictingTables):
         return [edge for edge in pieces(before, n) if edge in (0, n) or before + edge >= least]
 
     def _start(
-        self,
-        rows: Rows,
-        input: Input,
-        spec: ModelSpec,
-        times: Any,
-        told: Told,
-        *,
-        whole: bool,
-        remember: bool,
+        self, rows: Rows, input: Input, spec: ModelSpec, times: Any, told: Told, *, whole: bool, remember: bool
     ) -> Batch:
         clock = Clock.of(times)
         spec.check_clock(clock)
         rows = check_rows(spec.family, rows)
         t = np.arange(len(rows), dtype=np.float64) if times is None else as_times(times, n=len(rows))
-        constraints = told and self._constraints(told, len(rows), provisional=spec.given is None)
+        constraints, _ = (None, False) if told is None else self._constraints(told, len(rows))
         warmup = Warmup(spec, clock, self.searching, missing=self._expects_missing)
         done = warmup.learn(rows, t, constraints, whole=whole, batch=remember)
         self.input = input
@@ -253,18 +250,24 @@ class Stream(PredictingTables):
         """Learn from more rows. plain: whether they need no check. given: the input from which they were read."""
         learner = self.learner
         learner.clock.check(Clock.of(times))
-        constraints = told and self._constraints(told, len(rows), provisional=not self.learned)
+        constraints, ahead = (None, False) if told is None else self._constraints(told, len(rows))
         if self.warmup is None:
             rows, n_before = rows if plain else check_rows(learner.family, rows), learner.engine.n_observations
+            if ahead:  # it may be refused in the midst
+                learner = deepcopy(learner)
             try:
                 done = learner.run(rows, learner.times(times, len(rows)), constraints, whole=plain)
-            finally:  # an interrupted call may have learned some of the rows
+            except BadLabel as error:
+                raise BadLabel(error.reason, error.row - n_before) from None
+            except BaseException:  # an interrupted call may have learned some of the rows
+                self._learner = learner
                 if learner.engine.n_observations > n_before:
                     self.input = input
-            if remember:
-                self.batch = done
-            if self.on_event is not None:
-                self._report(done)
+                if learner.interrupted is not None:
+                    self._follow(learner.interrupted, remember=remember)
+                raise
+            self._learner, self.input = learner, input
+            self._follow(done, remember=remember)
             return done
         t = learner.times(times, len(rows))
         if self.input.looks_different(given, self.spec):
@@ -272,11 +275,20 @@ class Stream(PredictingTables):
         rows, n_before = self.warmup.check(rows), self.n_rows
         try:
             done = self.warmup.learn(rows, t, constraints, batch=remember)
+        except BadLabel as error:
+            raise BadLabel(error.reason, error.row - n_before) from None
         finally:
             if self.n_rows > n_before:
                 self.input = input.with_frame(given)
         self._take(self.warmup)
         return done
+
+    def _follow(self, done: Batch, *, remember: bool) -> None:
+        """Take note of rows that were learned."""
+        if remember:
+            self.batch = done
+        if self.on_event is not None:
+            self._report(done)
 
     def _start_again(self, X: Any, t: Float, constraints: Constraints | None, *, remember: bool) -> Batch:
         """Begin again with the rows so far and X (n, D) at times t (n,): X shows that columns hold something else."""
@@ -292,16 +304,26 @@ class Stream(PredictingTables):
         self._take(warmup)
         return done
 
-    def _constraints(self, told: tuple[Any, Any, Any], n: int, *, provisional: bool) -> Constraints | None:
-        """Return what labels, cannot_link and weights say of n rows, checked."""
+    def _constraints(self, told: tuple[Any, Any, Any], n: int) -> tuple[Constraints | None, bool]:
+        """Return what labels, cannot_link and weights say of n rows, and whether some of it may still turn out wrong.
+
+        An id may be that of a table that opens with an earlier one of these rows.
+        """
         labels, cannot_link, given = told
-        constraints = Constraints.read(labels, cannot_link, n)
+        constraints, ahead = Constraints.read(labels, cannot_link, n), False
         if constraints is not None:
-            constraints.check_ids(self.engine.n_opened if self.started else 0, provisional=provisional)
             self._require_map("what labels and cannot_link say")
+            provisional = 0
+            if not self.learned and self.spec.given is None:
+                needed = self.spec.warmup if self.warmup is None else self.warmup.needed
+                provisional = max(needed - self.n_rows, 0) if self.searching is Searching.AT_ONCE else n
+            n_opened = self.engine.n_opened if self.learned else self.n_rows
+            ahead = constraints.check_ids(n_opened, provisional)
         family = self.family if self.started else self.spec.family
         weights = as_weights(given, n, words=family.sparse, first=not self.started)
-        return constraints if weights is None else (constraints or Constraints.nothing(n))._replace(weights=weights)
+        if weights is not None:
+            constraints = (constraints or Constraints.nothing(n))._replace(weights=weights)
+        return constraints, ahead
 
     def _take(self, warmup: Warmup) -> None:
         """Take over the results of a warm-up. Once it is over, only its learner is kept."""
@@ -315,12 +337,14 @@ class Stream(PredictingTables):
         else:
             self.warmup = warmup
 
+    @changing
     def end_warmup(self) -> None:
         """Learn unknown hyperparameters from the rows so far, at least 2. Then tables and ids are final."""
         if self.warmup is not None:
             self.warmup.end()
             self._take(self.warmup)
 
+    @changing
     def finish_search(self, *, piece: bool = False) -> None:
         """Finish the search for unknown hyperparameters, if one is due, or do a piece of it."""
         if self.warmup is not None:
@@ -329,11 +353,12 @@ class Stream(PredictingTables):
 
     def learn_one(self, x: Any, t: Any = None) -> int:
         """Learn from one row x (D,) at time t and return the id of its table. ``batch`` does not change."""
-        learner = self._learner
-        if learner is not None and self.on_event is None:
-            label = learner.run_plain(x, t)
-            if label is None and learner.plain_time(t) is not None:
-                label = self._learn_checked(learner, x, t)
+        learner, turn = self._learner, self.turn
+        if learner is not None and self.on_event is None and turn.changer is None:
+            with turn.lock:
+                label = learner.run_plain(x, t)
+                if label is None and learner.plain_time(t) is not None:
+                    label = self._learn_checked(learner, x, t)
             if label is not None:
                 return label
         family = self.spec.family if learner is None else learner.family
@@ -373,6 +398,7 @@ class Stream(PredictingTables):
         assert time is not None
         return learner.run_one(row, time)
 
+    @changing
     def widen(self, n_features: int, absent: float = 0.0) -> None:
         """Add features, which have the value ``absent`` in all rows so far: 0, or NaN for a missing cell."""
         if self._learner is not None:
@@ -383,6 +409,7 @@ class Stream(PredictingTables):
 
     # Bytes
 
+    @whole
     def to_bytes(self) -> bytes:
         """Return the content of a model file, from which the stream continues to the bit. It has no last batch."""
         self.finish_search()
@@ -398,19 +425,15 @@ class Stream(PredictingTables):
         config, arrays = model_file.loads(content, name)
         try:
             check_config(config)
-            return cls._restored(ModelSpec.resolve(**config["params"]), config, arrays)
+            spec, input = ModelSpec.resolve(**config["params"]), Input.from_plain(config)
+            warmup = Warmup.restore(input.in_columns(spec), config, arrays)
+            input.check_features(warmup.learner.engine.n_features)
+            stream = cls(spec, input)
+            stream._take(warmup)
+            return stream
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = f"{error}{model_file.writer(content)}"
             raise ValueError(f"{name} does not hold a DynamicalMixture: {reason}") from error
-
-    @classmethod
-    def _restored(cls, spec: ModelSpec, config: dict[str, Any], arrays: Arrays) -> Self:
-        input = Input.from_plain(config)
-        warmup = Warmup.restore(input.in_columns(spec), config, arrays)
-        input.check_features(warmup.learner.engine.n_features)
-        stream = cls(spec, input)
-        stream._take(warmup)
-        return stream
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file, see ``to_bytes``; an existing one is replaced in one step."""
@@ -421,6 +444,7 @@ class Stream(PredictingTables):
         """Return the stream that ``save`` wrote, which continues where it stopped."""
         return cls.from_bytes(Path(path).read_bytes(), os.fspath(path))
 
+    @whole
     def to_state(self) -> bytes:
         """Return what was learned, without the parameters; see ``DynamicalMixture.to_state``."""
         if not self.learned:
@@ -429,22 +453,20 @@ class Stream(PredictingTables):
             raise ValueError("a state does not hold words, of columns or of texts: keep the model with to_bytes")
         return self.learner.to_state()
 
+    @changing
     def set_state(self, content: bytes) -> None:
         """Replace what was learned by a state, which ``to_state`` of a stream with the same parameters returned."""
         if self._learner is not None:
             self._learner.set_state(content)
         else:
-            self._learner, self.warmup = self._from_state(content), None
+            if self.spec.given is None:
+                raise ValueError(
+                    "a state does not hold hyperparameters, and those of this model are unknown: learn them with "
+                    "dyncrp.tune and give them, or use to_bytes and from_bytes"
+                )
+            learner = type_of_learner(self.spec).from_state(self.spec, self.spec.given, content)
+            self._learner, self.warmup = learner, None
         self.batch, self._edits = None, ()
-
-    def _from_state(self, content: bytes) -> Learner:
-        given = self.spec.given
-        if given is None:
-            raise ValueError(
-                "a state does not hold hyperparameters, and those of this model are unknown: learn them with "
-                "dyncrp.tune and give them, or use to_bytes and from_bytes"
-            )
-        return type_of_learner(self.spec).from_state(self.spec, given, content)
 
     @classmethod
     def from_state(cls, spec: ModelSpec, content: bytes) -> Self:
@@ -464,6 +486,12 @@ class Stream(PredictingTables):
         stream._learner = type_of_learner(spec).of_arrays(spec, like.clock, engine, arrays)
         return stream
 
+    @whole
     def __getstate__(self) -> dict[str, Any]:
         self.finish_search()
-        return {**self.__dict__, "on_event": None}  # the user's function may not be picklable
+        state = {**self.__dict__, "on_event": None}  # the user's function may not be picklable
+        del state["turn"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, turn=Turn())

@@ -23,6 +23,7 @@ from dyncrp.joining.kept import KeptClusters
 from dyncrp.search.spec import ModelSpec, check_alarm_rate, check_surge_rate
 from dyncrp.stream.events import Batch, Event, as_time, events_of
 from dyncrp.stream.learner import Learner
+from dyncrp.stream.turn import Turn, changing
 
 LEVELS = ("table", "cluster")
 NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not account for edits"
@@ -37,6 +38,8 @@ class EditableTables(ABC):
         self.cluster_of: Mapping[int, int] = {}
         self.on_event: Callable[[Event], object] | None = None
         self._edits: tuple[Event, ...] = ()  # since the last batch
+        self._untold: list[Event] = []  # for ``on_event``, when this call is over: the function may ask for more
+        self.turn = Turn()
 
     @property
     @abstractmethod
@@ -138,6 +141,7 @@ class EditableTables(ABC):
         listed = array.tolist() if hasattr(given, "__array__") else given
         return np.array([-1 if table == -1 else self.find(table, closed=True) for table in listed], dtype=np.int64)
 
+    @changing
     def merge(self, a: int | str, b: int | str) -> int:
         """Merge two open tables, given by id or name; return the id of the result, which is the older one."""
         learner = self._editable("merge")
@@ -150,11 +154,13 @@ class EditableTables(ABC):
         self._note_moves()
         return kept
 
+    @changing
     def rename(self, table: int | str, name: str) -> None:
         """Give a table a name that no other table has; "" removes its name."""
         learner, found = self._editable("rename"), self.find(table)
         self._note("renamed", found, {"before": _rename(learner, found, name)})
 
+    @changing
     def split(self, table: int | str, X: Any, *, times: ArrayLike | None = None) -> int:
         """Move rows X (n, D), learned at times (n,), from their table to a new one; return its id."""
         learner, found = self._editable("split"), self.find(table)
@@ -197,6 +203,7 @@ class EditableTables(ABC):
             edits = (event._replace(cluster=self.cluster_of.get(event.table)) for event in edits)
         return [*found, *edits]
 
+    @changing
     def set_alarm_rate(self, alarm_rate: float) -> None:
         """Raise alarms at this rate from now on. The sketch of past novelty is kept."""
         rate = check_alarm_rate(alarm_rate)
@@ -222,8 +229,7 @@ class EditableTables(ABC):
         cluster = self.cluster_of.get(table) if kept is None else int(kept.resolve([table])[0])
         event = Event(kind, row, time, table, learner.names.of.get(table), cluster, what)
         self._edits = (*self._edits, event)
-        if self.on_event is not None:
-            self.on_event(event)
+        self._untold.append(event)
 
     def _note_moves(self) -> None:
         """Record what an edit did to the clusters that are kept."""
@@ -231,9 +237,19 @@ class EditableTables(ABC):
             self._note("parted" if move.parted else "joined", move.tables[0], move.what)
 
     def _report(self, *batches: Batch) -> None:
-        """Call ``on_event`` with the events of batches."""
-        if self.on_event is not None:
-            for event in (event for batch in batches for event in self._events(batch)):
+        """Let ``tell`` call ``on_event`` with the events of batches."""
+        if self.on_event is None:
+            return
+        if len(batches) > 1:  # names are looked up as they are now: those of the first batch may have changed since
+            renamed = tuple(change for batch in batches for change in batch.renamed)
+            batches = tuple(replace(batch, renamed=renamed) for batch in batches)
+        self._untold += [event for batch in batches for event in self._events(batch)]
+
+    def tell(self) -> None:
+        """Call ``on_event`` with the events that it has not been told."""
+        while self._untold:
+            event = self._untold.pop(0)
+            if self.on_event is not None:
                 self.on_event(event)
 
 

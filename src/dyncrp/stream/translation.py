@@ -17,7 +17,7 @@ from dyncrp.engine.schema import EXAMPLE_ROWS, EXAMPLES, EXTRAS, NOVELTY, OF_EXA
 from dyncrp.engine.types import NEW, UNKNOWN, Arrays, Float, Int, Model, Rows, TableConstraints
 from dyncrp.families import Family, protocols
 from dyncrp.families.base import check_rows
-from dyncrp.input.constraints import Constraints
+from dyncrp.input.constraints import Constraints, no_such_table
 from dyncrp.input.input import Input, names_of
 from dyncrp.io import model_file
 from dyncrp.stream.stream import Stream
@@ -84,7 +84,10 @@ def _told(stream: Stream, labels: Iterable[Any], n: int) -> Int:
     constraints = Constraints.read(labels, None, n)
     if constraints is None:
         return np.full(n, UNKNOWN)
-    constraints.check_ids(stream.engine.n_opened, provisional=False)
+    n_opened = stream.engine.n_opened
+    if constraints.check_ids(n_opened, 0):
+        wrong = int(np.flatnonzero(constraints.tables >= n_opened)[0])
+        raise no_such_table(int(constraints.tables[wrong]), n_opened, wrong)
     tables = stream.learner.names.find_all(constraints.tables)
     for row in np.flatnonzero(tables <= NEW):
         tables[row] = stream.find(constraints.names[NEW - tables[row]], closed=True)

@@ -107,6 +107,8 @@ class Warmup:
         finally:
             n = self.n_rows - begin
             self._kept.append((X[:n].copy(), times[:n].copy(), known.part(slice(0, n))))
+            if self.learner.interrupted is not None:
+                self.history.append(self.learner.interrupted)
         self.history.append(done)
         if batch:
             self.batch, self._batch = done, (begin, end)

@@ -16,6 +16,11 @@ from dyncrp.views.explain import within_words
 
 def examples_of(stream: Stream, table: int | str) -> Examples:
     """Return examples of an open table, given by id or name; see ``DynamicalMixture.examples``."""
+    with stream.turn.to_copy():
+        return _examples_of(stream, table)
+
+
+def _examples_of(stream: Stream, table: int | str) -> Examples:
     found, learner = stream.find(table), stream.learner
     if learner.examples is None:
         raise ValueError("no rows are kept as examples: give n_examples, such as DynamicalMixture(n_examples=5)")

@@ -227,6 +227,10 @@ class Engine {
     /// squares that is small enough has no NaN in it.
     bool accepts(nb::handle given, std::size_t n_dimensions) const {
         Numbers x;
+        return accepts_as(given, n_dimensions, x);
+    }
+
+    bool accepts_as(nb::handle given, std::size_t n_dimensions, Numbers& x) const {
         if (safe_square_ < 0.0 || !is_plain_array(given) || !nb::try_cast(given, x, false)) return false;
         if (x.ndim() != n_dimensions || n_dimensions == 0 || x.size() == 0) return false;
         if (static_cast<Index>(x.shape(n_dimensions - 1)) != stream_->n_features()) return false;
@@ -270,6 +274,7 @@ class Engine {
             const Seats& seats = stream_->seats();
             learned->end(std::move(record), static_cast<std::size_t>(seats.n_observations - before), seats.n_opened);
             latest_ = learned;
+            latest_is_one_ = false;
         };
         try {
             const Unlocked unlocked;
@@ -286,13 +291,28 @@ class Engine {
     }
 
     /// Of the latest call of learn, as far as it came, if it was interrupted.
+    std::shared_ptr<const Learned> latest() const { return latest_; }
+
+    /// Of the rows that came latest, in a call of learn or as a single one.
     nb::bytes latest_evidence() const {
+        if (latest_is_one_) return nb::bytes(&latest_one_, sizeof(double));
         if (latest_ == nullptr) return nb::bytes("", 0);
         return nb::bytes(latest_->log_evidence.data(), latest_->log_evidence.size() * sizeof(double));
     }
 
     // So short that the interpreter's lock is kept, which makes the stream's own scratch space safe to use.
     std::pair<std::int64_t, double> run_one(const Vector& x, double t) { return learn_one(as_row(x, &t)); }
+
+    /// The same for a row of which nothing is known, at time t, or the index of arrival if that is None. Returns None
+    /// if it must be checked first: this is ``accepts`` and ``run_one`` in one call, which takes less time than two.
+    nb::object run_safe_one(nb::handle given, nb::handle t) {
+        Numbers x;
+        if (!accepts_as(given, 1, x)) return nb::none();
+        const double time = t.is_none() ? static_cast<double>(n_observations()) : PyFloat_AsDouble(t.ptr());
+        const auto [label, log_evidence] = learn_one({x.data(), &time, 1});
+        return nb::make_tuple(label, log_evidence);
+    }
+
     std::pair<std::int64_t, double> predict_one(const Vector& x, double t) { return judge_one(as_row(x, &t)); }
     std::pair<std::int64_t, double> run_one_of_words(nb::handle x, double t) {
         return learn_one(Given(*stream_, x, &t).rows);
@@ -469,7 +489,10 @@ class Engine {
 
     std::pair<std::int64_t, double> learn_one(const Rows& row) {
         const Change change(*this);
-        return stream_->learn_one(row);
+        const auto done = stream_->learn_one(row);
+        latest_one_ = done.second;
+        latest_is_one_ = true;
+        return done;
     }
 
     std::pair<std::int64_t, double> judge_one(const Rows& row) {
@@ -511,6 +534,8 @@ class Engine {
     StreamPointer stream_;
     double safe_square_;
     std::shared_ptr<const Learned> latest_;
+    double latest_one_ = 0.0;
+    bool latest_is_one_ = false;
     Turns turns_;
     Published published_;
 };
@@ -631,6 +656,7 @@ NB_MODULE(loop, module) {
         .def("_learn", &Engine::learn, "X"_a, "times"_a, "tables"_a = nb::none(), "marks"_a = nb::none(),
              "weights"_a = nb::none())
         .def("run_one", &Engine::run_one, "x"_a, "t"_a)
+        .def("run_safe_one", &Engine::run_safe_one, "x"_a.none(), "t"_a.none())
         .def("predict_one", &Engine::predict_one, "x"_a, "t"_a)
         .def("_run_one_of_words", &Engine::run_one_of_words, "x"_a, "t"_a)
         .def("_predict_one_of_words", &Engine::predict_one_of_words, "x"_a, "t"_a)
@@ -649,6 +675,7 @@ NB_MODULE(loop, module) {
         .def_prop_ro("time", &Engine::time)
         .def_prop_ro("log_evidence", &Engine::log_evidence)
         .def_prop_ro("latest_evidence", &Engine::latest_evidence)
+        .def_prop_ro("_latest", &Engine::latest)
         .def_prop_ro("_capacity", &Engine::capacity);
 
     nb::class_<Recipe>(module, "Recipe")

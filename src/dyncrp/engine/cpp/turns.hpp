@@ -11,6 +11,10 @@
 #include <thread>
 #include <vector>
 
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
 namespace dyncrp {
 
 namespace nb = nanobind;
@@ -49,11 +53,24 @@ inline void check_signals() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+/// How many forks have led to this process. Of the threads of the process before only the one that forked is in it.
+inline std::atomic<int>& forks() {
+    static std::atomic<int> count = 0;
+#ifndef _WIN32
+    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks(); });
+#endif
+    return count;
+}
+
 /// One learns, or several predict. Those who come meanwhile wait, without the interpreter's lock, and can be
 /// interrupted while they do; two who learn at once would mix up the stream, and the second is refused. Whoever comes
 /// to predict lets a learner that waits go first: others who predict without a break would keep it waiting for ever.
+/// Whoever holds the stream in another thread while the process forks holds it for ever in the new one: those who come
+/// there are refused.
 class Turns {
   public:
+    Turns() : forks_(forks().load()) {}
+
     /// Hold the stream for learning, or to change it in another way.
     class ToLearn {
       public:
@@ -61,15 +78,19 @@ class Turns {
             if (turns_.predicting_here()) {
                 throw std::runtime_error("this model is being asked in this thread, and cannot learn before that ends");
             }
-            if (turns_.learning_.exchange(true)) throw std::runtime_error("this model is learning in another thread");
+            if (turns_.learning_.exchange(true)) {
+                turns_.refuse_if_left_behind();
+                throw std::runtime_error("this model is learning in another thread");
+            }
             turns_.learner_waits_ = true;
             try {
-                wait([&] { return turns_.mutex_.try_lock_for(PATIENCE); }, turns_.mutex_.try_lock());
+                turns_.wait([&] { return turns_.mutex_.try_lock_for(PATIENCE); }, turns_.mutex_.try_lock());
             } catch (...) {
                 turns_.learner_waits_ = turns_.learning_ = false;
                 throw;
             }
             turns_.learner_waits_ = false;
+            turns_.forks_.store(forks().load(), std::memory_order_relaxed);
             turns_.learner_ = std::this_thread::get_id();
         }
         ~ToLearn() {
@@ -95,7 +116,9 @@ class Turns {
             // Whoever holds the stream already, such as code that an interruption runs in the midst of predicting, must
             // not wait for a learner that waits for it.
             if (!turns_.predicting_here()) {
-                wait([&] { return turns_.try_to_judge(); }, !turns_.learner_waits_ && turns_.mutex_.try_lock_shared());
+                turns_.wait([&] { return turns_.try_to_judge(); },
+                            !turns_.learner_waits_ && turns_.mutex_.try_lock_shared());
+                turns_.forks_.store(forks().load(), std::memory_order_relaxed);
                 locked_ = true;
             }
             predicting_in_this_thread().push_back(&turns_);
@@ -116,13 +139,22 @@ class Turns {
     static constexpr std::chrono::milliseconds PATIENCE{50};
 
     template <class Try>
-    static void wait(Try try_again, bool had) {
+    void wait(Try try_again, bool had) const {
         while (!had) {
+            refuse_if_left_behind();
             {
                 const Unlocked unlocked;
                 had = try_again();
             }
             if (!had && PyErr_CheckSignals() != 0) throw nb::python_error();
+        }
+    }
+
+    /// Throw if the one who holds the stream took it before a fork, in a thread that this process does not have.
+    void refuse_if_left_behind() const {
+        if (forks_.load(std::memory_order_relaxed) != forks().load()) {
+            throw std::runtime_error(
+                "this process was forked while another thread used this model: load it from a file");
         }
     }
 
@@ -148,6 +180,7 @@ class Turns {
     std::shared_timed_mutex mutex_;
     std::atomic<bool> learning_ = false;  // or waiting to learn,
     std::atomic<bool> learner_waits_ = false;
+    std::atomic<int> forks_;  // when it was last taken
     std::atomic<std::thread::id> learner_;
 };
 

@@ -9,6 +9,7 @@ import shlex
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
@@ -30,10 +31,11 @@ from dyncrp.io.readers.header import (
     looks_like_row,
     suggest_columns,
 )
-from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
+from dyncrp.io.readers.lines import BOM, LONGEST_LINE, LinesReader, Piece
 from dyncrp.io.readers.selection import Selection
 
 MOST_COLUMNS_FOR_ARROW = 1000  # each takes some time
+LONGEST_HEADER = 1 << 16  # bytes in which the delimiter is looked for
 DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar |"}
 WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
 BRACKETS = re.compile(r'(?<!\S)\[([^\]"]*)\](?!\S)')  # as around the times of logs
@@ -56,6 +58,7 @@ class CsvReader(LinesReader):
         csv.field_size_limit(max(csv.field_size_limit(), 2 * LONGEST_LINE))  # the default is 128 KiB
         self._counts = Counter[str]()  # of names in the header
         self._unnamed: str | None = (selection.findings or {}).get("unnamed")  # where a cell has no name in the header
+        self.delimiter = selection.delimiter or ""  # not known yet
         self.pieces, self._held, self._n_held = self._pieces(), list[Piece](), 0
         self._hold(2)
         if not self._held:
@@ -63,7 +66,7 @@ class CsvReader(LinesReader):
         found = (selection.findings or {}).get("delimiter")
         if found is not None and (not isinstance(found, str) or (len(found) != 1 and found != WHITESPACE)):
             raise self.error(f" cannot be read as before: its delimiter cannot be {found!r}")
-        self.delimiter: str = selection.delimiter or found or self._find_delimiter()
+        self.delimiter = selection.delimiter or found or self._find_delimiter()
         self._lines = list(islice(chain.from_iterable(io.StringIO(piece.text) for piece in self._held), FEW_LINES))
         piece = self._held[0]
         lines = io.StringIO(piece.text, newline="\n")
@@ -134,6 +137,16 @@ class CsvReader(LinesReader):
         if not columns and self.width == 1 and self.selection.delimiter is None:
             hint = suggest_columns(self._lines, self._header)
         super()._set_columns(columns, f"{why}{hint}")
+
+    def _cells_in_quotes(self) -> re.Pattern[bytes]:
+        return cells_in_quotes(self.delimiter)
+
+    def _end(self, data: bytes) -> int:
+        if not self.delimiter:  # not looked for yet: the most frequent one in the first line will do here
+            first = data.lstrip()[:LONGEST_HEADER].partition(b"\n")[0].decode("utf-8", "replace")
+            mark = max(DELIMITER_NAMES, key=first.count)
+            self.delimiter = mark if mark in first else WHITESPACE
+        return super()._end(data)
 
     def _may_be_plain(self, name: str) -> bool:
         """Return whether points are decimal in a column, and nothing is between thousands."""
@@ -335,16 +348,32 @@ class CsvReader(LinesReader):
         try:
             cells = self._fast(piece.content)
             columns = {name: cells.column(str(at)) for name, at in self._at.items()}
-            numbers = {
-                name: columns[name].cast("double").to_numpy() for name in self.columns if name not in self._texts
-            }
+            found = {name: columns[name].cast("double") for name in self.columns if name not in self._texts}
         except ValueError:
             return None
-        if any(np.any(np.isinf(column)) for column in numbers.values()):
+        numbers = {name: column.to_numpy() for name, column in found.items()}
+        # Arrow has other words for NaN, such as -nan, than those for a missing cell: a cell that is NaN, and not null.
+        if any(np.any(np.isinf(numbers[name])) for name in found):
+            return None
+        if any(np.count_nonzero(np.isnan(numbers[name])) != column.null_count for name, column in found.items()):
             return None
         texts = {name: columns[name].to_pylist() for name in {*self.kept, *self._texts}}
         rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
         return rows._replace(features={name: numbers.get(name, texts.get(name)) for name in self.columns})
+
+
+@lru_cache
+def cells_in_quotes(delimiter: str) -> re.Pattern[bytes]:
+    r"""Return what matches cells in quotes, up to the end if the last one does not end.
+
+    A quote within a cell that does not begin with one is a character like others, as in 5" pipe.
+
+    >>> cells_in_quotes(",").findall(b'1,5" pipe,"a, b",2')
+    [b'"a, b"']
+    """
+    marks = " \t" if delimiter == WHITESPACE else delimiter
+    before = b"|".join(b"(?<=%b)" % re.escape(mark.encode()) for mark in f"{marks}\n")
+    return re.compile(rb'(?:%b|\A|(?<=\A%b))"(?:[^"]++|"")*+(?:"|\Z)' % (before, BOM))
 
 
 def _single(line: str) -> str:

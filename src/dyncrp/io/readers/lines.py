@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
+import re
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
 
 from dyncrp.io.readers.base import Reader
 from dyncrp.io.readers.chunk import Place, Rows
@@ -16,7 +19,9 @@ from dyncrp.io.readers.source import Source
 
 LONGEST_LINE = 1 << 26  # bytes, also of a cell of several lines
 TAIL = 4096  # how many bytes before a place are compared when reading continues there
+MUCH = 1 << 20  # bytes of a row that is not complete: more are looked at only a few times
 BOM = b"\xef\xbb\xbf"
+NEW_LINE = ord("\n")
 
 
 class Piece(NamedTuple):
@@ -33,7 +38,7 @@ class Piece(NamedTuple):
 
 
 class LinesReader(Reader):
-    """Reads rows that are lines. ``quoted`` tells whether cells in double quotes may contain line ends.
+    """Reads rows that are lines. ``quoted`` tells whether cells in double quotes may contain line ends; for messages.
 
     A place counts the bytes of the text. To continue at a place of a file that is compressed or in another encoding, it
     is read from the beginning, as a pipe is.
@@ -84,7 +89,7 @@ class LinesReader(Reader):
             offset, line = place["offset"] + passed, place["line"] + bool(passed)
         rest = b""
         while True:
-            block = self.source.read()
+            block = self._next_block(len(rest))
             data = rest + block
             end = self._end(data) if block else len(data)
             if end == 0:
@@ -104,28 +109,50 @@ class LinesReader(Reader):
                 yield Piece(content.removeprefix(BOM) if offset == len(content) else content, line, after)
                 line += n_lines
 
+    def _next_block(self, n_waiting: int) -> bytes:
+        """Return the next bytes: so many that a row which is not complete yet is not looked at again and again."""
+        block: bytes = self.source.read()
+        if n_waiting <= MUCH:
+            return block
+        blocks, n = [block], len(block)
+        while blocks[-1] and n < n_waiting // 2:
+            blocks.append(self.source.read())
+            n += len(blocks[-1])
+        return b"".join(blocks)
+
+    def _cells_in_quotes(self) -> re.Pattern[bytes] | None:
+        """Return what matches cells in quotes, also the last one if it does not end; None if there are none."""
+        return None
+
     def _end(self, data: bytes) -> int:
         """Return where the last complete row ends."""
         end = data.rfind(b"\n") + 1
-        while self.quoted and end and data.count(b'"', 0, end) % 2:
-            # This end is within quotes; the row began before the last quote.
-            end = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
+        pattern = self._cells_in_quotes()
+        if pattern is None or not end or b'"' not in data:
+            return end
+        for last in deque(pattern.finditer(data), maxlen=1):
+            if last.end() >= end:  # the last line end is within quotes, and the row began before them
+                end = data.rfind(b"\n", 0, last.start()) + 1
         return end
 
     def _split(self, content: bytes) -> Iterator[bytes]:
         if content.count(b"\n") <= self.most_rows:
             yield content
             return
-        lines: list[bytes] = []
-        quotes = 0
-        for line in io.BytesIO(content):
-            lines.append(line)
-            quotes += line.count(b'"') if self.quoted else 0
-            if len(lines) >= self.most_rows and quotes % 2 == 0:
-                yield b"".join(lines)
-                lines = []
-        if lines:
-            yield b"".join(lines)
+        pattern, plain = self._cells_in_quotes(), content
+        if pattern is not None and b'"' in content:
+            plain = pattern.sub(lambda cell: cell[0].replace(b"\n", b" "), content)
+        lines, rows = (1 + np.flatnonzero(np.frombuffer(text, np.uint8) == NEW_LINE) for text in (content, plain))
+        begin = n_lines = 0
+        while n_lines + self.most_rows <= len(lines):
+            row = int(np.searchsorted(rows, lines[n_lines + self.most_rows - 1]))
+            if row == len(rows):
+                break
+            end = int(rows[row])
+            yield content[begin:end]
+            begin, n_lines = end, int(np.searchsorted(lines, end, side="right"))
+        if begin < len(content):
+            yield content[begin:]
 
     def _seek(self, place: Place) -> tuple[bytes, int]:
         """Go to a place, and return the bytes before it, which must be unchanged.
