@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ BATCH = 10  # rows
 FIRST = 20  # rows that are not filled by dyncrp
 REAL = ("iris", "wine", "breast_cancer", "diabetes")
 MADE = "clusters, made"
+MEAN = "mean of the real files"
 ROWS, COLUMNS, ALPHA = 600, 6, 1.0  # of the stream that is made
 Fill = Callable[["Float"], "Float"]
 
@@ -129,6 +131,14 @@ def measure(name: str, share: float, seeds: range) -> list[dict[str, Any]]:
     ]
 
 
+def means(found: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the mean error of each system on the real files that were measured."""
+    real = [rows for title, rows in found.items() if not title.startswith((MADE, MEAN))]
+    return [
+        {"system": rows[0]["system"], "error": fmean(row["error"] for row in rows)} for rows in zip(*real, strict=True)
+    ]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, print and save."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fill", description=__doc__)
@@ -151,6 +161,9 @@ def main(arguments: list[str] | None = None) -> None:
             found[title] = measure(name, share, SEEDS[:2] if options.quick else SEEDS)
             Console().print(report.table(title, found[title], columns))
             report.write(options.results, {"fill": found}, quick=options.quick)
+    found[MEAN] = means(found)
+    Console().print(report.table(MEAN, found[MEAN], columns))
+    report.write(options.results, {"fill": found}, quick=options.quick)
 
 
 if __name__ == "__main__":

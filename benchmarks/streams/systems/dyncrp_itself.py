@@ -24,4 +24,19 @@ def dyncrp(stream: Rows, seed: int) -> System:
     return System("dyncrp", "nothing", step, relabel, model.to_bytes, chunk=0)
 
 
-SYSTEMS = (dyncrp,)
+def dyncrp_clusters(stream: Rows, seed: int) -> System:
+    """Return ``DynamicalMixture(keep_clusters=True)``: labels on arrival are clusters as known then."""
+    model = DynamicalMixture(keep_clusters=True)
+
+    def step(X: Float) -> Labels:
+        batch = model.fit(X).stream_.batch
+        assert batch is not None
+        return batch.clusters
+
+    def relabel(X: Float) -> Labels:
+        return model.resolve(model.labels_, level="cluster")
+
+    return System("dyncrp, clusters kept", "nothing", step, relabel, model.to_bytes, chunk=0)
+
+
+SYSTEMS = (dyncrp, dyncrp_clusters)
