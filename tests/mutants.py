@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         "stream/learner.py", "% ROWS_PER_ALPHA == 0", "% ROWS_PER_ALPHA == 1", "tests/search tests/test_estimator.py"
     ),
-    Mutant("stream/learner.py", "self.examples.forget(trace.closed)", "pass", "tests/stream/test_examples.py"),
+    Mutant("stream/learner.py", "examples.forget(trace.closed)", "pass", "tests/stream/test_examples.py"),
     Mutant("search/search.py", "not run.reproducibility < least", "True", "tests/search"),
     Mutant("search/search.py", "price * kind.n_unknown", "0.0", "tests/search"),
     Mutant("search/alpha.py", "total += weight", "total += 0.5 * weight", "tests/search"),

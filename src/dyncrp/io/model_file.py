@@ -106,7 +106,7 @@ def _members(content: bytes) -> dict[str, NDArray[Any]]:
     if not content.startswith(b"PK"):
         raise ValueError("it is not an .npz file")
     if content[-len(END) - 18 : -18] != END:  # with which every archive without a comment ends
-        raise ValueError("there are bytes after its end, or its end is missing")
+        raise ValueError("it is cut off, or bytes follow it")
     members = {}
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         if sum(info.file_size for info in file.infolist()) > len(content):

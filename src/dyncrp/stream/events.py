@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -93,24 +93,26 @@ class Batch:
         """The surges of these rows, in order."""
         return [] if self.surges is None else self.surges.told(self.first_row, self.first_row + len(self.times))
 
+    @classmethod
+    def of_parts(cls, parts: Sequence[Batch]) -> Batch:
+        """Return what consecutive segments did as one."""
+        return cls(
+            trace=concatenate([one.trace for one in parts]),
+            times=np.concatenate([one.times for one in parts]),
+            first_row=parts[0].first_row,
+            n_opened=parts[0].n_opened,
+            sketch=parts[0].sketch,
+            renamed=tuple(change for one in parts for change in one.renamed),
+            surges=parts[0].surges,
+            joinings=(*parts[0].joinings, *(joining for one in parts[1:] for joining in one.joinings[1:])),
+        )
+
     def opening_rows(self) -> Iterator[tuple[int, int]]:
         """Yield the tables that opened, each with the index of its row, which may have got another label."""
         ids = np.arange(self.n_opened, self.trace.n_columns)
         if len(ids):
             highest = np.maximum.accumulate(np.maximum.reduceat(self.trace.indices, self.trace.indptr[:-1]))
             yield from zip(ids.tolist(), np.searchsorted(highest, ids).tolist(), strict=True)
-
-
-def concatenate_batches(batches: Sequence[Batch]) -> Batch:
-    """Return what consecutive segments did as one."""
-    first = batches[0]
-    return replace(
-        first,
-        trace=concatenate([one.trace for one in batches]),
-        times=np.concatenate([one.times for one in batches]),
-        joinings=(*first.joinings, *(joining for one in batches[1:] for joining in one.joinings[1:])),
-        renamed=tuple(change for one in batches for change in one.renamed),
-    )
 
 
 def events_of(

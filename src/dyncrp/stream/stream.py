@@ -25,7 +25,7 @@ from dyncrp.input.words import WordEngine, forgets_after, pieces
 from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
-from dyncrp.stream.events import Batch, concatenate_batches
+from dyncrp.stream.events import Batch
 from dyncrp.stream.keeping import type_of_learner
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.predictions import PredictingTables
@@ -211,7 +211,7 @@ class Stream(PredictingTables):
                 vocabulary.forget(cast(WordEngine, self.engine).word_totals().columns)
         if len(done) == 1:
             return done[0]
-        joined = concatenate_batches(done)
+        joined = Batch.of_parts(done)
         if remember:
             self.batch = joined
         return joined
