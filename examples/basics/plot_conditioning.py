@@ -65,6 +65,9 @@ def experiment(kernel, cage_of_extinction):
 # Right, *renewal*: extinction takes place in another cage, which makes the second cause
 # clearly another one. Back in the usual cage the tone is feared at once, if the first
 # cause is still remembered.
+#
+# The prior, ``alpha`` and the timescales were chosen so that this shows. With others
+# extinction opens no second cause, and then nothing recovers.
 
 figure, (left, middle, right) = plt.subplots(
     1, 3, figsize=(11, 3.8), layout="constrained", sharey=True, width_ratios=[2, 1.6, 1]
