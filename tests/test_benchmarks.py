@@ -607,8 +607,24 @@ def test_stream_clusterers_at_toy_size(tmp_path, capsys):
     assert [row["stopped"] for row in rows] == [None] * len(rows)
     assert rows[0]["system"] == "dyncrp"
     assert rows[0]["arrival"]["ami"] > 0.9
-    assert "| mean AMI | told | on arrival | at the end |" in capsys.readouterr().out
+    assert "Means over the streams that every system finished, 1 of 1" in capsys.readouterr().out
     assert chart.stat().st_size > 1000
+
+
+def test_means_are_over_the_streams_that_every_system_finished():
+    from benchmarks.streams.__main__ import summary
+
+    def row(system, ami, stopped=None):
+        scores = dict.fromkeys(("ami", "ari", "purity", "b3", "clusters"), ami)
+        return {"system": system, "told": "", "stopped": stopped, "arrival": scores, "end": None, "rate": 8.0}
+
+    results = {
+        "a": [row("x", 0.4), row("y", 0.6)],
+        "b": [row("x", 0.8), {**row("y", 0.0, "over 60 s"), "arrival": None}],
+    }
+    x, y = summary(results)
+    assert x[2] == pytest.approx([0.4] * 4 + [None, 8.0, 0.6, None])
+    assert y[2] == pytest.approx([0.6] * 4 + [None, 8.0, None, None])
 
 
 def test_b_cubed_is_the_mean_over_rows():

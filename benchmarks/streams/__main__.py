@@ -21,6 +21,7 @@ from benchmarks.streams.systems import all_systems
 
 RESULTS = speed.HERE / "results" / "streams.json"
 CHART = speed.HERE.parent / "docs" / "images" / "streams.png"
+SCORES = ("ami", "ari", "purity", "b3")
 SECONDS = 60.0  # CPU time of a system on a stream
 HEADS = ("AMI", "ARI", "purity", "B³-F1", "clusters", "AMI at the end", "clusters", "rows/s", "kB")
 
@@ -49,7 +50,7 @@ def cells(row: Row) -> list[str]:
     if row["stopped"]:
         return [row["stopped"], *[""] * (len(HEADS) - 1)]
     arrival, end = row["arrival"], row["end"]
-    found = ["–"] * 5 if arrival is None else [f"{arrival[name]:.3f}" for name in ("ami", "ari", "purity", "b3")]
+    found = ["–"] * 5 if arrival is None else [f"{arrival[name]:.3f}" for name in SCORES]
     if arrival is not None:
         found.append(f"{arrival['clusters']:.0f}")
     found += ["–", "–"] if end is None else [f"{end['ami']:.3f}", f"{end['clusters']:.0f}"]
@@ -57,17 +58,34 @@ def cells(row: Row) -> list[str]:
 
 
 def summary(results: dict[str, list[Row]]) -> list[tuple[str, str, list[float | None]]]:
-    """Return for each system its mean AMI on arrival and at the end; None where it has none, or was stopped."""
+    """Return for each system its means over the streams that all systems finished, and its AMI over all streams.
+
+    They are AMI, ARI, purity and B³-F1 of labels on arrival, AMI at the end, the median rate, and then AMI on arrival
+    and at the end over all streams; None where it has none, or was stopped.
+    """
     names = list(dict.fromkeys(row["system"] for rows in results.values() for row in rows))
+    common = finished(results)
     found = []
     for name in names:
-        rows = [row for rows in results.values() for row in rows if row["system"] == name]
-        means: list[float | None] = []
-        for moment in ("arrival", "end"):
-            values = [row[moment]["ami"] for row in rows if not row["stopped"] and row[moment] is not None]
-            means.append(float(np.mean(values)) if len(values) == len(results) else None)
-        found.append((name, rows[0]["told"], means))
+        of_stream = {stream: next(row for row in rows if row["system"] == name) for stream, rows in results.items()}
+        some, every = [of_stream[stream] for stream in common], list(of_stream.values())
+        means = [_mean(some, "arrival", score) for score in SCORES]
+        rates = [row["rate"] for row in some if row["rate"] is not None]
+        means += [_mean(some, "end", "ami"), float(np.median(rates)) if rates else None]
+        means += [_mean(every, "arrival", "ami"), _mean(every, "end", "ami")]
+        found.append((name, every[0]["told"], means))
     return found
+
+
+def finished(results: dict[str, list[Row]]) -> list[str]:
+    """Return the names of the streams on which no system was stopped."""
+    return [stream for stream, rows in results.items() if not any(row["stopped"] for row in rows)]
+
+
+def _mean(rows: list[Row], moment: str, score: str) -> float | None:
+    if not rows or any(row["stopped"] or row[moment] is None for row in rows):
+        return None
+    return float(np.mean([row[moment][score] for row in rows]))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -108,10 +126,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def print_means(results: dict[str, list[Row]]) -> None:
-    """Print the mean AMI of every system over all streams."""
-    print("\n| mean AMI | told | on arrival | at the end |\n|---|---|---|---|")
+    """Print the means of every system over the streams."""
+    heads = ("AMI", "ARI", "purity", "B³-F1", "AMI at the end", "rows/s", "AMI, all", "AMI at the end, all")
+    of = f"{len(finished(results))} of {len(results)}"
+    print(f"\nMeans over the streams that every system finished, {of}, and over all\n")
+    print(f"| system | told | {' | '.join(heads)} |\n|---|---{'|---' * len(heads)}|")
     for name, told, means in summary(results):
-        print(f"| {name} | {told} | {' | '.join('–' if one is None else f'{one:.3f}' for one in means)} |")
+        text = ["–" if one is None else f"{one:,.0f}" if one > 1.0 else f"{one:.3f}" for one in means]
+        print(f"| {name} | {told} | {' | '.join(text)} |")
 
 
 def draw(results: dict[str, list[Row]], path: Path) -> None:
