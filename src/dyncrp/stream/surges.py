@@ -378,7 +378,7 @@ class Surges:
         n_looked = looked.sum(axis=1)
         self._looked[kind, j] += int(n_looked.sum()), len(windows)
         levels = np.repeat(self._levels(j, kind, n_looked), n_looked)
-        p = self._sketches[j][kind].add_with_p(scores[looked], high_only=levels.max(initial=0.0) * 64.0 < 1.0)
+        p = self._sketches[j][kind].add_with_p(scores[looked], float(levels.max(initial=SMALLEST)))
         few = np.flatnonzero(p <= levels)
         if not len(few):
             return []
