@@ -75,6 +75,17 @@ def test_one_row_labels_and_counts(kind):
     assert words.fit(kind(counts)).labels_.tolist() == words.fit(counts).labels_.tolist()
 
 
+@KINDS
+def test_weights_and_what_one_asks_about_rows(kind):
+    weights = np.array([1.0, 2.0, 0.5, 3.0])
+    found = model().fit(X, sample_weight=kind(weights))
+    assert found.to_bytes() == model().fit(X, sample_weight=weights).to_bytes()
+    labels = np.array([0, 1, 0, 1])
+    assert found.resolve(kind(labels)).tolist() == found.clusters(2).labels(kind(labels)).tolist() == [0, 1, 0, 1]
+    cells = found.predict_cells(kind(X), 1)
+    assert cells.log_density(kind(X[:, 1])).tolist() == cells.log_density(X[:, 1]).tolist()
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

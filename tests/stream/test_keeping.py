@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, Multinomial, NormalGamma, Stationary
+from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, Multinomial, NormalGamma, Stationary, combine
 from dyncrp.families import protocols
 from dyncrp.joining import kept as kept_module
 from dyncrp.joining.clusters import join
@@ -232,6 +232,15 @@ def test_tables_merged_and_split_by_hand_are_joined_at_once():
     new = model.split(0, [[3.0]] * 20)
     assert model.events_[-1].kind in ("opened", "joined")
     assert new in model.stream_.learner.kept.latest.tables
+
+
+def test_a_combined_model_has_its_clusters_at_once():
+    combined, _ = combine(DynamicalMixture(ROUND, keep_clusters=True).fit(blobs(300, seed)) for seed in (10, 11))
+    found = join(combined.engine_.model, combined.engine_.state).cluster_of
+    assert len(np.unique(found)) < combined.n_tables_
+    assert combined.resolve(combined.table_ids_, level="cluster").tolist() == found.tolist()
+    again = DynamicalMixture.from_bytes(combined.to_bytes())
+    assert told(again.partial_fit(blobs(50, 12))) == told(combined.partial_fit(blobs(50, 12)))
 
 
 def test_an_interrupted_call_is_caught_up_with(monkeypatch):

@@ -218,6 +218,18 @@ def test_any_division_into_calls_gives_the_same_bits(kind, n, cuts, seed):
     assert np.all((wanted > 0.0) & (wanted <= 1.0))
 
 
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("most", [0.5, 0.02, 0.001, 1e-300])
+def test_low_p_are_the_same_where_others_are_not_asked_for(kind, most):
+    scores = SCORES[kind](np.random.default_rng(1), 20_000)
+    sketch = NoveltySketch()
+    wanted, found = sketch.p_values(scores), sketch.p_values(scores, most)
+    asked = wanted <= most
+    np.testing.assert_array_equal(found[asked], wanted[asked])
+    assert np.all(found[~asked] > most)
+    np.testing.assert_array_equal(sketch.add_with_p(scores, most), found)
+
+
 def test_p_values_change_nothing_and_a_copy_goes_on_alone():
     scores = exponential(3000)
     sketch = NoveltySketch()

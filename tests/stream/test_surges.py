@@ -64,6 +64,41 @@ def test_the_result_does_not_depend_on_parts_nor_on_files(edges):
     )
 
 
+def test_a_cluster_that_loses_its_oldest_table_does_not_depend_on_parts():
+    labels = changing() + 8 * np.random.default_rng(5).integers(2, size=60_000)  # two tables for each cluster
+    labels[:30] = np.arange(30) % 16
+    closing = {1: 29_900, 2: 33_000, 4: 33_791, 0: 39_936, 6: 41_000}  # rows in, at the end and at the begin of windows
+    for table, row in closing.items():
+        labels[row:][labels[row:] == table] += 8
+    clusters = {table: table % 8 for table in range(16)}
+
+    def learn(edges, one_by_one=False):
+        surges, found = Surges(RATE), []
+        surges.group(clusters, 300)
+        for begin, end in pairwise([0, *edges, 60_000]):
+            here = {table: row - begin for table, row in closing.items() if begin <= row < end}
+            if one_by_one:
+                for n, label in enumerate(labels[begin:end].tolist(), begin + 1):
+                    if surges.add_one(label):
+                        surges.settle(np.array([table for table in range(16) if closing.get(table, n) >= n]))
+            else:
+                surges.add(labels[begin:end], [*here], [*here.values()])
+            found += surges.told(begin, end)
+        return found, surges.arrays(np.setdiff1d(np.arange(16), [*closing]))
+
+    found, arrays = learn(())
+    assert {("surge", 1), ("surge", 9)} & {(event.kind, event.table) for event in found if event.row > 30_000}
+    for edges, one_by_one in (
+        ((29_900, 29_901, 33_500, 33_791, 33_792, 39_937), False),
+        (range(300, 60_000, 300), False),
+        ((), True),
+    ):
+        others, its = learn(edges, one_by_one)
+        assert others == found
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(its[name], array, err_msg=name)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_one_by_one_is_the_same(seed):
     labels = changing(seed)[20_000:52_000]

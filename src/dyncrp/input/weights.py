@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, is_missing
+from dyncrp.arrays.exchange import readable
 from dyncrp.engine.types import GRAIN, Float
 
 MOST_WEIGHT = 1e9
@@ -48,6 +49,7 @@ def as_weights(given: Any, n: int, *, words: bool = False, first: bool = False) 
 
 def _numbers(given: Any, n: int) -> Float:
     """Return one number for each of n rows, (n,)."""
+    given = readable(given, "sample_weight")
     array: NDArray[Any] = np.asarray(given)
     if array.dtype.kind in "US" and array.ndim == 1:  # NumPy turns a list of texts and numbers into texts
         array = np.array(list(given), dtype=object)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from dyncrp.arrays.checks import integer
+from dyncrp.arrays.exchange import readable
 from dyncrp.engine.types import Float, Int, Model, State
 from dyncrp.families import protocols
 from dyncrp.families.protocols import Scatter
@@ -80,7 +81,7 @@ class Clusters:
 
     def labels(self, table_labels: ArrayLike) -> Int:
         """Return the cluster of each table id, such as ``labels_``; −1 for a table that is not open."""
-        labels = np.asarray(table_labels)
+        labels = np.asarray(readable(table_labels, "table_labels"))
         if labels.dtype.kind not in "iu" and labels.size:
             raise ValueError(f"table_labels must be integers, ids of tables, got an array of {labels.dtype}")
         if not len(self.table_ids):

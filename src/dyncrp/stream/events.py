@@ -78,6 +78,11 @@ class Batch:
         """The probability that an earlier row was as unexpected as each of these rows, (n,)."""
         return self.sketch.p_values(-self.trace.log_evidence)
 
+    def p_up_to(self, most: float) -> Float:
+        """Return ``novelty_p``, or if it is not known yet, an array in which what is above ``most`` may be 1."""
+        known: Float | None = vars(self).get("novelty_p")
+        return self.sketch.p_values(-self.trace.log_evidence, most) if known is None else known
+
     @property
     def clusters(self) -> Int:
         """The cluster of each row as known when it came, (n,), if clusters are kept."""
@@ -147,7 +152,7 @@ def events_of(
         (row, "returned", int(trace.labels[row]), {"absence": float(trace.absences[row])}) for row in away.tolist()
     ]
     if alarm_rate is not None:
-        p = batch.novelty_p
+        p = batch.p_up_to(alarm_rate)
         for row in np.flatnonzero(p <= alarm_rate).tolist():
             what = {"novelty": -float(trace.log_evidence[row]), "p": float(p[row])}
             found.append((row, "alarm", int(trace.labels[row]), what))

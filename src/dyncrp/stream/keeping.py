@@ -6,7 +6,7 @@ from typing import Any
 
 from dyncrp.arrays.checks import Clock
 from dyncrp.engine import schema
-from dyncrp.engine.types import Arrays, Float, Model, Rows, Trace, concatenate
+from dyncrp.engine.types import Arrays, Engine, Float, Model, Rows, Trace, concatenate
 from dyncrp.input.constraints import Constraints
 from dyncrp.joining.kept import Joining, KeptClusters
 from dyncrp.search.spec import ModelSpec
@@ -26,6 +26,14 @@ class KeepingLearner(Learner):
     def __init__(self, spec: ModelSpec, model: Model, clock: Clock, n_features: int) -> None:
         super().__init__(spec, model, clock, n_features)
         self.kept, self.joinings = KeptClusters(), []
+
+    @classmethod
+    def of_arrays(cls, spec: ModelSpec, clock: Clock, engine: Engine, arrays: Arrays) -> KeepingLearner:
+        """Return a learner whose engine is like the given one, and has these arrays. Its tables are joined at once."""
+        learner = super().of_arrays(spec, clock, engine, arrays)
+        assert isinstance(learner, KeepingLearner)
+        learner._join_edited()
+        return learner
 
     def run(self, X: Rows, times: Float, constraints: Constraints | None = None, *, whole: bool = False) -> Batch:
         """Learn from rows (n, D). whole: whether it is known that no cell is missing."""

@@ -152,24 +152,27 @@ class NoveltySketch:
             other._take(_checked(scores), None)
             self.__dict__.update(other.__dict__)  # in one step, so that an interruption changes nothing
 
-    def p_values(self, scores: Float) -> Float:
-        """Return p, (n,), of scores that would come next, in this order. The sketch does not change."""
-        scores = _checked(scores)
-        p = np.empty(len(scores))
-        self.read()
-        self.copy()._take(scores, p)
-        return p
+    def p_values(self, scores: Float, most: float = 1.0) -> Float:
+        """Return p, (n,), of scores that would come next, in this order. The sketch does not change.
 
-    def add_with_p(self, scores: Float, *, high_only: bool = False) -> Float:
-        """Add the next scores, and return their p, (n,). high_only: only of the highest 64th, 1 for the others."""
+        most: above this, p may be given as 1, which is faster.
+        """
         scores = _checked(scores)
         p = np.ones(len(scores))
         self.read()
-        self._take(scores, p, high_only=high_only)
+        self.copy()._take(scores, p, most)
         return p
 
-    def _take(self, scores: Float, p: Float | None, *, high_only: bool = False) -> None:
-        """Add scores, and write the p-value of each into ``p`` if it is given, or only of each high one."""
+    def add_with_p(self, scores: Float, most: float = 1.0) -> Float:
+        """Add the next scores, and return their p, (n,). most: above this, p may be given as 1, which is faster."""
+        scores = _checked(scores)
+        p = np.ones(len(scores))
+        self.read()
+        self._take(scores, p, most)
+        return p
+
+    def _take(self, scores: Float, p: Float | None, most: float = 1.0) -> None:
+        """Add scores, and write the p-value of each into ``p`` if it is given and at most ``most``."""
         begin = 0
         while begin < len(scores):
             done = self._n - self._start
@@ -181,7 +184,7 @@ class NoveltySketch:
                 part = part[: at[-1] + 1]
             high = part[at].tolist()
             if p is not None:
-                p[begin : begin + len(part)] = self._p(part, at, high, high_only)
+                p[begin : begin + len(part)] = self._p(part, at, high, most)
             self._high = self._high + high  # a new list, since copies share the old one
             first, last = bisect_left(self._picks, done), bisect_left(self._picks, done + len(part))
             low = part[self._picks[first:last] - done]
@@ -191,12 +194,17 @@ class NoveltySketch:
             if self._n == self._end or len(self._high) == MOST_HIGH:
                 self._end_block()
 
-    def _p(self, scores: Float, at: NDArray[np.intp], high: list[float], high_only: bool) -> Float:
-        """Return p of scores of one block; at: the indices of the high ones."""
-        if not len(self._values) or (high_only and not high):
-            return np.ones(len(scores))
-        all_p = np.ones(len(scores)) if high_only else None
-        p = 1.0 / (self._total * np.interp(scores, self._values, self._shares)) if all_p is None else all_p
+    def _p(self, scores: Float, at: NDArray[np.intp], high: list[float], most: float) -> Float:
+        """Return p of scores of one block, 1 if it is above ``most``; at: the indices of the high ones."""
+        p = np.ones(len(scores))
+        if not len(self._values):
+            return p
+        # 1/p rises with the score, so only those above the last bin whose p is higher than ``most`` are looked at.
+        last = int(np.searchsorted(self._shares, 1.0 / (self._total * most))) - 1
+        some = slice(None) if last < 0 or most >= 1.0 else (scores > self._values[last]).nonzero()[0]
+        p[some] = 1.0 / (self._total * np.interp(scores[some], self._values, self._shares))
+        if not high:
+            return np.maximum(p, SMALLEST_P, out=p)
         near = scores[at] - NEAR
         above = 1.0 / np.interp(near, self._values, self._shares)
         beyond = np.flatnonzero(near > self._tail.start)

@@ -41,7 +41,7 @@ MOST_WAITING = 65_536  # rows that wait until they are counted
 MOST_TOLD = 65_536  # events that are remembered
 SURGE, GROWING, FADING = range(3)
 KINDS = ("surge", "growing", "fading")
-NEVER = -1  # a row before all others
+NEVER, LATEST = -1, 1 << 62  # a row before all others, and one after them
 MIX = (0.6180339887498949, 0.41421356237309515, 0.7320508075688772)  # their multiples are spread evenly
 PER_TABLE = ("sums", "windows", "errors", "recent")  # of a past
 
@@ -102,6 +102,7 @@ class Surges:
         self._pasts = [Past.none(0) for _ in LENGTHS]
         self._sketches = [[NoveltySketch() for _ in KINDS] for _ in LENGTHS]
         self._cluster_of: Mapping[int, int] = {}
+        self._together: Int = np.zeros(0, dtype=np.int64)  # tables that share their cluster with others
         self._groups: list[tuple[int, Mapping[int, int]]] = []  # clusters of later, and from which row on
         self._told: list[Surge] = []
 
@@ -220,8 +221,8 @@ class Surges:
         open_now = [(part.end - 1, part.open_now) for part in waiting if part.open_now is not None]
         while len(labels):
             while self._groups and self._groups[0][0] <= self._n:
-                self._cluster_of = self._groups.pop(0)[1]
-            n = _unit(self._n) - self._n % _unit(self._n)
+                self._set_clusters(self._groups.pop(0)[1])
+            n = min(_unit(self._n) - self._n % _unit(self._n), self._until_closing(closed, rows, open_now))
             if self._groups:
                 n = min(n, self._groups[0][0] - self._n)
             if n > len(labels) and not whole:
@@ -233,6 +234,24 @@ class Surges:
             self._count(labels[:n], closed[here], rows[here], seen)
             labels = labels[n:]
         del self._told[:-MOST_TOLD]
+
+    def _set_clusters(self, cluster_of: Mapping[int, int]) -> None:
+        tables, clusters = (np.array([*ids], dtype=np.int64) for ids in (cluster_of, cluster_of.values()))
+        _, which, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+        self._cluster_of, self._together = cluster_of, tables[sizes[which] > 1]
+
+    def _until_closing(self, closed: Int, closed_rows: Int, open_now: list[tuple[int, Int]]) -> int:
+        """Return after how many rows to stop: where the window begins or ends in which a cluster next loses a table.
+
+        Then what is known of the cluster is handed on before that window is looked at, however rows are divided.
+        """
+        row = int(np.min(closed_rows[np.isin(closed, self._together) & (closed_rows >= self._n)], initial=LATEST))
+        there = self._ids[np.isin(self._ids, self._together)]
+        for end, ids in open_now:
+            if self._n <= end < row and not np.all(np.isin(there, ids)):
+                row = end
+        begin = row // BASE * BASE
+        return (begin if begin > self._n else begin + BASE) - self._n
 
     def _count(self, labels: Int, closed: Int, closed_rows: Int, open_now: list[tuple[int, Int]]) -> None:
         """Count rows, and look at the windows that they end."""
@@ -255,6 +274,11 @@ class Surges:
         starts = np.repeat(np.arange(0, (len(edges) - 1) * K, K), np.diff(edges))
         counts = np.bincount(starts[seated] + places, minlength=(len(edges) - 1) * K).reshape(-1, K)
         self._n = end
+        if len(counts) == 1 and np.any(closes <= end):
+            stays = np.flatnonzero(closes > end)
+            self._hand_on(stays)
+            self._keep(stays)
+            counts, closes = counts[:, stays], closes[stays]
         news: list[_Found] = []
         for j in range(N_LENGTHS):
             self._look(j, counts, edges, closes, news)
@@ -267,6 +291,17 @@ class Surges:
             self._looked[:] = 0
         if np.any(closes <= end):
             self._keep(np.flatnonzero(closes > end))
+
+    def _hand_on(self, stays: Int) -> None:
+        """Let what is known of clusters whose oldest tables close be known of the next oldest, of those that stay."""
+        lead, heads = self._clusters()
+        if lead is None:
+            return
+        found, first = np.unique(lead[stays], return_index=True)
+        olds, news = heads[found], stays[first]
+        self._last[:, :, news] = self._last[:, :, olds]
+        for past in self._pasts:
+            past.errors[:, :, news], past.recent[:, :, news] = past.errors[:, :, olds], past.recent[:, :, olds]
 
     def _places(self, labels: Int, rows: Int) -> Int:
         """Return the places of the labels of rows among the tables, which are added if they are new."""
@@ -343,7 +378,7 @@ class Surges:
         n_looked = looked.sum(axis=1)
         self._looked[kind, j] += int(n_looked.sum()), len(windows)
         levels = np.repeat(self._levels(j, kind, n_looked), n_looked)
-        p = self._sketches[j][kind].add_with_p(scores[looked], high_only=levels.max(initial=0.0) * 64.0 < 1.0)
+        p = self._sketches[j][kind].add_with_p(scores[looked], float(levels.max(initial=SMALLEST)))
         few = np.flatnonzero(p <= levels)
         if not len(few):
             return []

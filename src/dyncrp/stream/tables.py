@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.arrays.checks import Clock, as_times
+from dyncrp.arrays.exchange import readable
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine.reference import occupancy
 from dyncrp.engine.types import Engine, Float, Rows
@@ -134,6 +135,7 @@ class EditableTables(ABC):
         return kept
 
     def _resolve(self, tables: Iterable[int | str]) -> NDArray[np.int64]:
+        tables = readable(tables, "tables")
         given = tables if hasattr(tables, "__array__") else list(tables)
         array = np.asarray(given)
         if array.dtype.kind in "iu" or not array.size:

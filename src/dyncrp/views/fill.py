@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from dyncrp.arrays.exchange import readable
 from dyncrp.engine.reference import advance, prior_weights
 from dyncrp.engine.types import Engine, Float
 from dyncrp.families.cells import Cell, Codes, Number, mixture_quantile
@@ -94,7 +95,7 @@ class PredictedNumbers:
 
     def log_density(self, values: ArrayLike) -> Float:
         """Return log p of a value for each row, or of the same value for all: (n,). It is NaN where the value is."""
-        x = np.broadcast_to(np.asarray(values, dtype=np.float64), len(self.weights))
+        x = np.broadcast_to(np.asarray(readable(values, "values"), dtype=np.float64), len(self.weights))
         z = np.sign(x) * np.log1p(np.abs(x)) if self.log else x
         found = logsumexp(self.cell.log_density(z), b=self.weights, axis=1)
         found = found - np.log1p(np.abs(x)) if self.log else found
