@@ -28,8 +28,11 @@ DYNAMICS_TO_TRY: tuple[Dynamics, ...] = (
 OTHER_FAMILIES: tuple[Family, ...] = (NormalGamma(degrees=1.0), NormalWishart(degrees=10.0))
 MOST_UNKNOWN_DURATIONS = 2  # in one dynamics
 LOWEST_RESOLUTION, HIGHEST_RESOLUTION = 1e-6, 1e6
-HIGHEST_ALARM_RATE, MOST_EXAMPLES = 0.5, 1000
-HIGHEST_SURGE_RATE = 0.002  # a window has some hundreds of rows
+MOST_EXAMPLES = 1000
+RATES = {  # the highest, and an example; the windows of surges have some hundreds of rows
+    "alarm_rate": (0.5, "0.001 for one row in a thousand"),
+    "surge_rate": (0.002, "0.0001 for one row in ten thousand"),
+}
 WARMUP, DOCUMENTS_WARMUP = 1000, 10_000  # rows to learn from; how a stream of documents forgets shows only late
 SHORTEST_MEMORY = 2.0  # with 1, a table would be only its latest member
 
@@ -125,10 +128,10 @@ class ModelSpec:
             factor,
             bool(learn_alpha),
             None if n_jobs is None else int(n_jobs),
-            None if alarm_rate is None else check_alarm_rate(alarm_rate),
+            None if alarm_rate is None else check_rate("alarm_rate", alarm_rate),
             integer("n_examples", n_examples, 0, MOST_EXAMPLES),
             bool(keep_clusters),
-            None if surge_rate is None else check_surge_rate(surge_rate),
+            None if surge_rate is None else check_rate("surge_rate", surge_rate),
             OTHER_FAMILIES if family is None else (),
             dict(sorted((given | asdict(checked) | rules).items())),
         )
@@ -193,32 +196,16 @@ def check_memory(memory: Any) -> float:
     return value
 
 
-def check_alarm_rate(alarm_rate: Any) -> float:
-    """Return the share of rows that may raise a false alarm, as a float.
+def check_rate(name: str, rate: Any) -> float:
+    """Return the share of rows that may bring a false event, as a float. name: "alarm_rate" or "surge_rate".
 
-    >>> check_alarm_rate(0.001)
+    >>> check_rate("alarm_rate", 0.001)
     0.001
     """
-    value = real(alarm_rate)
-    if value is None or not 0.0 < value <= HIGHEST_ALARM_RATE:
+    value, (highest, example) = real(rate), RATES[name]
+    if value is None or not 0.0 < value <= highest:
         raise ValueError(
-            f"alarm_rate must be None or a number from 0, exclusive, to {HIGHEST_ALARM_RATE}, such as 0.001 for one "
-            f"row in a thousand; got {alarm_rate!r}"
-        )
-    return value
-
-
-def check_surge_rate(surge_rate: Any) -> float:
-    """Return the share of rows that may bring a false surge, as a float.
-
-    >>> check_surge_rate(0.0001)
-    0.0001
-    """
-    value = real(surge_rate)
-    if value is None or not 0.0 < value <= HIGHEST_SURGE_RATE:
-        raise ValueError(
-            f"surge_rate must be None or a number from 0, exclusive, to {HIGHEST_SURGE_RATE}, such as 0.0001 for one "
-            f"row in ten thousand; got {surge_rate!r}"
+            f"{name} must be None or a number from 0, exclusive, to {highest}, such as {example}; got {rate!r}"
         )
     return value
 

@@ -20,7 +20,7 @@ from dyncrp.families.base import check_rows
 from dyncrp.input.constraints import check_name
 from dyncrp.input.input import Input
 from dyncrp.joining.kept import KeptClusters
-from dyncrp.search.spec import ModelSpec, check_alarm_rate, check_surge_rate
+from dyncrp.search.spec import ModelSpec, check_rate
 from dyncrp.stream.events import Batch, Event, as_time, events_of
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.turn import Turn, changing
@@ -206,13 +206,13 @@ class EditableTables(ABC):
     @changing
     def set_alarm_rate(self, alarm_rate: float) -> None:
         """Raise alarms at this rate from now on. The sketch of past novelty is kept."""
-        rate = check_alarm_rate(alarm_rate)
+        rate = check_rate("alarm_rate", alarm_rate)
         self.spec = replace(self.spec, alarm_rate=rate, params={**self.spec.params, "alarm_rate": rate})
         self.learner.keep_sketch()
 
     def set_surge_rate(self, surge_rate: float) -> None:
         """Tell surges at this rate from now on. Counts of earlier rows are kept, if there are any."""
-        rate = check_surge_rate(surge_rate)
+        rate = check_rate("surge_rate", surge_rate)
         self.spec = replace(self.spec, surge_rate=rate, params={**self.spec.params, "surge_rate": rate})
         self.learner.set_surge_rate(rate)
 
