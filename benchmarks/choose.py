@@ -1,4 +1,4 @@
-"""The pictures of docs/choose.md, docs/images/choose-*.png, and that of a program in the gallery, program.png.
+"""The pictures of docs/choose.md, docs/images/choose-*.png, and those of programs in the gallery, program-*.png.
 
 ``python -m benchmarks.choose`` draws them.
 """
@@ -128,18 +128,30 @@ def memory(path: Path) -> list[int]:
     return tables
 
 
-def program(path: Path) -> None:
-    """Draw what stands for a program that runs on many machines: rows of four become one model."""
+PROGRAMS = {"joblib_shards": "all processors", "ray_shards": "Ray", "spark_shards": "Spark", "spark_sensors": "Spark"}
+
+
+def program(path: Path, where: str, *, one: bool) -> None:
+    """Draw what stands for a program on many machines: shards become one model, or each sensor has a model."""
     rng = np.random.default_rng(0)
     figure, axis = _figure(4.0, 2.8, 1, 1)
     for i, y in enumerate((0, 1, 2, 3)):
         axis.add_patch(_box(0.0, y, 1.0, 0.8))
-        axis.scatter(0.12 + 0.76 * rng.random(9), y + 0.12 + 0.56 * rng.random(9), s=22, color=plots.COLORS[i])
-        axis.annotate("", (2.2, 1.9), (1.05, y + 0.4), arrowprops={"arrowstyle": "->", "color": "0.4"})
-    axis.add_patch(_box(2.3, 1.0, 1.6, 1.8))
-    for i, (x, y) in enumerate(((2.7, 1.4), (3.5, 1.5), (2.8, 2.4), (3.5, 2.35))):
-        axis.scatter(*rng.normal((x, y), 0.09, (9, 2)).T, s=22, color=plots.COLORS[i])
-    axis.set(xlim=(-0.1, 4.0), ylim=(-0.2, 4.0))
+        at = (2.2, 1.9 if one else y + 0.4)
+        axis.annotate("", at, (1.05, y + 0.4), arrowprops={"arrowstyle": "->", "color": "0.4"})
+        if one:
+            axis.scatter(0.12 + 0.76 * rng.random(9), y + 0.12 + 0.56 * rng.random(9), s=22, color=plots.COLORS[i])
+            continue
+        axis.plot(np.linspace(0.1, 0.9, 40), y + 0.4 + 0.2 * np.repeat(rng.uniform(-1, 1, 5), 8), color="0.4")
+        axis.add_patch(_box(2.3, y, 1.6, 0.8))
+        for j, x in enumerate((2.6, 3.1, 3.6)[: 2 + i % 2]):
+            axis.scatter(*rng.normal((x, y + 0.4), 0.07, (9, 2)).T, s=16, color=plots.COLORS[j])
+    if one:
+        axis.add_patch(_box(2.3, 1.0, 1.6, 1.8))
+        for i, (x, y) in enumerate(((2.7, 1.4), (3.5, 1.5), (2.8, 2.4), (3.5, 2.35))):
+            axis.scatter(*rng.normal((x, y), 0.09, (9, 2)).T, s=22, color=plots.COLORS[i])
+    axis.text(1.95, 4.0, where, ha="center", va="bottom", fontsize=16)
+    axis.set(xlim=(-0.1, 4.0), ylim=(-0.2, 4.5))
     axis.set_axis_off()
     _save(figure, path)
 
@@ -172,7 +184,8 @@ def _save(figure: Any, path: Path) -> None:
 
 def main(folder: Path = HERE.parent / "docs" / "images") -> None:
     """Draw all."""
-    program(folder / "program.png")
+    for name, where in PROGRAMS.items():
+        program(folder / f"program-{name}.png", where, one=name != "spark_sensors")
     print("tables by family:", families(folder / "choose-family.png"))
     dynamics(folder / "choose-dynamics.png")
     print("tables and clusters of two moons:", clusters(folder / "choose-clusters.png"))

@@ -3,6 +3,7 @@
 import builtins
 import inspect
 import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from posixpath import normpath
@@ -49,6 +50,8 @@ myst_heading_anchors = 4  # as the links between pages count on, here and in the
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_dmath_allow_digits = False
 myst_dmath_allow_space = False
+MATHJAX = "mathjax/tex-svg.js"  # one file with all that formulas need, so that they show without a network
+mathjax_path = MATHJAX
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
@@ -100,7 +103,6 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("dyncrp",),
-    "default_thumb_file": str(Path(__file__).parent / "images" / "program.png"),
     "show_signature": False,
     "show_memory": False,
     "min_reported_time": 1e9,
@@ -243,6 +245,15 @@ def check_code(app, error):
             logging.getLogger(__name__).warning("a page links to %s, which is not there", page)
 
 
+def copy_mathjax(app, error):
+    """Give the site a MathJax of its own."""
+    if error is None and app.builder.format == "html":
+        (folder,) = find_spec("sphinx-mathjax-offline").submodule_search_locations
+        to = app.outdir / "_static" / MATHJAX
+        to.parent.mkdir(exist_ok=True)
+        shutil.copyfile(Path(folder) / "static" / MATHJAX, to)
+
+
 def leave_out(app, what, name, obj, skip, options):
     """Leave out what scikit-learn adds for the routing of metadata, and what named tuples say of their fields."""
     added = re.fullmatch(r"set_\w+_request|get_metadata_routing", name)
@@ -259,3 +270,4 @@ def setup(app):
     app.connect("autodoc-skip-member", leave_out)
     app.connect("doctree-read", link_code, priority=400)  # before downloads are collected
     app.connect("build-finished", check_code)
+    app.connect("build-finished", copy_mathjax)

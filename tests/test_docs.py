@@ -90,6 +90,15 @@ def test_the_commands_of_the_short_tour(tmp_path, monkeypatch):
     check(section, 2, tmp_path, monkeypatch)
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_what_is_imported_is_installed_as_the_page_says(name):
+    page = (ROOT / name).read_text(encoding="utf-8")
+    (install,) = re.findall(r"pip install '\.\[cli\]'(.*)", page)
+    imported = set(re.findall(r"^>>> (?:import|from) (\w+)", page, re.MULTILINE)) - {"dyncrp", "tempfile"}
+    assert imported == {"pandas"}
+    assert "pandas" in re.split(r"[#`]", install)[0]
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 

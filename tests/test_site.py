@@ -1,6 +1,7 @@
 """The site has a place for every page of docs/ and every public name; ``make docs`` checks what needs Sphinx."""
 
 import ast
+import inspect
 import re
 from importlib import import_module
 from inspect import isclass, isfunction
@@ -106,6 +107,14 @@ def test_the_page_of_the_estimator_has_all_of_it_once():
     assert sorted(named) == sorted(public - routing - set(dir(BaseEstimator)))
 
 
+def test_examples_in_the_reference_of_the_estimator_are_not_cut_off():
+    """The page of a class has room for 84 columns in a window of 1,440 pixels."""
+    public = [name for name in dir(dyncrp.DynamicalMixture) if not name.startswith("_")]
+    for each in (dyncrp.DynamicalMixture, *(getattr(dyncrp.DynamicalMixture, name) for name in public)):
+        lines = (inspect.getdoc(each) or "").splitlines()
+        assert [line for line in lines if line.startswith((">>>", "...")) and len(line) > 84] == []
+
+
 @pytest.mark.slow
 def test_the_readings_and_the_pictures_of_the_tutorial(tmp_path, capsys):
     pytest.importorskip("matplotlib")
@@ -130,9 +139,13 @@ def test_the_page_on_choosing_shows_what_its_script_draws(tmp_path, capsys):
     from benchmarks import choose
 
     choose.main(tmp_path)
+    scaling = ROOT / "examples" / "scaling"
+    programs = sorted(path for path in scaling.glob("*_*.py") if not path.name.startswith("plot_"))
+    for path in programs:  # each has a picture of its own in the gallery
+        assert f'thumbnail_path = "images/program-{path.stem}.png"' in path.read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *(f"choose-{name}.png" for name in ("clusters", "dynamics", "family", "memory")),
-        "program.png",
+        *(f"program-{path.stem}.png" for path in programs),
     ]
     assert capsys.readouterr().out.splitlines() == [
         "tables by family: [3, 4, 3, 3]",

@@ -10,6 +10,7 @@ cluster, give the address of its scheduler to ``Client``; any backend of joblib 
 Workers must see the file under the same path.
 """
 
+# sphinx_gallery_thumbnail_path = "images/program-joblib_shards.png"
 from __future__ import annotations
 
 import argparse

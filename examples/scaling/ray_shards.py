@@ -9,6 +9,7 @@ Without a cluster, Ray starts here (``pip install ray``). On one, set RAY_ADDRES
 Workers must see the file under the same path, and have dyncrp installed.
 """
 
+# sphinx_gallery_thumbnail_path = "images/program-ray_shards.png"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -17,6 +17,7 @@ run may leave unfinished files in the folder, which only Spark's own log of it l
 out.
 """
 
+# sphinx_gallery_thumbnail_path = "images/program-spark_sensors.png"
 import argparse
 import json
 import time

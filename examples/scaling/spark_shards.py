@@ -9,6 +9,7 @@ Without a cluster, ``python examples/scaling/spark_shards.py`` starts Spark here
 (``pip install 'dyncrp[spark]'``).
 """
 
+# sphinx_gallery_thumbnail_path = "images/program-spark_shards.png"
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -45,7 +45,9 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
     Or much is, and the stream goes on:
 
     >>> from dyncrp import Exponential, Gaussian
-    >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0)
+    >>> model = DynamicalMixture(
+    ...     Gaussian(variance=1.0, prior_variance=100.0), Exponential(20.0), alpha=1.0
+    ... )
     >>> model.fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0], [9.1, 9.0]]).labels_
     array([0, 1, 0, 1])
     >>> model.partial_fit([[-9.0, 9.0], [9.0, 9.1]]).labels_
@@ -410,7 +412,9 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0]])
         >>> kept = model.to_state()
-        >>> DynamicalMixture(Gaussian(1.0, 100.0)).set_state(kept).partial_fit([[9.1], [0.2]]).labels_
+        >>> DynamicalMixture(Gaussian(1.0, 100.0)).set_state(kept).partial_fit(
+        ...     [[9.1], [0.2]]
+        ... ).labels_
         array([1, 0])
         """
         return self.stream_.to_state()

@@ -1,6 +1,7 @@
 """``plots.clusters`` draws any rows that a model can learn, and says what is typical of each cluster."""
 
 import io
+import re
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,14 @@ def test_any_number_of_clusters_and_columns(n_clusters, n_columns):
     if n_columns == 1:
         assert (rows.get_xlabel(), rows.get_ylabel()) == ("row", "x0")
     figure.savefig(io.BytesIO(), dpi=30)
+
+
+def test_a_cell_has_the_share_of_the_likeliest_category_also_where_another_tells_more():
+    kind = np.arange(200) % 2
+    places = np.where(kind == 0, np.where(np.arange(200) % 20 < 12, "Bay, north", "Torgersen"), "Bay, north")
+    X = pd.DataFrame({"place": places, "x": RNG.normal(30.0 * kind, 1.0)})
+    shown = texts_of(plots.clusters(DynamicalMixture().fit(X), X).axes[1])
+    assert any(re.fullmatch(r"Bay, no… [56]\d %", text) for text in shown), shown
 
 
 def test_mixed_columns_missing_cells_and_dates():

@@ -124,6 +124,8 @@ class TestAlarms:
         expect(alarm).to_have_count(1)
         expect(alarm).to_contain_text("width -20, height 77")
         alarm.get_by_role("button", name="Why is row 1,000 unusual?").click()
+        expect(alarm).to_contain_text("joined cluster 2")
+        expect(alarm.locator(".why caption")).to_contain_text("It fitted no cluster. The next is cluster")
         why = alarm.locator(".why tbody tr").first
         expect(why).to_contain_text("height")
         expect(why).to_contain_text("77")
@@ -135,6 +137,17 @@ class TestAlarms:
         expect(page.locator("#alarms-note")).to_have_text("No new alarm: all have been acknowledged.")
         page.select_option("#alarm-kinds", "all")
         expect(page.locator("#alarms li").first).to_contain_text("acknowledged")
+
+    def test_a_row_that_joined_a_small_cluster_is_not_said_to_fit_none(self, server, visit):
+        server.make("small")
+        server.send("small", np.concatenate([visits(2, 50, 20), [[-20.0, 77.0]]]))
+        answer = server.send("small", np.concatenate([visits(2, 50, 10), [[-20.0, 79.5]]]))
+        assert [(event["kind"], event["table"]) for event in answer["events"]][-1] == ("alarm", 2)
+        page = visit(server, "small")
+        is_live(page)
+        page.get_by_role("button", name="Why is row 1,501 unusual?").click()
+        expect(page.locator(".why caption")).to_contain_text("It joined cluster 2, which has few rows. The next is ")
+        expect(page.locator("#clusters li").last.locator(".rows")).to_have_text("2 rows, 0.1%")
 
 
 class TestEvents:
@@ -214,7 +227,7 @@ class TestMerging:
 
 
 class TestAxe:
-    """Accessibility as axe-core sees it; `pip install axe-playwright-python` brings it."""
+    """Accessibility as axe-core sees it."""
 
     @pytest.mark.parametrize("width", [1280, 360])
     @pytest.mark.parametrize("theme", ["light", "dark"])

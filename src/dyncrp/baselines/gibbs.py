@@ -67,7 +67,9 @@ class GibbsMixture(SampledMixture):
         seed: an integer.
 
     >>> from dyncrp import Gaussian
-    >>> model = GibbsMixture(Gaussian(1.0, 100.0), alpha=1.0).fit([[0.0], [9.0], [0.3], [9.5]])
+    >>> model = GibbsMixture(Gaussian(1.0, 100.0), alpha=1.0).fit(
+    ...     [[0.0], [9.0], [0.3], [9.5]]
+    ... )
     >>> model.labels_, model.log_joint_.shape
     (array([0, 1, 0, 1]), (100,))
     """

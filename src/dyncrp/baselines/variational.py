@@ -38,7 +38,9 @@ class VariationalMixture(Baseline):
         mixture_: scikit-learn's estimator, fitted.
 
     >>> from dyncrp import Gaussian
-    >>> VariationalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.3], [9.5], [9.2]]).labels_
+    >>> VariationalMixture(Gaussian(1.0, 100.0)).fit(
+    ...     [[0.0], [9.0], [0.3], [9.5], [9.2]]
+    ... ).labels_
     array([0, 1, 0, 1, 1])
     """
 

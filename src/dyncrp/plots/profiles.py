@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,10 @@ def _cell(trait: Trait | None) -> str:
         return "–"
     if trait.deviation == trait.deviation:
         return str(trait)[len(trait.column) + 1 :]
-    return short_name(trait.text.split(" (lift ")[0].split(" %, ")[0], LONGEST_CELL)
+    first = re.match(r"(.*?)( \d+ %)(, | \(lift |$)", trait.text)  # a category may have a comma
+    if first is None:
+        return short_name(trait.text, LONGEST_CELL)
+    return short_name(first[1], LONGEST_CELL - len(first[2])) + first[2]
 
 
 def _words(cluster: ClusterProfile) -> str:

@@ -54,7 +54,8 @@ class JointMethods(ABC):
         --------
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> X = [[0.0], [9.0], [0.2]]
-        >>> model = DynamicalMixture(Gaussian(variance=1.0, prior_variance=100.0), alpha=1.0)
+        >>> family = Gaussian(variance=1.0, prior_variance=100.0)
+        >>> model = DynamicalMixture(family, alpha=1.0)
         >>> [round(model.log_joint(X, labels), 2) for labels in ("aba", "abb", "aab")]
         [-9.92, -28.97, -29.86]
         """

@@ -90,7 +90,9 @@ class TableMethods(FittedAttributes):
         Examples
         --------
         >>> from dyncrp import DynamicalMixture, Gaussian
-        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 9.2], [0.2, 0.0]])
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit(
+        ...     [[0.0, 0.1], [9.0, 9.2], [0.2, 0.0]]
+        ... )
         >>> model.describe().round(2)
                rows  share  first_seen  last_seen   x0    x1
         table
@@ -122,7 +124,9 @@ class TableMethods(FittedAttributes):
         Examples
         --------
         >>> from dyncrp import DynamicalMixture, Gaussian
-        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]])
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit(
+        ...     [[0.0, 0.1], [9.0, 0.2], [0.2, 0.0]]
+        ... )
         >>> print(model.explain([6.0, 0.0]))
         table 1
         log odds in nats  against table 0  against a new table
@@ -157,7 +161,9 @@ class TableMethods(FittedAttributes):
         Examples
         --------
         >>> from dyncrp import DynamicalMixture, NormalGamma
-        >>> model = DynamicalMixture(NormalGamma(1.0, 100.0)).fit([[0.0, 1.0], [9.0, 5.0], [0.2, 1.1], [9.1, 5.2]])
+        >>> model = DynamicalMixture(NormalGamma(1.0, 100.0)).fit(
+        ...     [[0.0, 1.0], [9.0, 5.0], [0.2, 1.1], [9.1, 5.2]]
+        ... )
         >>> model.fill([[9.2, float("nan")]]).round(1)
         array([[9.2, 4.9]])
         """
@@ -193,7 +199,9 @@ class TableMethods(FittedAttributes):
         Examples
         --------
         >>> from dyncrp import Bernoulli, DynamicalMixture
-        >>> model = DynamicalMixture(Bernoulli(0.5, 0.5)).fit([[1, 1, 0], [0, 0, 1], [1, 1, 0], [0, 0, 1]])
+        >>> model = DynamicalMixture(Bernoulli(0.5, 0.5)).fit(
+        ...     [[1, 1, 0], [0, 0, 1], [1, 1, 0], [0, 0, 1]]
+        ... )
         >>> model.predict_cells([[1, float("nan"), 0]], 1).probabilities.round(2)
         array([[0.28, 0.72]])
         """
@@ -218,7 +226,9 @@ class TableMethods(FittedAttributes):
             numbers in the stream and their times. Documents are dictionaries from words to counts.
 
         >>> from dyncrp import DynamicalMixture, Gaussian
-        >>> model = DynamicalMixture(Gaussian(1.0, 100.0), n_examples=1).fit([[0.0], [9.0], [0.4], [1.2]])
+        >>> model = DynamicalMixture(Gaussian(1.0, 100.0), n_examples=1).fit(
+        ...     [[0.0], [9.0], [0.4], [1.2]]
+        ... )
         >>> model.examples(0).typical.X, model.examples(0).latest.numbers
         (array([[0.4]]), array([3]))
         """
@@ -355,10 +365,13 @@ class TableMethods(FittedAttributes):
         >>> from dyncrp import DynamicalMixture, Gaussian
         >>> model = DynamicalMixture(Gaussian(1.0, 100.0)).fit([[0.0], [9.0], [0.4], [9.2]])
         >>> model.rename(1, "warm")
-        >>> pairs = [[0.1], [0.3], [9.1]], [[32.2, 1.0], [32.5, 1.0], [48.4, 2.0]]  # degrees, now Fahrenheit and more
-        >>> after = model.translate(*pairs, family=Gaussian(1.0, 1000.0))
-        >>> after.names_, after.predict([[48.0, 2.1], [32.1, 0.9]]), after.describe()["rows"].tolist()
-        ({1: 'warm'}, array([1, 0]), [2, 2])
+        >>> celsius = [[0.1], [0.3], [9.1]]
+        >>> fahrenheit_and_more = [[32.2, 1.0], [32.5, 1.0], [48.4, 2.0]]
+        >>> after = model.translate(
+        ...     celsius, fahrenheit_and_more, family=Gaussian(1.0, 1000.0)
+        ... )
+        >>> after.names_, after.predict([[48.0, 2.1], [32.1, 0.9]])
+        ({1: 'warm'}, array([1, 0]))
         """
         stream = self.stream_
         if old is not None:

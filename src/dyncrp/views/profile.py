@@ -262,9 +262,16 @@ def _number(value: float, unit: float | None) -> str:
 
     >>> _number(1012.348, 5.0), _number(1012.348, 500.0), _number(0.00012345, 1e-8), _number(-0.001, 20.0)
     ('1,012.3', '1,012', '0.0001234', '0')
+    >>> _number(-0.0512, 0.05), _number(-0.00084, 0.05)
+    ('-0.051', '-0.001')
     """
-    if unit is None or not unit > 0.0 or not 1e-3 <= abs(value) < 1e12:
-        return "0" if unit is not None and abs(value) < 0.01 * unit else f"{value + 0.0:.4g}"
-    decimals = min(max(0, 1 - math.floor(math.log10(unit))), MOST_DECIMALS)
+    if unit is None or not unit > 0.0 or not abs(value) < 1e12:
+        return f"{value + 0.0:.4g}"
+    if abs(value) < min(1e-3, 0.01 * unit):
+        return "0"
+    decimals = max(0, 1 - math.floor(math.log10(unit)))
+    if decimals > MOST_DECIMALS and abs(value) < 1e-3:
+        return f"{value:.4g}"
+    decimals = min(decimals, MOST_DECIMALS)
     text = f"{value:,.{decimals}f}"
     return text if text.strip("-0.,") else "0"

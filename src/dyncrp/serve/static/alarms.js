@@ -2,11 +2,12 @@
 
 import { ofStream, request } from "./api.js";
 import { markOf } from "./marks.js";
-import { count, number, plural, showTime, tableName } from "./words.js";
+import { count, number, plural, showTime } from "./words.js";
 
 const MOST = 200; // listed
 const MOST_CELLS = 6; // of a row
 const MOST_WHY = 5; // columns
+const FEW = 10; // rows of a table, with which it says little of what is usual
 
 function element(tag, className, text) {
   const made = document.createElement(tag);
@@ -21,9 +22,12 @@ function rarity(p) {
 }
 
 export class Alarms {
-  /** chosen(id) is called when a table is chosen, counted(n) with how many are new, about(id) gives a table. */
-  constructor({ list, note, kinds, all, chosen, counted, about }) {
-    Object.assign(this, { list, note, kinds, chosen, counted, about });
+  /**
+   * chosen(id) is called when a table is chosen, counted(n) with how many are new; about(id) gives a table, and
+   * called(id, name) what the cluster of a table is called, which had a name when the alarm came.
+   */
+  constructor({ list, note, kinds, all, chosen, counted, about, called }) {
+    Object.assign(this, { list, note, kinds, chosen, counted, about, called });
     this.button = all;
     this.clear("index");
     kinds.addEventListener("change", () => this.show());
@@ -51,7 +55,7 @@ export class Alarms {
   show() {
     this.counted(this.n);
     const shown = this.alarms.filter((alarm) => this.kinds.value === "all" || !alarm.acknowledged);
-    const ids = shown.map(({ id, acknowledged, table }) => [id, acknowledged, this.about(table)?.name, this.open.has(id)]);
+    const ids = shown.map(({ id, acknowledged, table, name }) => [id, acknowledged, this.called(table, name), this.open.has(id)]);
     const text = JSON.stringify(ids);
     if (this.list.dataset.shown !== text) {
       this.list.dataset.shown = text;
@@ -68,14 +72,13 @@ export class Alarms {
 
   item(alarm) {
     const { id, row, table, what } = alarm;
-    const name = this.about(table)?.name ?? alarm.name;
     const item = element("li", alarm.acknowledged ? "seen" : "");
     item.dataset.id = id;
     const head = element("div", "head");
     const title = element("b", "", `▲ Row ${count(row)}`);
     const of = element("button", "open");
     of.type = "button";
-    of.append(markOf(table), tableName(table, name));
+    of.append(markOf(table), this.called(table, alarm.name));
     of.addEventListener("click", () => this.chosen(table));
     const when = element("span", "when");
     if (this.clock !== "index") showTime(when, alarm.time, true);
@@ -130,25 +133,30 @@ export class Alarms {
     this.show();
   }
 
-  /** Compare a row with the table that it joined or, if it opened that one, with the nearest other. */
+  /** Compare a row with the table that it joined or, if that one has few rows beside it, with the best other one. */
   explanation(alarm, told) {
     const box = element("div", "why");
-    const own = this.about(told.table);
-    const other = this.about(told.runner_up);
-    const fresh = !own || own.rows < 10;
-    const against = fresh && other ? other : own;
-    const odds = fresh && other ? told.against_runner_up : told.against_new;
+    box.tabIndex = 0; // it may scroll
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", `Why row ${count(alarm.row)} is unusual`);
+    const own = this.about(alarm.table);
+    const rest = own && own.first_seen !== alarm.time; // it had rows before
+    const [best, other] = [told.table, told.runner_up].map((id) => this.about(id));
+    const few = !best || best.rows < FEW;
+    const against = few && other ? other : best;
+    const odds = few && other ? told.against_runner_up : told.against_new;
     // A column tells most where the row fits the one table and not the other.
-    const terms = Object.entries(odds?.features ?? {}).sort(([, a], [, b]) => (fresh && other ? b - a : a - b)).slice(0, MOST_WHY);
+    const terms = Object.entries(odds?.features ?? {}).sort(([, a], [, b]) => (few && other ? b - a : a - b)).slice(0, MOST_WHY);
     if (!against || !terms.length) {
       box.append(element("p", "caption", "There is nothing to compare it with."));
       return box;
     }
-    const name = tableName(against.id, against.name);
+    const name = this.called(against.id, against.name);
     const list = element("table", "plain");
-    list.append(element("caption", "", fresh && other
-      ? `It fits no cluster. The nearest is ${name}; the columns that tell most come first.`
-      : `It joined ${name}; the columns that fit it least come first.`));
+    list.append(element("caption", "", !few || !other
+      ? `It is most like ${name}; the columns that fit it least come first.`
+      : `${rest ? `It joined ${this.called(own.id, own.name)}, which has few rows.` : "It fitted no cluster."} `
+        + `The next is ${name}; the columns that tell most come first.`));
     const head = element("tr");
     for (const text of ["Column", "This row", `Usual in ${name}`]) {
       const cell = element("th", "", text);

@@ -59,7 +59,7 @@ export class Merging {
       body.append(line);
     }
     list.append(top, body);
-    const note = element("p", "caption", "sd: standard deviations of all rows. Joined tables are one cluster and stay as they are; that can be taken apart at any time. A merge can be undone for a while.");
+    const note = element("p", "caption", "sd: standard deviations of all rows, which spread more than those of one table. Joined tables are one cluster and stay as they are; that can be taken apart at any time. A merge can be undone for a while.");
     return [element("p", far ? "warning" : "", verdict), list, note];
   }
 

@@ -92,6 +92,7 @@ const alarms = new Alarms({
     showTitle(n);
   },
   about: (id) => tables.get(id),
+  called: (id, name) => clusterNames.get(clusters.get(id)) ?? names.get(id) ?? name ?? `cluster ${clusters.get(id) ?? id}`,
 });
 const merging = new Merging({
   dialog: $("merge-dialog"), text: $("merge-text"), body: $("merge-body"), said: $("merge-said"), cancel: $("merge-cancel"),

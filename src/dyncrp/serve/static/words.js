@@ -11,7 +11,7 @@ const timeOnly = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const NONE = "–";
 
 export const count = (n) => (n === null || n === undefined ? NONE : whole.format(n));
-export const share = (x) => (x === null || x === undefined ? NONE : percent.format(x));
+export const share = (x) => (x === null || x === undefined ? NONE : x > 0 && x < 0.0005 ? "<0.1%" : percent.format(x));
 
 export function number(x) {
   if (x === null || x === undefined) return NONE;
