@@ -19,7 +19,7 @@ from dyncrp.input.weights import MOST_WEIGHT
 from dyncrp.io.packed import pack, unpack
 from dyncrp.io.readers.cells import as_numbers, says_nothing
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
-from dyncrp.serve.limits import RequestError
+from dyncrp.serve.limits import LONGEST_TEXT, RequestError
 from dyncrp.serve.plain import as_number
 from dyncrp.serve.times import TIMES, read_times
 
@@ -180,6 +180,7 @@ class Form:
         bad = next((row for row, cell in enumerate(texts) if not isinstance(cell, str)), None)
         if bad is not None:
             raise RequestError.at(bad, f"column {name!r} must hold texts, got {quote(texts[bad])}", name)
+        _check_lengths(texts, name)
         return texts
 
     def _arrange(self, batch: Batch, features: tuple[str, ...] | None) -> list[Cells]:
@@ -219,6 +220,7 @@ class Form:
                 return self._finite(numbers, name)
         else:
             _check_cells(cells, name)
+            _check_lengths(cells, name)
             if not isinstance(cells, np.ndarray):
                 cells = [None if isinstance(cell, str) and says_nothing(cell) else cell for cell in cells]
             found = as_floats(cells)
@@ -252,6 +254,16 @@ def _check_cells(cells: Cells, name: str) -> None:
     wanted = "a number, a text, true, false or null"
     error = f"a cell must be {wanted}, got {quote(cells[row])}, at row {row}, column {name!r}"
     raise RequestError(400, error, row=row, column=name)
+
+
+def _check_lengths(cells: Cells, name: str) -> None:
+    """Refuse texts that are too long."""
+    if isinstance(cells, np.ndarray):
+        return
+    row = next((row for row, cell in enumerate(cells) if isinstance(cell, str) and len(cell) > LONGEST_TEXT), None)
+    if row is not None:
+        told = f"column {name!r} may hold texts of {LONGEST_TEXT:,} characters, got one of {len(cells[row]):,}"
+        raise RequestError(413, f"{told}, at row {row}", row, name)
 
 
 def _check_one_kind(cells: Sequence[Any], name: str) -> None:
