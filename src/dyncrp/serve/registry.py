@@ -246,9 +246,8 @@ class Registry:
         seen = self.stream(name).notes.seen
         # In JSON the quotes of a name are escaped, so that only alarms have this text.
         texts = [text for text in self.events(name, -1, MOST_EVENTS) if '"kind":"alarm"' in text]
-        found = [json.loads(text) for text in texts]
-        told = [event | {"acknowledged": event["id"] in seen} for event in found]
-        return told[-most:], sum(not event["acknowledged"] for event in told)
+        told = [event | {"acknowledged": event["id"] in seen} for event in map(json.loads, texts[-most:])]
+        return told, sum(_id_of(text) not in seen for text in texts)
 
     def commit(self) -> list[Notice]:
         """Make the operations since the last commit permanent; return the notices for the readers."""
@@ -321,3 +320,12 @@ class Registry:
             pass  # such as a full disk: the journal has the operations to restore the streams from
         finally:
             self.journal.close()
+
+
+def _id_of(event: str) -> int:
+    """Return the id of an event, with which its JSON begins: to read all of thousands would take long.
+
+    >>> _id_of('{"id":12,"kind":"alarm","row":3}')
+    12
+    """
+    return int(event[len('{"id":') : event.index(",")])

@@ -25,7 +25,7 @@ from dyncrp.serve.times import TIMES, read_times
 
 HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
 LARGEST_ID = 2**62
-MOST_CELLS, LONGEST_CELL = 40, 400  # of a row that is shown
+MOST_CELLS, MOST_LETTERS, LONGEST_CELL = 40, 2_000, 400  # of a row that is shown
 NUMBERS, WEIGHTS = "numbers", "sample_weight"
 KINDS = {bool: "booleans", float: "numbers", str: "texts"}
 
@@ -61,7 +61,7 @@ class Rows:
         return pd.DataFrame(dict(zip(self.names or (), series, strict=True)))
 
     def row(self, at: int) -> dict[str, Any]:
-        """Return the cells of a row by name, at most ``MOST_CELLS``; long texts are cut.
+        """Return the cells of a row by name, at most ``MOST_CELLS``; long texts are cut, and shorter if they are many.
 
         >>> Rows(("x", "door"), None, (np.array([np.nan, 0.5]), ["left", "right"])).row(1)
         {'x': 0.5, 'door': 'right'}
@@ -69,9 +69,9 @@ class Rows:
         cells = self.columns if self.numbers is None else tuple(self.numbers.T)
         names = self.names or tuple(f"x{d}" for d in range(len(cells)))
         found = {name: column[at] for name, column in zip(names[:MOST_CELLS], cells[:MOST_CELLS], strict=False)}
-        return {
-            name: value[:LONGEST_CELL] if isinstance(value, str) else as_number(value) for name, value in found.items()
-        }
+        n_texts = sum(isinstance(value, str) for value in found.values())
+        longest = min(LONGEST_CELL, MOST_LETTERS // max(n_texts, 1))
+        return {name: value[:longest] if isinstance(value, str) else as_number(value) for name, value in found.items()}
 
     def to_bytes(self) -> bytes:
         """Return the rows as bytes.
