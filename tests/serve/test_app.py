@@ -49,7 +49,9 @@ def model_bytes(client, name="s"):
 
 def test_rows_are_learned_as_the_model_learns_them(client):
     answer = post(client, ROWS)
-    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits()))).partial_fit(np.array(ROWS))
+    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits(), KNOWN))).partial_fit(
+        np.array(ROWS)
+    )
     assert answer["labels"] == model.labels_.tolist()
     assert answer["first_row"] == 0
     assert answer["learned"] is True
@@ -69,7 +71,7 @@ def test_rows_are_learned_as_the_model_learns_them(client):
 def test_rows_have_weights(client):
     far = [[70.0, 70.0]]
     answer = post(client, ROWS + far, sample_weight=[2, 0.5, 1, 0, 0])
-    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits())))
+    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits(), KNOWN)))
     model.partial_fit(np.array(ROWS + far), sample_weight=[2, 0.5, 1, 0, 0])
     assert answer["labels"] == model.labels_.tolist() == [0, 1, 0, 1, -1]
     assert model_bytes(client) == model.to_bytes()

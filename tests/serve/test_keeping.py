@@ -15,7 +15,7 @@ def rows(n, seed=0):
 
 def test_clusters_join_as_from_python_also_after_a_restart(tmp_path):
     X = rows(600)
-    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits())))
+    model = DynamicalMixture.from_stream(make_stream(KNOWN, default_settings(Limits(), KNOWN)))
     assert model.keep_clusters
     wanted = []
     model.on_event = lambda event: wanted.append((event.kind, event.row, event.table, event.cluster))

@@ -1,8 +1,11 @@
 """Alarms that were seen, tables joined by hand, and merges undone: told to all, and kept over restarts."""
 
+import json
+
 import numpy as np
 import pytest
 
+from dyncrp.serve import registry
 from serving import KNOWN, post, serving
 
 FAR = [[0.0]] * 20 + [[30.0]] * 20 + [[33.0]] * 20
@@ -43,6 +46,18 @@ class TestAlarms:
             told = client.get("/streams/s/alarms").json()
             assert told["unacknowledged"] == before
             assert told["alarms"][-1]["acknowledged"]
+
+    def test_only_the_alarms_that_are_shown_are_read(self, client, monkeypatch):
+        rng = np.random.default_rng(0)
+        post(client, rng.normal(size=(300, 1)).tolist() + (100.0 * rng.normal(size=(20, 1))).tolist())
+        everything = client.get("/streams/s/alarms").json()
+        assert len(everything["alarms"]) == everything["unacknowledged"] > 3
+        client.post("/streams/s/acknowledge", json={"alarms": [everything["alarms"][0]["id"]]})
+        read, loads = [], json.loads
+        monkeypatch.setattr(registry.json, "loads", lambda text: read.append(text) or loads(text))
+        told = json.JSONDecoder().decode(client.get("/streams/s/alarms?limit=3").text)
+        assert (told["alarms"], told["unacknowledged"]) == (everything["alarms"][-3:], everything["unacknowledged"] - 1)
+        assert len(read) == 3
 
     @pytest.mark.parametrize("alarms", [None, "1", [1.5], [True], [10**9], [-1]])
     def test_other_than_ids_is_refused(self, client, alarms):

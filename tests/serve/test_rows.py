@@ -84,3 +84,11 @@ def test_words_where_there_are_numbers_are_named():
     assert (caught.value.row, caught.value.column) == (1, "y")
     with pytest.raises(RequestError, match="column 'size' must hold numbers, got True, at row 0"):
         MIXED.resolve(batch('{"rows": [{"size": true}]}'))
+
+
+def test_a_row_is_shown_in_few_letters_however_many_texts_it_has():
+    names = tuple(f"x{at}" for at in range(100))
+    assert Rows(("a",), None, (["y" * 1_000],)).row(0) == {"a": "y" * 400}
+    shown = Rows(names, None, (["y" * 1_000],) * 100).row(0)
+    assert len(shown) == 40
+    assert sum(map(len, shown.values())) == 2_000

@@ -29,7 +29,7 @@ def client(shared):
 
 
 def expected(messages=MESSAGES, **more):
-    stream = make_stream(TEXTS | {"n_examples": 2} | more, default_settings(Limits()))
+    stream = make_stream(TEXTS | {"n_examples": 2} | more, default_settings(Limits(), TEXTS))
     return DynamicalMixture.from_stream(stream).partial_fit(messages)
 
 
@@ -87,7 +87,9 @@ def test_a_restart_goes_on_with_the_words(tmp_path):
         post(client, ROWS[:3])
     with serving(tmp_path) as (client, _):
         post(client, ROWS[3:])
-        model = DynamicalMixture.from_stream(make_stream(TEXTS | {"stop_words": True}, default_settings(Limits())))
+        model = DynamicalMixture.from_stream(
+            make_stream(TEXTS | {"stop_words": True}, default_settings(Limits(), TEXTS))
+        )
         model.partial_fit(MESSAGES)
         assert client.get("/streams/s/model").content == model.to_bytes()
         assert "the" not in model.vocabulary_

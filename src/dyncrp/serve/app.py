@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from dyncrp.serve.sending import EventStream
 from dyncrp.serve.settings import KEYS
 from dyncrp.serve.streams import ServedStream
 from dyncrp.serve.watching import Watch, resolved
+from dyncrp.serve.work import is_heavy
 from dyncrp.serve.worker import Worker, in_thread
 from dyncrp.views.clusters import Clusters
 
@@ -140,12 +142,13 @@ class Service:
         kind = request.headers.get("content-type", JSON)
         async with self.bodies.read(request) as content, self.bodies.open(content):
             batch = await self.bodies.parse(content, read_batch, content, kind, roles, self.limits)
-            return await self._do(request, lambda stream: stream.learn(batch), content)
+            heavy = partial(is_heavy, batch=batch, n_bytes=len(content))
+            return await self._do(request, lambda stream: stream.learn(batch), content, heavy)
 
     async def post_merge(self, request: Request) -> Response:
         """Merge two tables."""
         async with self.bodies.read_object(request, ("tables",)) as (told, content):
-            return await self._do(request, lambda stream: stream.merge(told.get("tables")), content)
+            return await self._do(request, lambda stream: stream.merge(told.get("tables")), content, is_heavy)
 
     async def post_rename(self, request: Request) -> Response:
         """Give a table a name."""
@@ -155,7 +158,7 @@ class Service:
     async def post_undo(self, request: Request) -> Response:
         """Undo the last merge."""
         async with self.bodies.read_object(request, (), optional=True) as (_, content):
-            return await self._do(request, ServedStream.undo_merge, content)
+            return await self._do(request, ServedStream.undo_merge, content, lambda stream: stream.undo is not None)
 
     async def post_join(self, request: Request) -> Response:
         """Put two tables into one cluster."""
@@ -179,9 +182,11 @@ class Service:
             await asyncio.sleep(SECONDS_PER_LOOK)
         return await self.get_stream(request)
 
-    async def _do(self, request: Request, action: Action, content: bytes) -> Response:
+    async def _do(
+        self, request: Request, action: Action, content: bytes, heavy: Callable[[ServedStream], bool] | None = None
+    ) -> Response:
         name, key = stream_name(request), retry_key(request, content)
-        answer = await self.worker.do(name, action, key)
+        answer = await self.worker.do(name, action, key, heavy)
         return Response(answer, media_type=JSON)
 
     # Answers that change nothing
@@ -191,7 +196,7 @@ class Service:
         async with self.bodies.read_object(request, ("row", "time"), cells=True) as (told, _):
             time = None if told.get("time") is None else [told["time"]]
             batch = replace(as_batch([told.get("row")], self.limits), times=time)
-            return _json(await self._read(request, lambda stream: stream.explain(batch)))
+            return _json(await self._look(request, lambda stream: stream.explain(batch)))
 
     async def get_tables(self, request: Request) -> Response:
         """Answer with the open tables."""
@@ -208,7 +213,7 @@ class Service:
         return _json(entry | {"examples": found["examples"]})
 
     async def _tables(self, request: Request) -> list[dict[str, Any]]:
-        make, n_tables = await self._read(request, lambda stream: (stream.tables(), stream.summary()["tables"]))
+        make, n_tables = await self._look(request, lambda stream: (stream.tables(), stream.summary()["tables"]))
         name = request.path_params["name"]
         if n_tables <= TABLES_JOINED_AT_ONCE:
             clusters = await self._clusters_of(request, None)
@@ -227,7 +232,7 @@ class Service:
         if clusters is None:
             return _json({"clusters": []})
         found = clusters
-        return _json({"clusters": await self._read(request, lambda stream: stream.clusters(found))})
+        return _json({"clusters": await self._look(request, lambda stream: stream.clusters(found))})
 
     async def _clusters_of(self, request: Request, n: int | None) -> Clusters | None:
         """Return clusters of the tables as they are now. Another thread computes them, one request at a time."""
@@ -237,7 +242,7 @@ class Service:
             kept = self._clusters.get((name, n))
             if kept is not None and kept[0] is stream and kept[1] == version:
                 return kept[2]
-            joining, version = await self._read(request, lambda stream: (stream.joining(), stream.version))
+            joining, version = await self._look(request, lambda stream: (stream.joining(), stream.version))
             if joining is None:
                 return None
             clusters: Clusters = await in_thread(joining, n)
@@ -266,7 +271,7 @@ class Service:
     async def post_compare(self, request: Request) -> Response:
         """Answer how far apart two tables are."""
         async with self.bodies.read_object(request, ("tables",)) as (told, _):
-            return _json(await self._read(request, lambda stream: stream.compare(told.get("tables"))))
+            return _json(await self._look(request, lambda stream: stream.compare(told.get("tables"))))
 
     async def get_model(self, request: Request) -> Response:
         """Answer with the model as a file, for ``DynamicalMixture.load``."""
@@ -276,7 +281,7 @@ class Service:
                 raise RequestError(409, "this stream is still in its warm-up: send more rows, or POST …/end-warmup")
             return stream.stream.to_bytes()
 
-        return Response(await self._read(request, save), media_type="application/octet-stream")
+        return Response(await self._look(request, save), media_type="application/octet-stream")
 
     async def get_events(self, request: Request) -> Response:
         """Answer with events, as JSON or as server-sent events."""
@@ -362,9 +367,13 @@ class Service:
         """Answer with the page."""
         return FileResponse(STATIC / "index.html")
 
-    # Bodies
+    async def _look(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
+        """Return what a function makes of a stream that goes through the whole model."""
+        return await self._read(request, look, is_heavy)
 
-    async def _read(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
+    async def _read(
+        self, request: Request, look: Callable[[ServedStream], Any], heavy: Callable[[ServedStream], bool] | None = None
+    ) -> Any:
         name = stream_name(request)
 
         def run(registry: Registry) -> Any:
@@ -373,7 +382,7 @@ class Service:
             except ValueError as error:
                 raise RequestError(400, str(error)) from None
 
-        return await self.worker.call(run, name)
+        return await self.worker.call(run, name, heavy=heavy)
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:

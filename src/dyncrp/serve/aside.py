@@ -1,8 +1,9 @@
-"""Streams in their warm-up are worked on in a thread of their own, so that other streams do not wait for them.
+"""What takes long is done in threads beside the worker, so that other streams do not wait for it.
 
-What is done in a warm-up may take long: the search for hyperparameters, or the first rows if they have many columns.
-The worker gives such a stream away, with the requests for it, and takes it back when these are carried out. Requests
-that come meanwhile wait. Only the worker uses the journal.
+This is what is done in a warm-up: the search for hyperparameters, or the first rows if they have many columns. And it
+is a request that is much work, see ``work.py``: many rows, many tables, long texts. The worker gives such a stream
+away, with the requests for it, and takes it back when these are carried out. Requests that come meanwhile wait. There
+is one thread for warm-ups and one for heavy requests. Only the worker uses the journal.
 """
 
 from __future__ import annotations
@@ -13,27 +14,31 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from dyncrp.serve.journal import Operation
+from dyncrp.serve.journal import JournalError, Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.registry import Registry, perform
 from dyncrp.serve.streams import Outcome, ServedStream
+from dyncrp.serve.work import ROWS_PER_CHECKPOINT
 
 if TYPE_CHECKING:
     from dyncrp.serve.worker import Job
 
 FAILED = "the server failed; the stream is unchanged"
+WARMING, HEAVY = "warming", "heavy"  # why a stream is given away
 
 
 class Errand:
     """Requests for one stream, and then a piece of its search. finished: whether all was done.
 
-    found: what ended the search, if anything did. failed: whether the stream must be restored from the journal.
+    why: ``WARMING`` or ``HEAVY``. found: what ended the search, if anything did. failed: whether the stream must be
+    restored from the journal. kept: a checkpoint of the stream with what the requests did, if one was due.
     """
 
-    def __init__(self, stream: ServedStream, jobs: list[Job]) -> None:
-        self.stream, self.jobs = stream, jobs
+    def __init__(self, stream: ServedStream, jobs: list[Job], why: str) -> None:
+        self.stream, self.jobs, self.why = stream, jobs, why
         self.summary = stream.summary()  # as long as it is away
         self.found: tuple[Operation, Outcome] | None = None
+        self.kept: tuple[bytes, bytes] | None = None
         self.failed = self.finished = False
 
     def run(self, registry: Registry) -> None:
@@ -56,92 +61,126 @@ class Errand:
         try:
             if not self.failed and self.stream.is_searching:
                 self.found = self.stream.search()
+            elif not self.failed and self.why == HEAVY and self.stream.is_due(ROWS_PER_CHECKPOINT):
+                self.kept = registry.make_checkpoint(self.stream)
         except Exception:
             traceback.print_exc()
             self.failed = True
 
     def end(self, registry: Registry) -> None:
         """Add what the requests did to the journal, in the worker."""
-        if self.failed:  # what was done before may be half of something
-            for job in self.jobs:
-                job.error = job.error or RequestError(503, "nothing was changed: try again")
-            if registry.streams.get(self.stream.name) is self.stream:
-                registry.reload(self.stream.name)
-            return
         for job in self.jobs:
-            if job.done is not None:
-                try:
-                    job.result = registry.finish(self.stream, job.done, job.key)
-                except RequestError as error:
-                    job.error = error
+            if self.failed:
+                job.error = job.error or RequestError(503, "nothing was changed: try again")
+            elif job.done is not None:
+                self._finish(job, registry)
+        if registry.streams.get(self.stream.name) is not self.stream:
+            return
+        if self.failed:  # what was done before may be half of something
+            registry.reload(self.stream.name)
+        elif self.kept is not None:
+            registry.keep_checkpoint(self.stream, self.kept)
+
+    def _finish(self, job: Job, registry: Registry) -> None:
+        """Add what a request did to the journal."""
+        assert job.done is not None
+        try:
+            job.result = registry.finish(self.stream, job.done, job.key)
+        except RequestError as error:
+            job.error = error
+        except JournalError:
+            raise
+        except Exception:
+            traceback.print_exc()
+            job.error, self.failed = RequestError(500, FAILED), True
 
     def end_search(self, registry: Registry) -> None:
         """Add the end of a search to the journal, if the stream is still the one that was given away.
 
         Until then there may be no checkpoint of the stream, which would have the end of the search already.
         """
-        registry.away.clear()
+        registry.away.pop(self.stream.name, None)
         if self.found is not None and registry.streams.get(self.stream.name) is self.stream:
             registry.finish(self.stream, self.found)
 
 
 class Aside:
-    """The stream that is away, and the requests that wait for their streams. tell: called when one is done."""
+    """The streams that are away, and the requests that wait for their streams. tell: called when one is done."""
 
     def __init__(self, registry: Registry, tell: Callable[[], None]) -> None:
         self._registry, self._tell = registry, tell
-        self.errand: Errand | None = None
+        self.errands: dict[str, Errand] = {}  # by why they are away
         self.waiting: deque[Job] = deque()
 
     @property
     def names(self) -> Collection[str]:
         """The names of streams that requests wait for, or that are away."""
-        away = () if self.errand is None else (self.errand.stream.name,)
-        return {*away, *(job.name for job in self.waiting if job.name is not None)}
+        return {*self._away, *(job.name for job in self.waiting if job.name is not None)}
+
+    @property
+    def _away(self) -> Collection[str]:
+        return {errand.stream.name for errand in self.errands.values()}
 
     def takes(self, job: Job) -> bool:
-        """Take a request if it has to wait, or if it is an operation on a stream in its warm-up; return whether."""
-        if job.name is None or not (job.name in self.names or (job.action is not None and self._is_heavy(job.name))):
+        """Take a request if it has to wait, or if it is to be carried out aside; return whether."""
+        if job.name is None or (job.name not in self.names and self._why(job) is None):
             return False
         self.waiting.append(job)
         return True
 
-    def _is_heavy(self, name: str) -> bool:
-        stream = self._registry.streams.get(name)
-        return stream is not None and not stream.learned and stream.unknown
-
-    def collect(self) -> Errand | None:
-        """Take back a stream whose errand is done."""
-        errand = self.errand
-        if errand is None or not errand.finished:
+    def _why(self, job: Job) -> str | None:
+        """Return why a request is to be carried out aside, None if the worker can do it."""
+        stream = None if job.name is None else self._registry.streams.get(job.name)
+        if stream is None:
             return None
-        self.errand = None
-        if errand.found is None:
-            self._registry.away.clear()
-        return errand
+        if not stream.learned and stream.unknown:
+            return None if job.action is None else WARMING
+        return HEAVY if job.heavy is not None and job.heavy(stream) else None
+
+    def collect(self) -> list[Errand]:
+        """Take back the streams whose errands are done."""
+        done = [errand for errand in self.errands.values() if errand.finished]
+        for errand in done:
+            del self.errands[errand.why]
+            if errand.found is None:
+                self._registry.away.pop(errand.stream.name, None)
+        return done
 
     def next(self) -> list[Job]:
-        """Give the next stream away, with the requests that wait for it; return those that the worker can carry out.
+        """Give streams away, with the requests that wait for them; return those that the worker can carry out.
 
-        These are requests for streams that are no longer in their warm-up, that were answered before, or that make or
-        delete a stream. One that could be a retry of another waits until that one is in the journal.
+        These are requests that are light by now, that were answered before, or that make or delete a stream. One that
+        could be a retry of another waits until that one is in the journal.
         """
-        if self.errand is not None or not self.waiting:
-            return []
-        name = self.waiting[0].name
-        assert name is not None
-        of_stream = [job for job in self.waiting if job.name == name]
-        taken: list[Job] = []
-        if not self._is_heavy(name):
-            now = of_stream
-        elif of_stream[0].changes and of_stream[0].action is None:
-            now = of_stream[:1]
-        else:
-            taken, now = self._part(of_stream)
-        gone = {id(job) for job in (*taken, *now)}
-        self.waiting = deque(job for job in self.waiting if id(job) not in gone)
-        if taken:
-            self.start(self._registry.streams[name], taken)
+        for name in list(dict.fromkeys(job.name for job in self.waiting)):
+            if name in self._away:
+                continue
+            of_stream = [job for job in self.waiting if job.name == name]
+            why = self._why(of_stream[0])
+            taken: list[Job] = []
+            if why is None:
+                now = self._light(of_stream)
+            elif why in self.errands:
+                continue
+            else:
+                taken, now = self._part(of_stream)
+            gone = {id(job) for job in (*taken, *now)}
+            self.waiting = deque(job for job in self.waiting if id(job) not in gone)
+            if taken and why is not None and name is not None:
+                self.start(self._registry.streams[name], taken, why)
+            if now:
+                return now
+        return []
+
+    def _light(self, jobs: list[Job]) -> list[Job]:
+        """Return the first requests, which the worker can do, up to one that makes or deletes their stream."""
+        now: list[Job] = []
+        for job in jobs:
+            if self._why(job) is not None:
+                break
+            now.append(job)
+            if job.changes and job.action is None:
+                break
         return now
 
     def _part(self, jobs: list[Job]) -> tuple[list[Job], list[Job]]:
@@ -166,9 +205,9 @@ class Aside:
         except RequestError:
             return True
 
-    def start(self, stream: ServedStream, jobs: list[Job]) -> None:
+    def start(self, stream: ServedStream, jobs: list[Job], why: str) -> None:
         """Give a stream away."""
-        errand = self.errand = Errand(stream, jobs)
+        errand = self.errands[why] = Errand(stream, jobs, why)
         self._registry.away[stream.name] = errand.summary
 
         def run() -> None:
@@ -176,4 +215,4 @@ class Aside:
             errand.finished = True
             self._tell()
 
-        threading.Thread(target=run, name="dyncrp-aside", daemon=True).start()
+        threading.Thread(target=run, name=f"dyncrp-{why}", daemon=True).start()

@@ -25,7 +25,9 @@ def compare(stream: Stream, a: int, b: int) -> dict[str, Any]:
     copy.merge(a, b)
     far_apart = bool(copy.events()[-1].what.get("far_apart", False))
     ids = stream.engine.ids
-    alone = Clusters(ids, ids, np.ones(len(ids)), np.zeros((0, 4)), "elliptical")
+    others = ids[~np.isin(ids, [a, b])]
+    apart = np.where(np.isin(ids, [a, b]), ids, others[0] if len(others) else a)  # the others are as one
+    alone = Clusters(ids, apart, np.ones(len(ids)), np.zeros((0, 4)), "elliptical")
     traits = {one.id: {trait.column or trait.text: trait for trait in one.typical} for one in profile(stream, alone)}
     columns = []
     for name in dict.fromkeys([*traits[a], *traits[b]]):

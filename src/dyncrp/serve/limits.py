@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LONGEST_NAME = 200  # characters, of a column
+LONGEST_TEXT = 2**17  # characters, of a cell: as in CSV; nothing else can be done while a longer one is cut into words
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from dyncrp.serve.limits import Limits, RequestError
 from dyncrp.serve.plain import dump
 from dyncrp.serve.settings import as_text, check_limits, check_name, default_settings
 from dyncrp.serve.streams import Outcome, ServedStream
+from dyncrp.serve.work import ROWS_PER_CHECKPOINT
 
-ROWS_PER_CHECKPOINT = 10_000
 Action = Callable[[ServedStream], tuple[Operation, Outcome]]
 
 
@@ -141,7 +141,7 @@ class Registry:
                 429, f"there are {n_streams:,} streams, the most that this server takes: see --max-streams"
             )
         check_limits(settings, self.limits)
-        stream = ServedStream(name, json.loads(text), default_settings(self.limits))
+        stream = ServedStream(name, json.loads(text), default_settings(self.limits, settings))
         self._touched.add(name)
         self._add(stream, self.journal.add_stream(name, text, as_text(stream.defaults)))
         return True
@@ -246,9 +246,8 @@ class Registry:
         seen = self.stream(name).notes.seen
         # In JSON the quotes of a name are escaped, so that only alarms have this text.
         texts = [text for text in self.events(name, -1, MOST_EVENTS) if '"kind":"alarm"' in text]
-        found = [json.loads(text) for text in texts]
-        told = [event | {"acknowledged": event["id"] in seen} for event in found]
-        return told[-most:], sum(not event["acknowledged"] for event in told)
+        told = [event | {"acknowledged": event["id"] in seen} for event in map(json.loads, texts[-most:])]
+        return told, sum(_id_of(text) not in seen for text in texts)
 
     def commit(self) -> list[Notice]:
         """Make the operations since the last commit permanent; return the notices for the readers."""
@@ -286,16 +285,29 @@ class Registry:
                 except Exception as error:
                     self._leave_out(made, error)
 
-    def _checkpoint(self, name: str) -> None:
-        """Store a checkpoint of a stream. One that could not be read again is not: the journal keeps the rows."""
+    def make_checkpoint(self, stream: ServedStream) -> tuple[bytes, bytes] | None:
+        """Return a checkpoint of a stream, None if it could not be read again: the journal then keeps the rows."""
         try:
-            kept = self.streams[name].checkpoint()
-            if len(kept[0]) > LARGEST_VALUE:
-                raise ValueError(f"the model of {name!r} has {len(kept[0]):,} bytes: SQLite takes {LARGEST_VALUE:,}")
+            kept = stream.checkpoint()
+            n = len(kept[0])
+            if n > LARGEST_VALUE:
+                raise ValueError(f"the model of {stream.name!r} has {n:,} bytes: SQLite takes {LARGEST_VALUE:,}")
         except ValueError:
             traceback.print_exc()
-            return
-        self.journal.set_checkpoint(self._ids[name], *kept)
+            return None
+        return kept
+
+    def keep_checkpoint(self, stream: ServedStream, kept: tuple[bytes, bytes]) -> None:
+        """Store a checkpoint of a stream, which has all that the journal has of it."""
+        self._touched.add(stream.name)
+        self.journal.set_checkpoint(self._ids[stream.name], *kept)
+
+    def _checkpoint(self, name: str) -> None:
+        """Store a checkpoint of a stream as it is now, if it could be read again."""
+        stream = self.streams[name]
+        kept = self.make_checkpoint(stream)
+        if kept is not None:
+            self.keep_checkpoint(stream, kept)
 
     def close(self) -> None:
         """Write a checkpoint of every stream, and close the journal."""
@@ -308,3 +320,12 @@ class Registry:
             pass  # such as a full disk: the journal has the operations to restore the streams from
         finally:
             self.journal.close()
+
+
+def _id_of(event: str) -> int:
+    """Return the id of an event, with which its JSON begins: to read all of thousands would take long.
+
+    >>> _id_of('{"id":12,"kind":"alarm","row":3}')
+    12
+    """
+    return int(event[len('{"id":') : event.index(",")])

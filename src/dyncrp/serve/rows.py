@@ -19,13 +19,13 @@ from dyncrp.input.weights import MOST_WEIGHT
 from dyncrp.io.packed import pack, unpack
 from dyncrp.io.readers.cells import as_numbers, says_nothing
 from dyncrp.serve.bodies import Batch, Cells, Float, as_floats
-from dyncrp.serve.limits import RequestError
+from dyncrp.serve.limits import LONGEST_TEXT, RequestError
 from dyncrp.serve.plain import as_number
 from dyncrp.serve.times import TIMES, read_times
 
 HEAD = struct.Struct("<I")  # the length of the JSON before the arrays
 LARGEST_ID = 2**62
-MOST_CELLS, LONGEST_CELL = 40, 400  # of a row that is shown
+MOST_CELLS, MOST_LETTERS, LONGEST_CELL = 40, 2_000, 400  # of a row that is shown
 NUMBERS, WEIGHTS = "numbers", "sample_weight"
 KINDS = {bool: "booleans", float: "numbers", str: "texts"}
 
@@ -61,7 +61,7 @@ class Rows:
         return pd.DataFrame(dict(zip(self.names or (), series, strict=True)))
 
     def row(self, at: int) -> dict[str, Any]:
-        """Return the cells of a row by name, at most ``MOST_CELLS``; long texts are cut.
+        """Return the cells of a row by name, at most ``MOST_CELLS``; long texts are cut, and shorter if they are many.
 
         >>> Rows(("x", "door"), None, (np.array([np.nan, 0.5]), ["left", "right"])).row(1)
         {'x': 0.5, 'door': 'right'}
@@ -69,9 +69,9 @@ class Rows:
         cells = self.columns if self.numbers is None else tuple(self.numbers.T)
         names = self.names or tuple(f"x{d}" for d in range(len(cells)))
         found = {name: column[at] for name, column in zip(names[:MOST_CELLS], cells[:MOST_CELLS], strict=False)}
-        return {
-            name: value[:LONGEST_CELL] if isinstance(value, str) else as_number(value) for name, value in found.items()
-        }
+        n_texts = sum(isinstance(value, str) for value in found.values())
+        longest = min(LONGEST_CELL, MOST_LETTERS // max(n_texts, 1))
+        return {name: value[:longest] if isinstance(value, str) else as_number(value) for name, value in found.items()}
 
     def to_bytes(self) -> bytes:
         """Return the rows as bytes.
@@ -180,6 +180,7 @@ class Form:
         bad = next((row for row, cell in enumerate(texts) if not isinstance(cell, str)), None)
         if bad is not None:
             raise RequestError.at(bad, f"column {name!r} must hold texts, got {quote(texts[bad])}", name)
+        _check_lengths(texts, name)
         return texts
 
     def _arrange(self, batch: Batch, features: tuple[str, ...] | None) -> list[Cells]:
@@ -219,6 +220,7 @@ class Form:
                 return self._finite(numbers, name)
         else:
             _check_cells(cells, name)
+            _check_lengths(cells, name)
             if not isinstance(cells, np.ndarray):
                 cells = [None if isinstance(cell, str) and says_nothing(cell) else cell for cell in cells]
             found = as_floats(cells)
@@ -252,6 +254,16 @@ def _check_cells(cells: Cells, name: str) -> None:
     wanted = "a number, a text, true, false or null"
     error = f"a cell must be {wanted}, got {quote(cells[row])}, at row {row}, column {name!r}"
     raise RequestError(400, error, row=row, column=name)
+
+
+def _check_lengths(cells: Cells, name: str) -> None:
+    """Refuse texts that are too long."""
+    if isinstance(cells, np.ndarray):
+        return
+    row = next((row for row, cell in enumerate(cells) if isinstance(cell, str) and len(cell) > LONGEST_TEXT), None)
+    if row is not None:
+        told = f"column {name!r} may hold texts of {LONGEST_TEXT:,} characters, got one of {len(cells[row]):,}"
+        raise RequestError(413, f"{told}, at row {row}", row, name)
 
 
 def _check_one_kind(cells: Sequence[Any], name: str) -> None:

@@ -123,9 +123,10 @@ def check_limits(settings: dict[str, Any], limits: Limits) -> None:
         )
 
 
-def default_settings(limits: Limits) -> dict[str, Any]:
+def default_settings(limits: Limits, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults of a new stream. It keeps them even if the server has other limits later."""
-    usual = {"alarm_rate": ALARM_RATE, "max_tables": limits.tables, "keep_clusters": True}
+    usual = {"alarm_rate": ALARM_RATE, "max_tables": limits.tables}
+    usual["keep_clusters"] = text_column(settings) is None  # texts have none to show, and joining their tables is slow
     return usual | {SECONDS: limits.warmup_seconds}
 
 

@@ -12,14 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from dyncrp.serve.aside import Aside, Errand
+from dyncrp.serve.aside import WARMING, Aside, Errand
 from dyncrp.serve.journal import JournalError, Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.registry import Action, Key, Notice, Registry
-from dyncrp.serve.streams import Outcome
+from dyncrp.serve.streams import Outcome, ServedStream
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Heavy = Callable[[ServedStream], bool]
 MOST_TOGETHER = 256  # requests that share a commit
 SECONDS_PER_SYNC = 1.0  # where commits do not wait for the disk
 SECONDS_TO_END, SECONDS_PER_LOOK = 10.0, 0.02  # for what is under way when the server stops
@@ -30,7 +31,8 @@ class Job:
     """A request for the worker.
 
     name: of the stream that it reads or changes, None for all of them. changes: whether it may change it. action, key:
-    if ``run`` carries out an operation, which is then ``done`` if another thread did it.
+    if ``run`` carries out an operation, which is then ``done`` if another thread did it. heavy: whether it is so much
+    work for its stream, as it is now, that another thread should do it.
     """
 
     run: Callable[[Registry], Any]
@@ -39,6 +41,7 @@ class Job:
     changes: bool = False
     action: Action | None = None
     key: Key | None = None
+    heavy: Heavy | None = None
     done: tuple[Operation, Outcome] | None = None
     result: Any = None
     error: BaseException | None = None
@@ -68,15 +71,25 @@ class Worker:
         self._closed, self._next_sync = False, 0.0
         self._thread.start()
 
-    async def call(self, run: Callable[[Registry], T], name: str | None = None, *, changes: bool = False) -> T:
-        """Let the worker call a function, and return its result after the commit. name, changes: see ``Job``."""
-        result: T = await self._wait_for(Job(run, name, self.loop.create_future(), changes))
+    async def call(
+        self,
+        run: Callable[[Registry], T],
+        name: str | None = None,
+        *,
+        changes: bool = False,
+        heavy: Heavy | None = None,
+    ) -> T:
+        """Let the worker call a function, and return its result after the commit. name, changes, heavy: see ``Job``."""
+        result: T = await self._wait_for(Job(run, name, self.loop.create_future(), changes, heavy=heavy))
         return result
 
-    async def do(self, name: str, action: Action, key: Key | None = None) -> bytes:
-        """Let the worker carry out an operation on a stream, see ``Registry.do``."""
-        job = Job(lambda registry: registry.do(name, action, key), name, self.loop.create_future(), True, action, key)
-        answer: bytes = await self._wait_for(job)
+    async def do(self, name: str, action: Action, key: Key | None = None, heavy: Heavy | None = None) -> bytes:
+        """Let the worker carry out an operation on a stream, see ``Registry.do``. heavy: see ``Job``."""
+
+        def run(registry: Registry) -> bytes:
+            return registry.do(name, action, key)
+
+        answer: bytes = await self._wait_for(Job(run, name, self.loop.create_future(), True, action, key, heavy))
         return answer
 
     @property
@@ -115,11 +128,10 @@ class Worker:
 
     def _run(self) -> None:
         ending = False
-        while not ending or self._aside.errand is not None or self._aside.waiting:
+        while not ending or self._aside.errands or self._aside.waiting:
             jobs, asked = self._take()
             ending = ending or asked
-            errand = self._aside.collect()
-            if errand is not None:
+            for errand in self._aside.collect():
                 self._serve_and_deliver([], errand)
                 if errand.found is not None:
                     self._serve_and_deliver([Job(errand.end_search, None)])
@@ -141,8 +153,8 @@ class Worker:
         _, notices = self._serve([job])
         if notices:
             self._tell([], notices)
-        if job.result is not None and job.error is None and self._aside.errand is None:
-            self._aside.start(job.result, [])
+        if job.result is not None and job.error is None and WARMING not in self._aside.errands:
+            self._aside.start(job.result, [], WARMING)
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for jobs, at most a second. Return them, and whether the worker is to end."""
