@@ -67,10 +67,10 @@ def find_format(path: str) -> str | None:
     suffix = find_suffix(path)
     if suffix in REFUSED:
         raise FileError(f"{path} {REFUSED[suffix]}")
-    if suffix in SUFFIXES:
+    if suffix in SUFFIXES and suffix != ".txt":
         return SUFFIXES[suffix]
     if not Path(path).is_file():
-        return None
+        return SUFFIXES.get(suffix)
     with open(path, "rb") as file:
         head = file.peek(16)
         if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) and not suffix:
@@ -83,7 +83,7 @@ def find_format(path: str) -> str | None:
             return found
         content = Source(file, path).read()
     if not content or b"\0" in content:
-        return None
+        return SUFFIXES.get(suffix)
     return "json" if JSON_START.match(content) else "csv"
 
 

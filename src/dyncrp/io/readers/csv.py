@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -26,6 +26,8 @@ from dyncrp.io.readers.header import (
     HEADER_HINT,
     LAST,
     NAMED_ROWS,
+    begins_with_time,
+    count_comments,
     find_start,
     find_unnamed,
     looks_like_row,
@@ -41,6 +43,8 @@ WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
 BRACKETS = re.compile(r'(?<!\S)\[([^\]"]*)\](?!\S)')  # as around the times of logs
 FEW_LINES = 20  # that must have equally many cells between blanks
 MOSTLY = 0.9  # of the lines have equally many cells if white space separates them
+LOG_FILE = re.compile(r"(?i:\.log(\.[a-z0-9]+)*$)")
+WHOLE_LINES = "\x1f"  # as a delimiter: no text has it, so that each line is one cell
 DELIMITER_HINT = "; --delimiter sets the character between cells"
 
 
@@ -61,6 +65,7 @@ class CsvReader(LinesReader):
         self.delimiter = selection.delimiter or ""  # not known yet
         self.pieces, self._held, self._n_held = self._pieces(), list[Piece](), 0
         self._hold(2)
+        self._leave_comments()
         if not self._held:
             raise self.error(" is empty")
         found = (selection.findings or {}).get("delimiter")
@@ -73,12 +78,17 @@ class CsvReader(LinesReader):
         line, header = next(self._read(lines, piece.line))
         given = [cell.strip() for cell in header]
         numbers = [cell.replace(selection.decimal or ".", ".") for cell in given]
-        has_header = selection.header
-        if has_header and all(map(is_number, numbers)):
-            if len(set(numbers)) == len(numbers) and all(map(str.isdigit, numbers)):  # such as years
+        has_header, self.text_only = selection.header, self.delimiter == WHOLE_LINES
+        if self.text_only:
+            has_header = False
+        elif has_header and all(map(is_number, numbers)):
+            if all(map(str.isdigit, numbers)) and all(int(a) < int(b) for a, b in pairwise(numbers)):  # such as years
                 raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
             has_header = False
             self.notes.append("the first line holds numbers, so there is no header")
+        elif has_header and begins_with_time(given, self._second_row()):
+            has_header = False
+            self.notes.append("the first line holds a time, so there is no header")
         if has_header:
             given = self._complete(given)
             self._counts, names = Counter(given), name_repeated(given)
@@ -165,6 +175,39 @@ class CsvReader(LinesReader):
                     rows = csv.reader(io.StringIO(piece.text, newline="\n"), delimiter="\x1f")
                     self._n_held += sum(1 for row in islice(filter(None, rows), n))
 
+    def _second_row(self) -> list[str]:
+        """Return the cells below the first line, none if there are none."""
+        with suppress(FileError):  # raised again when the cells are read
+            rows = (self._read(io.StringIO(piece.text, newline="\n"), piece.line) for piece in self._held)
+            for _, cells in islice(chain.from_iterable(rows), 1, 2):
+                return cells
+        return []
+
+    def _leave_comments(self) -> None:
+        """Leave out the first lines if they begin with #, as programs write them, and are no names of columns."""
+        while True:
+            lines = list(chain.from_iterable(io.StringIO(piece.text, newline="\n") for piece in self._held))
+            n, n_pieces = count_comments(lines), len(self._held)
+            if n is None:
+                self._held += islice(self.pieces, 1)
+            if n is not None or len(self._held) == n_pieces:
+                break
+        if not n:
+            return
+        left = n
+        while left and self._held:
+            piece = self._held.pop(0)
+            some = piece.content.splitlines(keepends=True)
+            if left < len(some):
+                self._held.insert(0, Piece(b"".join(some[left:]), piece.line + left, piece.place))
+            left -= min(left, len(some))
+        held, self._held, self._n_held = self._held, [], 0
+        self.pieces = chain(held, self.pieces)
+        self.delimiter = self.selection.delimiter or ""
+        self._hold(2)
+        begin = "line begins with #, and is" if n == 1 else f"{n} lines begin with #, and are"
+        self.notes.append(f"the first {begin} left out")
+
     def _sample(self, n: int) -> dict[str, list[Any]]:
         """Return the cells of each column in the first n rows."""
         self._hold(n)
@@ -190,12 +233,25 @@ class CsvReader(LinesReader):
                 if several or delimiter == ",":
                     scores[delimiter] = alike and n_numbers > 0, several, alike, n_numbers / len(row), len(row)
         found = max(scores, key=scores.__getitem__, default=",")
-        if not all(scores.get(found, (False, False, False))[1:3]) and _aligns(lines[:FEW_LINES]):
+        numbers, several, alike, _, n_cells = scores.get(found, (False, False, False, 0.0, 0))
+        # The text of a log may have as many semicolons in each line.
+        blanks = not (several and alike) or (not numbers and len(_cells_between_blanks(lines[0])) > n_cells)
+        if blanks and _aligns(lines[:FEW_LINES]):
             self.notes.append("the delimiter is white space")
             return WHITESPACE
+        if LOG_FILE.search(self.name) and not self._splits(lines[:FEW_LINES], found):
+            self.notes.append("the lines are not split into cells")
+            return WHOLE_LINES
         if found != ",":
             self.notes.append(f"the delimiter is {DELIMITER_NAMES[found]}")
         return found
+
+    def _splits(self, lines: Sequence[str], delimiter: str) -> bool:
+        """Return whether a delimiter splits lines into equally many cells, and more than one."""
+        with suppress(csv.Error):
+            widths = {len(row) for row in csv.reader(lines, delimiter=delimiter) if row}
+            return len(widths) == 1 and widths != {1}
+        return False
 
     def _warmup(self) -> Iterator[Piece]:
         return (piece for piece in chain(self._held, self.pieces) if piece.content)
