@@ -84,8 +84,7 @@ def test_lines_before_a_table_are_left_out_as_the_message_says(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("header", "hinted"),
     [
-        ("Adelie,39.1,18.7", True),
-        ('AL,"23,288","2,263"', True),
+        ("Adelie,39.1,", True),
         ("7,0,loop0", True),
         ("9f3c2e1,2026-03-01 12:00,done", True),
         ("country,1952,1957", False),
@@ -230,3 +229,32 @@ def test_a_log_of_other_lines_is_clustered_by_its_words(tmp_path, monkeypatch):
     (tmp_path / "rows.log").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in NUMBERS.tolist()))
     with open_reader(str(tmp_path / "rows.log"), "csv", Selection(), 1000) as reader:
         assert reader.features == ("x", "y")
+
+
+@pytest.mark.parametrize("header", ["Adelie,39.1,18.7", 'AL,"23,288","2,263"'])
+def test_a_first_line_of_numbers_above_numbers_is_a_row(tmp_path, header):
+    rows = "".join(f"{'ab'[i % 2]},{x},{y}\n" for i, (x, y) in enumerate(NUMBERS.tolist()))
+    reader, X = read(tmp_path / "in.csv", f"{header}\n{rows}")
+    assert "the first line holds numbers, so there is no header" in reader.notes
+    assert reader.features == ("0", "1", "2")
+    assert X[0].tolist() == [0.0, *(float(cell.replace(",", "")) for cell in next(csv.reader([header]))[1:])]
+
+
+def test_a_frame_of_numbered_columns_has_names(tmp_path):
+    reader, X = read(tmp_path / "in.csv", "0,1,2\n" + "".join(f"{x},{y},{x}\n" for x, y in NUMBERS.tolist()))
+    assert HEADER_HINT in reader.notes
+    assert X.tolist() == [[x, y, x] for x, y in NUMBERS.tolist()]
+
+
+def test_quotes_within_a_line_are_characters_if_they_do_not_end_a_cell(tmp_path):
+    lines = ["kind\tsaid\tx", *(f"ab{i % 2}\tthe {i % 5}\t{i * i % 7}.5" for i in range(30))]
+    lines[9] = 'ab0\t"so special" he said\t1.5'
+    (tmp_path / "in.tsv").write_text("\n".join(lines) + "\n")
+    with open_reader(str(tmp_path / "in.tsv"), "csv", Selection(keep=None, delimiter="\t"), 1000) as reader:
+        (chunk,) = reader.chunks()
+    assert chunk.kept["said"][8] == '"so special" he said'
+    assert chunk.X[:, -1].tolist() == [i * i % 7 + 0.5 for i in range(30)]
+    (tmp_path / "in.csv").write_text('x,y\n1,"2, 3"4\n5,6\n')
+    with pytest.raises(FileError, match="line 2: the row has 3 cells, but the first line has 2; --skip-bad"):
+        read(tmp_path / "in.csv", 'x,y\n1,"2, 3"4\n5,6\n')
+    assert read(tmp_path / "in.csv", 'x,y\n1,"2, 3"4\n5,6\n', skip_bad=True)[1].tolist() == [[5, 6]]

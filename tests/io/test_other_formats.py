@@ -81,6 +81,15 @@ def test_a_table_that_is_one_object_is_read(tmp_path, text, note):
             assert [chunk.X.tolist() for chunk in reader.chunks()] == [[[1.0, 3.0]], [[2.0, 4.0]]]
 
 
+def test_lists_of_words_are_no_numbers(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = [{"x": i * i % 7 / 7, "tags": ["a", "b"][: 1 + i % 2]} for i in range(40)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with open_reader(str(path), "jsonl", Selection(takes=("number", "category")), 100) as reader:
+        assert reader.encoding.describe() == "numbers: 1; categories: tags"
+        assert next(reader.chunks()).X[:2].tolist() == [[0.0, 0.0], [1 / 7, 1.0]]
+
+
 def test_a_text_file_may_hold_json(tmp_path):
     (tmp_path / "rows.txt").write_text('{"x": 1}\n{"x": 2}\n')
     (tmp_path / "words.txt").write_text("{x}\n1\n")

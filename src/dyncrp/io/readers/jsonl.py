@@ -50,7 +50,8 @@ class JsonLinesReader(LinesReader):
             pieces, held = self._pieces(), []
             held += islice(pieces, 1)
             first = next((row for piece in held for _, row in _read(piece) if isinstance(row, dict)), {})
-        lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
+        vectors = {name: cell for name, cell in first.items() if isinstance(cell, list) and cell}
+        lists = {name: len(cell) for name, cell in vectors.items() if not any(isinstance(part, str) for part in cell)}
         self._resolve(list(first), lists.get)
         self.pieces, self._held = pieces, held
         self._infer(self._sample)
