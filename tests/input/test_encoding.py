@@ -115,8 +115,8 @@ def test_dates_are_left_out_and_mixed_cells_refused():
         (Entry("c", "log"), np.array([1.0, np.inf]), "column 'c' must hold finite numbers, got inf, at row 1"),
         (
             Entry("c", "boolean", ("true", "false")),
-            [True, "?"],
-            "column 'c' must hold 'true' or 'false', got '?', at row 1",
+            [True, "!"],
+            "column 'c' must hold 'true' or 'false', got '!', at row 1",
         ),
     ],
 )

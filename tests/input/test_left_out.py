@@ -24,6 +24,7 @@ COLUMNS = {
     "times since 1970": ("x", "number", 1.7e9 + np.sort(RNG.integers(0, 9000, N)), "times"),
     "an id in no order": ("PassengerId", "number", RNG.permutation(N) + 100.0, "every row differs"),
     "an id with large gaps": ("user_id", "number", np.cumsum(RNG.integers(1, 50, N)) + 0.0, "every row differs"),
+    "an id, now and then twice": ("Id", "number", np.r_[RNG.permutation(N - 9), :9] + 100.0, "nearly all different"),
     "an index of pandas in no order": ("Unnamed: 0", "number", RNG.permutation(N) + 0.0, "every row differs"),
     "an index of R": ("", "category", WORDS, "every row differs"),
     "names": ("name", "category", [*WORDS[:-3], "w1", "w2", "w3"], "nearly all different"),

@@ -63,9 +63,9 @@ def test_decimal_commas(tmp_path, monkeypatch, arrow, keep):
             "categories, --skip-bad skips such rows",
         ),
         (
-            "a,b\n1,2\n?,2\n",
+            "a,b\n1,2\n*,2\n",
             {},
-            "'?' is not a number; --missing '?' takes it for a missing cell, --skip-bad skips such rows",
+            "'*' is not a number; --missing '*' takes it for a missing cell, --skip-bad skips such rows",
         ),
         (
             "a,b\n1,2\n12x,2\n",
@@ -466,7 +466,8 @@ def test_an_index_without_a_name_is_left_out(tmp_path):
         ("null", ()),
         ("NONE", ()),
         ("-", ()),
-        ("?", ("?", "unknown")),
+        (" ? ", ()),
+        ("unknown", ("*", "unknown")),
         ("-999", ("-999",)),
         ("-999.0", ("-999",)),
     ],

@@ -84,8 +84,7 @@ def test_lines_before_a_table_are_left_out_as_the_message_says(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("header", "hinted"),
     [
-        ("Adelie,39.1,18.7", True),
-        ('AL,"23,288","2,263"', True),
+        ("Adelie,39.1,", True),
         ("7,0,loop0", True),
         ("9f3c2e1,2026-03-01 12:00,done", True),
         ("country,1952,1957", False),
@@ -153,3 +152,109 @@ def test_a_backslash_at_the_end_of_a_cell_is_part_of_it(tmp_path):
     reader, X = read(tmp_path / "in.csv", content)
     assert reader.encoding["path"].words == ("C:\\a\\", "C:\\b\\")
     assert np.array_equal(X[:, 1], NUMBERS[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("before", "names"),
+    [
+        ("# made by a program\n#\n\n# units: m, s\n", "x,y\n"),
+        ("# one line\n", "x,y\n"),
+        ("# made by a program\n", "#x,y\n"),
+        ("#" + "very long " * 10 + "\n" * 3, ""),
+    ],
+)
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("most_rows", [1, 100])
+def test_comments_before_the_names_are_left_out(tmp_path, before, names, mark, most_rows):
+    body = (names + "".join(f"{x},{y}\n" for x, y in NUMBERS.tolist())).replace(",", mark)
+    (tmp_path / "in.csv").write_text(before + body)
+    with open_reader(str(tmp_path / "in.csv"), "csv", Selection(), most_rows) as reader:
+        assert reader.features == (tuple(names.strip().split(",")) if names else ("0", "1"))
+        assert any("begin" in note and "left out" in note for note in reader.notes)
+        chunks = list(reader.chunks())
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), NUMBERS)
+    assert chunks[-1].where(len(NUMBERS) - 1) == f"line {(before + body).count(chr(10))}"
+    if len(chunks) > 1:
+        with open_reader(str(tmp_path / "in.csv"), "csv", Selection(), most_rows) as reader:
+            np.testing.assert_array_equal(next(reader.chunks(chunks[0].place)).X, chunks[1].X)
+
+
+@pytest.mark.parametrize("content", ["#id,x\na,1\nb,2\n", "#1\n#2\n#3\n", "#1\n"])
+def test_a_name_or_a_cell_with_a_cross_is_no_comment(tmp_path, content):
+    (tmp_path / "in.csv").write_text(content)
+    reader = open_reader(str(tmp_path / "in.csv"), "csv", Selection(keep=None), 1)
+    with reader:
+        assert reader.kept[0] == content.split("\n")[0].split(",")[0]
+
+
+def test_lines_of_an_old_mac(tmp_path):
+    body = "x,y\n" + "".join(f"{x},{y}\n" for x, y in NUMBERS.tolist())
+    _, X = read(tmp_path / "in.csv", body)
+    (tmp_path / "mac.csv").write_bytes(body.replace("\n", "\r").encode())
+    with open_reader(str(tmp_path / "mac.csv"), "csv", Selection(), 7) as reader:
+        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in reader.chunks()]), X)
+        assert not reader.seekable  # its places are those of other bytes
+
+
+def test_a_first_line_of_whole_numbers_is_a_row_unless_they_rise(tmp_path):
+    (tmp_path / "in.csv").write_text("196,242,3\n186,302,1\n22,377,2\n")
+    with open_reader(str(tmp_path / "in.csv"), "csv", Selection(), 10) as reader:
+        assert next(reader.chunks()).X.tolist() == [[196, 242, 3], [186, 302, 1], [22, 377, 2]]
+    (tmp_path / "in.csv").write_text("1990,1991,1992\n5,6,7\n")
+    with pytest.raises(FileError, match="the header has only numbers"):
+        open_reader(str(tmp_path / "in.csv"), "csv", Selection(), 10)
+
+
+ACCESS = '10.0.0.{0} - - [01/Mar/2026:00:{0:02}:00 +0000] "GET /{1} HTTP/1.1" {2} {3} "-" "Browser/5.0 (A; B)"\n'
+
+
+def test_the_log_of_a_web_server_has_cells_between_blanks_and_no_names(tmp_path):
+    lines = [ACCESS.format(i, "ab"[i % 2], (200, 404)[i % 3 == 0], 100 + i * i % 17) for i in range(50)]
+    (tmp_path / "access.log").write_text("".join(lines))
+    with open_reader(str(tmp_path / "access.log"), "csv", Selection(), 1000) as reader:
+        assert "the first line holds a time, so there is no header" in reader.notes
+        assert reader.encoding["3"].reason == "times"
+        assert {"4", "5", "6"} <= set(reader.features)
+        assert sum(len(chunk.rows) for chunk in reader.chunks()) == 50
+
+
+def test_a_log_of_other_lines_is_clustered_by_its_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = ["sshd: accepted key, and opened", 'kernel: link "up"; 100 Mbps', "cron: done"]
+    (tmp_path / "sys.log").write_text("".join(f"Mar 01 00:00:{i:02} {said[i % 3]}\n" for i in range(60)))
+    done = CliRunner().invoke(app, ["run", "sys.log"])
+    assert done.exit_code == 0, done.output
+    assert "the lines are not split into cells" in done.stderr
+    assert "60 rows in" in done.stderr
+    (tmp_path / "rows.log").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in NUMBERS.tolist()))
+    with open_reader(str(tmp_path / "rows.log"), "csv", Selection(), 1000) as reader:
+        assert reader.features == ("x", "y")
+
+
+@pytest.mark.parametrize("header", ["Adelie,39.1,18.7", 'AL,"23,288","2,263"'])
+def test_a_first_line_of_numbers_above_numbers_is_a_row(tmp_path, header):
+    rows = "".join(f"{'ab'[i % 2]},{x},{y}\n" for i, (x, y) in enumerate(NUMBERS.tolist()))
+    reader, X = read(tmp_path / "in.csv", f"{header}\n{rows}")
+    assert "the first line holds numbers, so there is no header" in reader.notes
+    assert reader.features == ("0", "1", "2")
+    assert X[0].tolist() == [0.0, *(float(cell.replace(",", "")) for cell in next(csv.reader([header]))[1:])]
+
+
+def test_a_frame_of_numbered_columns_has_names(tmp_path):
+    reader, X = read(tmp_path / "in.csv", "0,1,2\n" + "".join(f"{x},{y},{x}\n" for x, y in NUMBERS.tolist()))
+    assert HEADER_HINT in reader.notes
+    assert X.tolist() == [[x, y, x] for x, y in NUMBERS.tolist()]
+
+
+def test_quotes_within_a_line_are_characters_if_they_do_not_end_a_cell(tmp_path):
+    lines = ["kind\tsaid\tx", *(f"ab{i % 2}\tthe {i % 5}\t{i * i % 7}.5" for i in range(30))]
+    lines[9] = 'ab0\t"so special" he said\t1.5'
+    (tmp_path / "in.tsv").write_text("\n".join(lines) + "\n")
+    with open_reader(str(tmp_path / "in.tsv"), "csv", Selection(keep=None, delimiter="\t"), 1000) as reader:
+        (chunk,) = reader.chunks()
+    assert chunk.kept["said"][8] == '"so special" he said'
+    assert chunk.X[:, -1].tolist() == [i * i % 7 + 0.5 for i in range(30)]
+    (tmp_path / "in.csv").write_text('x,y\n1,"2, 3"4\n5,6\n')
+    with pytest.raises(FileError, match="line 2: the row has 3 cells, but the first line has 2; --skip-bad"):
+        read(tmp_path / "in.csv", 'x,y\n1,"2, 3"4\n5,6\n')
+    assert read(tmp_path / "in.csv", 'x,y\n1,"2, 3"4\n5,6\n', skip_bad=True)[1].tolist() == [[5, 6]]

@@ -48,15 +48,53 @@ def test_objects_of_json_in_every_form(tmp_path, monkeypatch, text, block):
         ("[]", " is empty"),
         ("[", "row 0: not JSON: the text ends within the array"),
         ('[{"x": 1}, {"x": "no"}]', "row 1, column 'x': 'no' is not a number"),
-        ('{"x": {"0": 1, "1": 2}, "y": {"0": 3, "1": 4}}', "it has the columns one after the other"),
-        ('{"columns": ["x"], "data": [[1], [2]]}', "it has the columns one after the other"),
-        ('{"type": "FeatureCollection", "features": [{"x": 1}]}', "the rows are within 'features': write them as an"),
+        ('{"x": {"0": 1, "1": 2}, "y": {"0": 3, "2": 4}}', "it has the columns one after the other"),
+        ('{"columns": ["x"], "data": [[1], [2, 3]]}', "it has the columns one after the other"),
+        ('{"a": [{"x": 1}], "b": [{"x": 2}]}', "the rows are within 'a': write them as an array"),
     ],
 )
 def test_what_is_no_array_of_objects_is_said(tmp_path, text, message):
     (tmp_path / "rows.json").write_text(text)
     with pytest.raises(FileError, match=re.escape(message)):
         read(tmp_path / "rows.json", "json", takes=("number",))
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ('{"n": 2, "data": [{"x": 1, "y": 3}, {"x": 2, "y": 4}]}', "the rows are those within 'data'"),
+        ('{"x": {"a": 1, "b": 2}, "y": {"a": 3, "b": 4}}', "its columns are made rows"),
+        ('{"columns": ["x", "y"], "index": [0, 1], "data": [[1, 3], [2, 4]]}', "the rows are those within 'data'"),
+        (
+            '{"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {"x": 1, "y": 3}}, '
+            '{"type": "Feature", "properties": {"x": 2, "y": 4}}]}',
+            "the rows are the properties of its features",
+        ),
+    ],
+)
+def test_a_table_that_is_one_object_is_read(tmp_path, text, note):
+    path = tmp_path / "rows.json"
+    for written in (text, text.replace(",", ",\n")):
+        path.write_text(written)
+        with open_reader(str(path), "json", Selection(), 1) as reader:
+            assert reader.notes == [note]
+            assert [chunk.X.tolist() for chunk in reader.chunks()] == [[[1.0, 3.0]], [[2.0, 4.0]]]
+
+
+def test_lists_of_words_are_no_numbers(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = [{"x": i * i % 7 / 7, "tags": ["a", "b"][: 1 + i % 2]} for i in range(40)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with open_reader(str(path), "jsonl", Selection(takes=("number", "category")), 100) as reader:
+        assert reader.encoding.describe() == "numbers: 1; categories: tags"
+        assert next(reader.chunks()).X[:2].tolist() == [[0.0, 0.0], [1 / 7, 1.0]]
+
+
+def test_a_text_file_may_hold_json(tmp_path):
+    (tmp_path / "rows.txt").write_text('{"x": 1}\n{"x": 2}\n')
+    (tmp_path / "words.txt").write_text("{x}\n1\n")
+    found = [find_format(str(tmp_path / name)) for name in ("rows.txt", "words.txt", "none.txt")]
+    assert found == ["json", "csv", "csv"]
 
 
 def test_one_object_is_a_row(tmp_path):

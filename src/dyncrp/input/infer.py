@@ -157,7 +157,7 @@ def shows_words(numbers: Float, odd: Sequence[str]) -> bool:
     If the numbers have few values, which repeat, one word is enough. If they have many, the words must be a tenth of
     the cells, and at least two must differ: one that repeats may say that a number is missing.
 
-    odd: the cells that are no numbers. One without letters and digits, such as ?, is no word.
+    odd: the cells that are no numbers. One without letters and digits, such as *, is no word.
 
     >>> shows_words(np.array([4.0, 6.0] * 9), ["rotary"]), shows_words(np.arange(99.0), ["free"] * 20)
     (True, False)

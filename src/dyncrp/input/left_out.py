@@ -60,8 +60,11 @@ def why_left_out(name: str, kind: str, column: Sequence[Any] | NDArray[Any]) -> 
             return TIMES  # since 1970, in order
         if counts_rows(numbers):
             return COUNTER
-        whole = different == n and np.array_equal(numbers, np.rint(numbers))
-        return DIFFERS if whole and (ID_NAME.search(name) or NO_NAME.fullmatch(name)) else ""
+        if not np.array_equal(numbers, np.rint(numbers)):
+            return ""
+        if different == n:
+            return DIFFERS if ID_NAME.search(name) or NO_NAME.fullmatch(name) else ""
+        return NEARLY if different > MOST_DIFFERENT * n and ID_NAME.search(name) else ""  # some came twice
     if kind == CATEGORY and different > MOST_DIFFERENT * n:
         return SENTENCES if holds_sentences(column) else DIFFERS if different == n else NEARLY
     return ""

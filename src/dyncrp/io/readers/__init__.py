@@ -13,12 +13,13 @@ from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import Reader
 from dyncrp.io.readers.chunk import Chunk, Place
 from dyncrp.io.readers.columns import OnlyTextError
-from dyncrp.io.readers.csv import WHITESPACE, CsvReader
+from dyncrp.io.readers.csv import CsvReader
 from dyncrp.io.readers.dates import is_pattern
 from dyncrp.io.readers.jsonl import JsonLinesReader
 from dyncrp.io.readers.lines import LinesReader
 from dyncrp.io.readers.npy import NpyReader
 from dyncrp.io.readers.parquet import ParquetReader
+from dyncrp.io.readers.quotes import WHITESPACE
 from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import COMPRESSIONS, SPREADSHEET, Source, find_compression, find_member
 
@@ -67,10 +68,10 @@ def find_format(path: str) -> str | None:
     suffix = find_suffix(path)
     if suffix in REFUSED:
         raise FileError(f"{path} {REFUSED[suffix]}")
-    if suffix in SUFFIXES:
+    if suffix in SUFFIXES and suffix != ".txt":
         return SUFFIXES[suffix]
     if not Path(path).is_file():
-        return None
+        return SUFFIXES.get(suffix)
     with open(path, "rb") as file:
         head = file.peek(16)
         if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) and not suffix:
@@ -83,7 +84,7 @@ def find_format(path: str) -> str | None:
             return found
         content = Source(file, path).read()
     if not content or b"\0" in content:
-        return None
+        return SUFFIXES.get(suffix)
     return "json" if JSON_START.match(content) else "csv"
 
 

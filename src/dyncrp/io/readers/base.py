@@ -72,6 +72,7 @@ class Reader(ABC):
     columns: tuple[str, ...]
     features: tuple[str, ...]
     kept: tuple[str, ...]
+    text_only = False  # whether each row is one text, as the lines of a log are
     place_keys: ClassVar[frozenset[str]] = frozenset({"row", "times", "last"})
 
     def __init__(self, file: BinaryIO, name: str, selection: Selection, most_rows: int) -> None:
@@ -280,7 +281,7 @@ class Reader(ABC):
         left = [name for name in self.columns if self.widths[name] is not None or name in clustered]
         if set(left) == clustered:
             left = list(self.encoding.features)  # in the order of the model
-        text = find_only_text(self.encoding)
+        text = self.columns[0] if self.text_only else find_only_text(self.encoding)
         if wanted.decides and text is not None:
             raise OnlyTextError(self.name, self.encoding, text)
         self._set_columns(left, f": {line}")

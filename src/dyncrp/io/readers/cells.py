@@ -88,8 +88,8 @@ def says_nothing(cell: object) -> bool:
 class MissingCells:
     """Tells whether a cell is missing, also by additional words. numbers: those of the words that are numbers.
 
-    >>> is_missing = MissingCells(("?", "-999"))
-    >>> is_missing("N/A"), is_missing(" ? "), is_missing(-999.0), is_missing("-9")
+    >>> is_missing = MissingCells(("*", "-999"))
+    >>> is_missing("N/A"), is_missing(" * "), is_missing(-999.0), is_missing("-9")
     (True, True, True, False)
     """
 

@@ -85,7 +85,7 @@ def read_cells(name: str, format: Format | None, column: Sequence[object]) -> Co
 def holds_words(format: Format | None, column: Sequence[object]) -> bool:
     """Return whether cells that are mostly numbers are categories, since there are words among them.
 
-    >>> holds_words(NumberFormat(), ["4", "6"] * 5 + ["rotary"]), holds_words(NumberFormat(), ["4", "6"] * 5 + ["?"])
+    >>> holds_words(NumberFormat(), ["4", "6"] * 5 + ["rotary"]), holds_words(NumberFormat(), ["4", "6"] * 5 + ["*"])
     (True, False)
     """
     if not isinstance(format, NumberFormat):

@@ -6,11 +6,10 @@ import csv
 import io
 import re
 import shlex
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,22 +24,33 @@ from dyncrp.io.readers.header import (
     FIRST,
     HEADER_HINT,
     LAST,
+    LEAST_ROWS,
     NAMED_ROWS,
+    count_comments,
     find_start,
     find_unnamed,
     looks_like_row,
     suggest_columns,
+    what_is_row,
 )
-from dyncrp.io.readers.lines import BOM, LONGEST_LINE, LinesReader, Piece
+from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
+from dyncrp.io.readers.quotes import (
+    WHITESPACE,
+    aligns,
+    cells_between_blanks,
+    cells_in_quotes,
+    describe_fault,
+    escapes_quotes,
+    join_by_blanks,
+)
 from dyncrp.io.readers.selection import Selection
 
 MOST_COLUMNS_FOR_ARROW = 1000  # each takes some time
 LONGEST_HEADER = 1 << 16  # bytes in which the delimiter is looked for
 DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar |"}
-WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
-BRACKETS = re.compile(r'(?<!\S)\[([^\]"]*)\](?!\S)')  # as around the times of logs
 FEW_LINES = 20  # that must have equally many cells between blanks
-MOSTLY = 0.9  # of the lines have equally many cells if white space separates them
+LOG_FILE = re.compile(r"(?i:\.log(\.[a-z0-9]+)*$)")
+WHOLE_LINES = "\x1f"  # as a delimiter: no text has it, so that each line is one cell
 DELIMITER_HINT = "; --delimiter sets the character between cells"
 
 
@@ -61,6 +71,7 @@ class CsvReader(LinesReader):
         self.delimiter = selection.delimiter or ""  # not known yet
         self.pieces, self._held, self._n_held = self._pieces(), list[Piece](), 0
         self._hold(2)
+        self._leave_comments()
         if not self._held:
             raise self.error(" is empty")
         found = (selection.findings or {}).get("delimiter")
@@ -73,12 +84,20 @@ class CsvReader(LinesReader):
         line, header = next(self._read(lines, piece.line))
         given = [cell.strip() for cell in header]
         numbers = [cell.replace(selection.decimal or ".", ".") for cell in given]
-        has_header = selection.header
-        if has_header and all(map(is_number, numbers)):
-            if len(set(numbers)) == len(numbers) and all(map(str.isdigit, numbers)):  # such as years
-                raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
+        has_header, self.text_only = selection.header, self.delimiter == WHOLE_LINES
+        if self.text_only:
             has_header = False
-            self.notes.append("the first line holds numbers, so there is no header")
+        elif has_header and all(map(is_number, numbers)):
+            if all(map(str.isdigit, numbers)) and all(int(a) < int(b) for a, b in pairwise(numbers)):  # such as years
+                if len(numbers) < LEAST_ROWS or numbers != [str(at) for at in range(len(numbers))]:
+                    raise self.error(f", line {line}: the header has only numbers; use --no-header if there is none")
+                self.notes.append(HEADER_HINT)  # as pandas numbers columns
+            else:
+                has_header = False
+                self.notes.append("the first line holds numbers, so there is no header")
+        elif has_header and (what := what_is_row(given, self._second_row())):
+            has_header = False
+            self.notes.append(f"the first line holds {what}, so there is no header")
         if has_header:
             given = self._complete(given)
             self._counts, names = Counter(given), name_repeated(given)
@@ -165,6 +184,39 @@ class CsvReader(LinesReader):
                     rows = csv.reader(io.StringIO(piece.text, newline="\n"), delimiter="\x1f")
                     self._n_held += sum(1 for row in islice(filter(None, rows), n))
 
+    def _second_row(self) -> list[str]:
+        """Return the cells below the first line, none if there are none."""
+        with suppress(FileError):  # raised again when the cells are read
+            rows = (self._read(io.StringIO(piece.text, newline="\n"), piece.line) for piece in self._held)
+            for _, cells in islice(chain.from_iterable(rows), 1, 2):
+                return cells
+        return []
+
+    def _leave_comments(self) -> None:
+        """Leave out the first lines if they begin with #, as programs write them, and are no names of columns."""
+        while True:
+            lines = list(chain.from_iterable(io.StringIO(piece.text, newline="\n") for piece in self._held))
+            n, n_pieces = count_comments(lines), len(self._held)
+            if n is None:
+                self._held += islice(self.pieces, 1)
+            if n is not None or len(self._held) == n_pieces:
+                break
+        if not n:
+            return
+        left = n
+        while left and self._held:
+            piece = self._held.pop(0)
+            some = piece.content.splitlines(keepends=True)
+            if left < len(some):
+                self._held.insert(0, Piece(b"".join(some[left:]), piece.line + left, piece.place))
+            left -= min(left, len(some))
+        held, self._held, self._n_held = self._held, [], 0
+        self.pieces = chain(held, self.pieces)
+        self.delimiter = self.selection.delimiter or ""
+        self._hold(2)
+        begin = "line begins with #, and is" if n == 1 else f"{n} lines begin with #, and are"
+        self.notes.append(f"the first {begin} left out")
+
     def _sample(self, n: int) -> dict[str, list[Any]]:
         """Return the cells of each column in the first n rows."""
         self._hold(n)
@@ -190,12 +242,25 @@ class CsvReader(LinesReader):
                 if several or delimiter == ",":
                     scores[delimiter] = alike and n_numbers > 0, several, alike, n_numbers / len(row), len(row)
         found = max(scores, key=scores.__getitem__, default=",")
-        if not all(scores.get(found, (False, False, False))[1:3]) and _aligns(lines[:FEW_LINES]):
+        numbers, several, alike, _, n_cells = scores.get(found, (False, False, False, 0.0, 0))
+        # The text of a log may have as many semicolons in each line.
+        blanks = not (several and alike) or (not numbers and len(cells_between_blanks(lines[0])) > n_cells)
+        if blanks and aligns(lines[:FEW_LINES]):
             self.notes.append("the delimiter is white space")
             return WHITESPACE
+        if LOG_FILE.search(self.name) and not self._splits(lines, found):
+            self.notes.append("the lines are not split into cells")
+            return WHOLE_LINES
         if found != ",":
             self.notes.append(f"the delimiter is {DELIMITER_NAMES[found]}")
         return found
+
+    def _splits(self, lines: Sequence[str], delimiter: str) -> bool:
+        """Return whether a delimiter splits lines into equally many cells, and more than one."""
+        with suppress(csv.Error):
+            widths = {len(row) for row in csv.reader(lines, delimiter=delimiter) if row}
+            return len(widths) == 1 and widths != {1}
+        return False
 
     def _warmup(self) -> Iterator[Piece]:
         return (piece for piece in chain(self._held, self.pieces) if piece.content)
@@ -265,17 +330,24 @@ class CsvReader(LinesReader):
         """Yield the rows that are not blank, each with the number of its first line."""
         blanks = self.delimiter == WHITESPACE
         dialect: dict[str, Any] = {"delimiter": " " if blanks else self.delimiter, "skipinitialspace": blanks}
-        if isinstance(lines, io.StringIO) and not blanks and _escapes(lines.getvalue()[lines.tell() :], dialect):
+        if isinstance(lines, io.StringIO) and not blanks and escapes_quotes(lines.getvalue()[lines.tell() :], dialect):
             dialect["escapechar"] = "\\"
-        reader = csv.reader(map(_single, lines) if blanks else lines, strict=True, **dialect)
+        reader = csv.reader(map(join_by_blanks, lines) if blanks else lines, strict=True, **dialect)
         first = line
-        try:
-            for cells in reader:
-                if cells:
-                    yield first, cells
-                first = line + reader.line_num
-        except csv.Error as error:
-            raise self.error(f", line {first}: {_describe_quotes(str(error))}") from None
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                in_one_line = line + reader.line_num == first + 1 and not blanks
+                if not (in_one_line and isinstance(lines, io.StringIO) and "expected after" in str(error)):
+                    raise self.error(f", line {first}: {describe_fault(str(error))}") from None
+                text = lines.getvalue()[: lines.tell()].rstrip("\r\n").rpartition("\n")[2]
+                cells = text.split(self.delimiter)  # its quotes are characters like others, as in "a" b
+            if cells is None:
+                return
+            if cells:
+                yield first, cells
+            first = line + reader.line_num
 
     def _plain_rows(self, piece: Piece) -> Rows:
         lines, broken = [], {}
@@ -360,79 +432,3 @@ class CsvReader(LinesReader):
         texts = {name: columns[name].to_pylist() for name in {*self.kept, *self._texts}}
         rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
         return rows._replace(features={name: numbers.get(name, texts.get(name)) for name in self.columns})
-
-
-@lru_cache
-def cells_in_quotes(delimiter: str) -> re.Pattern[bytes]:
-    r"""Return what matches cells in quotes, up to the end if the last one does not end.
-
-    A quote within a cell that does not begin with one is a character like others, as in 5" pipe.
-
-    >>> cells_in_quotes(",").findall(b'1,5" pipe,"a, b",2')
-    [b'"a, b"']
-    """
-    marks = " \t" if delimiter == WHITESPACE else delimiter
-    before = b"|".join(b"(?<=%b)" % re.escape(mark.encode()) for mark in f"{marks}\n")
-    return re.compile(rb'(?:%b|\A|(?<=\A%b))"(?:[^"]++|"")*+(?:"|\Z)' % (before, BOM))
-
-
-def _single(line: str) -> str:
-    """Return a line with single blanks as delimiters, for ``csv``. Cells in brackets are put in quotes.
-
-    >>> _single("a\t b  [c d] \\n")
-    'a  b  "[c d]"'
-    """
-    return BRACKETS.sub(r'"[\1]"', line.replace("\t", " ").rstrip())
-
-
-def _escapes(text: str, dialect: dict[str, Any]) -> bool:
-    """Return whether quotes within cells have a backslash before them, as MySQL and Spark write them.
-
-    It must be so for all cells to be valid: in "C:\\", the backslash is one of the cell.
-
-    >>> _escapes('"a \\\\"b\\\\" c",1', {}), _escapes('"C:\\\\",1', {})
-    (True, False)
-    """
-    if '\\"' not in text:
-        return False
-    for escape in (None, "\\"):
-        with suppress(csv.Error):
-            deque(csv.reader(io.StringIO(text, newline="\n"), strict=True, escapechar=escape, **dialect), maxlen=0)
-            return escape is not None
-    return False
-
-
-def _describe_quotes(fault: str) -> str:
-    """Return an error of ``csv`` in words that tell what to change."""
-    if "new-line character" in fault:
-        return "a carriage return without a line feed; lines must end in a line feed"
-    if "expected after" in fault:
-        return (
-            "after the quotation mark that ends a cell there must be a delimiter; within quotes, a quotation mark "
-            'is written twice, ""'
-        )
-    return fault
-
-
-def _cells_between_blanks(line: str) -> list[str]:
-    """Return the cells of a line, which may be in quotes.
-
-    >>> _cells_between_blanks('1  "a b"\t2')
-    ['1', 'a b', '2']
-    """
-    with suppress(csv.Error):  # raised again when the cells are read
-        return next(csv.reader([_single(line)], delimiter=" ", skipinitialspace=True), [])
-    return line.split()
-
-
-def _aligns(lines: Sequence[str]) -> bool:
-    """Return whether lines have equally many cells between blanks, more than one, and the second has numbers.
-
-    A few may have another number of cells. They are errors of their own. The first may have one cell less than all
-    others, which then begin with the name of the row.
-    """
-    rows = [_cells_between_blanks(line) for line in lines if line.strip()]
-    n_alike = sum(len(row) == len(rows[0]) for row in rows)
-    several = len(rows) > 1 and len(rows[0]) > 1 and n_alike >= MOSTLY * len(rows)
-    several = several or (len(rows) > 1 and len(rows[0]) > 1 and find_unnamed(rows[0], rows[1:]) == FIRST)
-    return several and any(is_number(cell.replace(",", ".")) for cell in rows[1])

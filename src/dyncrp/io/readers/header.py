@@ -7,11 +7,13 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
+from dyncrp.arrays.dates import is_date
 from dyncrp.io.readers.cells import is_number, parse_date
 from dyncrp.io.readers.formats import AmbiguousError, NumberFormat, find_format
 
 LEAST_ROWS = 3  # fewer do not show that the first line differs from all others
 LEAST_WORDS = 4  # in a first line that is a text, not the name of one
+MOST_COMMENTS = 1000  # lines before the first row
 YEAR = re.compile(r"(1[89]|20)[0-9]{2}")
 FIRST, LAST = "first", "last"  # where the cell without a name is
 NAMED_ROWS = "the rows have one cell more than the first line: the first cell is taken for the name of the row"
@@ -56,6 +58,52 @@ def find_start(rows: Sequence[tuple[int, Sequence[str]]]) -> tuple[int, bool] | 
         return None
     line, cells = rows[start]
     return line, any(map(is_number, cells))
+
+
+def count_comments(lines: Sequence[str]) -> int | None:
+    """Return how many of the first lines begin with # and are comments; None if more lines must be known.
+
+    The last of them names the columns if a delimiter splits it and the line after it, which has numbers, into equally
+    many cells.
+
+    >>> count_comments(["# by a program", "", "# 2026", "x,y", "1,2"]), count_comments(["#id,x", "a,1"])
+    (3, 0)
+    """
+    marked = [line.startswith("#") for line in lines]
+    if not any(marked[:1]):
+        return 0
+    n = next((i for i, line in enumerate(lines) if line.strip() and not marked[i]), None)
+    if n is None:
+        several = len(lines) > 1 and len(lines) <= MOST_COMMENTS and not _split_alike(*lines[-2:])
+        return None if several or len(lines) == 1 else 0
+    last = max(i for i in range(n) if marked[i])
+    numbers = any(map(is_number, re.split(r"[,\t;|]", lines[n])))
+    return last if numbers and _split_alike(lines[last], lines[n]) else n
+
+
+def _split_alike(first: str, second: str) -> bool:
+    """Return whether a delimiter splits two lines into equally many cells, and more than one."""
+    return any(first.count(mark) == second.count(mark) > 0 for mark in ",\t;|")
+
+
+def what_is_row(header: Sequence[str], row: Sequence[str]) -> str:
+    """Return what shows that a first line is a row: a time, or numbers, above such in the next row; "" if nothing does.
+
+    Several times, and numbers that rise, may be the names of columns.
+
+    >>> what_is_row(["a", "2026-03-01"], ["b", "2026-03-02"]), what_is_row(["a", "7", "0.5"], ["b", "2", "1"])
+    ('a time', 'numbers')
+    >>> what_is_row(["day", "2026-03-01"], ["a", "17"]), what_is_row(["country", "1952", "1957"], ["a", "1", "2"])
+    ('', '')
+    """
+    if len(row) != len(header):
+        return ""
+    numbers = {at: number for at, cell in enumerate(header) if (number := _number(cell)) is not None}
+    times = [at for at, cell in enumerate(header) if at not in numbers and is_date(cell)]
+    if len(times) == 1 and is_date(row[times[0]]):
+        return "a time"
+    rise = all(first < second for first, second in pairwise(numbers.values()))
+    return "" if rise or any(_number(row[at]) is None for at in numbers) else "numbers"
 
 
 def looks_like_row(header: Sequence[str]) -> bool:

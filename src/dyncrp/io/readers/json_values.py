@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.source import BLOCK, Source
@@ -112,6 +113,31 @@ class JsonSource:
 
     def _error(self, row: int, fault: str) -> FileError:
         return FileError(f"{self.source.name}, row {row}: {fault}")
+
+
+def rows_within(value: dict[str, Any]) -> tuple[list[Any], str] | None:
+    """Return the rows of a table that is one object, and a note that says where they are; None if it is not clear.
+
+    >>> rows_within({"n": 1, "data": [{"x": 1}, {"x": 2}]})
+    ([{'x': 1}, {'x': 2}], "the rows are those within 'data'")
+    >>> rows_within({"x": {"0": 1, "1": 2}, "y": {"0": 3, "1": 4}})[0]
+    [{'x': 1, 'y': 3}, {'x': 2, 'y': 4}]
+    """
+    cells = list(value.values())
+    tables = [name for name, cell in value.items() if isinstance(cell, list) and cell and isinstance(cell[0], dict)]
+    if len(tables) == 1:
+        rows = value[tables[0]]
+        if value.get("type") == "FeatureCollection" and all(isinstance(row, dict) for row in rows):  # GeoJSON
+            return [row.get("properties") or {} for row in rows], "the rows are the properties of its features"
+        return rows, f"the rows are those within {tables[0]!r}"
+    names, data = value.get("columns"), value.get("data")
+    if isinstance(names, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
+        if all(len(row) == len(names) for row in data):
+            return [dict(zip(map(str, names), row, strict=True)) for row in data], "the rows are those within 'data'"
+    elif cells and all(isinstance(cell, dict) and cell.keys() == cells[0].keys() for cell in cells):
+        # As pandas writes frames by itself: the columns one after the other.
+        return [{name: column[key] for name, column in value.items()} for key in cells[0]], "its columns are made rows"
+    return None
 
 
 def why_not_rows(value: dict[str, object]) -> str:

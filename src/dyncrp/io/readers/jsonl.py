@@ -9,7 +9,7 @@ from itertools import chain, count, islice
 from typing import Any, BinaryIO
 
 from dyncrp.io.readers.chunk import Rows
-from dyncrp.io.readers.json_values import JsonSource, why_not_rows
+from dyncrp.io.readers.json_values import JsonSource, rows_within, why_not_rows
 from dyncrp.io.readers.lines import LinesReader, Piece
 from dyncrp.io.readers.selection import Selection
 
@@ -26,7 +26,7 @@ class JsonLinesReader(LinesReader):
         self.seekable = self.seekable and source.plain
         self._unit, self._first_number = ("line", 0) if source.in_lines else ("row", 1)  # lines count from 1
         pieces = self._pieces()
-        held = []
+        held: list[Piece] = []
         first: dict[str, Any] | None = None
         for piece in pieces:
             held.append(piece)
@@ -40,8 +40,18 @@ class JsonLinesReader(LinesReader):
             raise self.error(f", {self._where(line)}: {fault}" if line else " is empty")
         several = len(held) > 1 or len(list(islice(_read(held[0]), 2))) > 1
         if not several and (why := why_not_rows(first)):
-            raise self.error(f": {why}")
-        lists = {name: len(cell) for name, cell in first.items() if isinstance(cell, list) and cell}
+            within = rows_within(first)
+            if within is None:
+                raise self.error(f": {why}")
+            rows, note = within
+            self.notes.append(note)
+            self.source, self.seekable = io.BytesIO(b"".join(json.dumps(row).encode() + b"\n" for row in rows)), False
+            self._unit, self._first_number = "row", 1
+            pieces, held = self._pieces(), []
+            held += islice(pieces, 1)
+            first = next((row for piece in held for _, row in _read(piece) if isinstance(row, dict)), {})
+        vectors = {name: cell for name, cell in first.items() if isinstance(cell, list) and cell}
+        lists = {name: len(cell) for name, cell in vectors.items() if not any(isinstance(part, str) for part in cell)}
         self._resolve(list(first), lists.get)
         self.pieces, self._held = pieces, held
         self._infer(self._sample)

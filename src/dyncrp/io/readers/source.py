@@ -19,6 +19,7 @@ from dyncrp.io.files import FileError
 BLOCK = 1 << 20  # bytes to read at a time
 UTF_16 = b"\xff\xfe", b"\xfe\xff"  # its byte-order marks
 HIDDEN = re.compile(r"(^|/)(__MACOSX/|\.)")  # what a Mac adds to archives
+ONLY_RETURNS = re.compile(rb"\r[^\r]")
 MOST_NAMED = 10
 SPREADSHEET = (
     "is a spreadsheet, which is not read: save the sheet as CSV (UTF-8) in the program that wrote it, or with "
@@ -116,12 +117,17 @@ class Source:
         self.encoding = "utf-16" if encoding is None and self._pending.startswith(UTF_16) else encoding
         self._decoder = None if self.encoding is None else codecs.getincrementaldecoder(self.encoding)()
         self._line = 1
+        self._returns = False  # whether lines end in carriage returns alone, as on old Macs
         self.plain = self.compression is None and self._decoder is None
+        if not live and self.encoding != "utf-16":
+            self._returns = b"\n" not in self._pending and bool(ONLY_RETURNS.search(self._pending))
+            self.plain = self.plain and not self._returns
 
     def read(self) -> bytes:
         """Return the next bytes, about ``BLOCK`` of them, and b"" at the end."""
         while True:
             block, self._pending = self._pending or self._read_bytes(), b""
+            block = block.replace(b"\r", b"\n") if self._returns else block
             if self._decoder is None:
                 return block
             text = self._decode(block)

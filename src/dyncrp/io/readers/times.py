@@ -120,14 +120,15 @@ def suggest_times(columns: dict[str, Any], is_missing: Callable[[object], bool],
         times, untimely = order.read(column, np.zeros(len(column), dtype=bool), written)
         if untimely.any():
             continue
-        quoted, yearless = shlex.quote(name), isinstance(written, DateFormat) and written.yearless
+        quoted, shown = shlex.quote(name), name or repr("")
+        yearless = isinstance(written, DateFormat) and written.yearless
         if order.find_backward(times) is None:
             order_known = len(column) < ROWS_TO_INFER or yearless
             later = "" if order_known else LATER.format(len(column))
-            return [f"{name} holds times: --time-column {quoted} uses them{later}"]
+            return [f"{shown} holds times: --time-column {quoted} uses them{later}"]
         if not yearless:  # their years are known only if they are in order
             sortable.append(
-                f"{name} holds times, but not in order: --time-column {quoted} --sort-by-time sorts the rows by them"
+                f"{shown} holds times, but not in order: --time-column {quoted} --sort-by-time sorts the rows by them"
             )
     return sortable[:1]
 
