@@ -10,7 +10,7 @@ from dyncrp.engine import make_engine
 from dyncrp.engine.types import Model
 from dyncrp.families import protocols
 from dyncrp.joining import kept as module
-from dyncrp.joining.components import join_by_likelihood
+from dyncrp.joining.components import join_by_likelihood, join_under_best
 from dyncrp.joining.kept import Joining, KeptClusters, Move, clusters_on_arrival
 
 
@@ -74,7 +74,7 @@ def test_a_new_table_joins_the_cluster_of_its_ellipse_where_there_are_curves(mon
     """Two ellipses are one cluster of any shape; of two new tables, one is in the second ellipse."""
     ellipses = {2: [0, 1], 4: [0, 1, 1, 3]}
     monkeypatch.setattr(protocols, "scatter", lambda *_: "rows")
-    monkeypatch.setattr(module, "join_under_best", lambda rows, among=(0,): (None, 0))
+    monkeypatch.setattr(module, "join_under_best", lambda rows, among=(0,), slack=0.0: (None, 0))
     monkeypatch.setattr(module, "_best", lambda ids, joins: np.array(ellipses[len(ids)]))
     made = SimpleNamespace(cluster_of=np.array([0, 0]), shape="any")
     monkeypatch.setattr(module, "join", lambda *_, **__: made)
@@ -132,3 +132,35 @@ def test_joins_that_end_early_are_those_that_count(family, seed):
     assert n <= len(some) < len(all_)
     assert some[:n] == all_[:n]
     assert int(np.argmax(np.cumsum([0.0, *(join.gain for join in some)]))) == n
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_a_scatter_too(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(rng.normal(0.0, 8.0, (6, 4))[rng.integers(6, size=400)], 1.6)
+    engine = make_engine(Model(Gaussian(1.0, 60.0), Stationary(), 1.0), 4)
+    engine.run(X, np.arange(400.0))
+    state = engine.state
+    rows = protocols.scatter(engine.model.family, state.stats, state.squares)
+    (all_, prior), (some, its) = (join_under_best(rows, slack=slack) for slack in (np.inf, module.SLACK))
+    n = int(np.argmax(np.cumsum([0.0, *(join.gain for join in all_)])))
+    assert its == prior
+    assert n <= len(some) < len(all_) == len(state.ids) - 1
+    assert some[:n] == all_[:n]
+
+
+def test_the_best_prior_is_chosen_again_while_rows_are_few():
+    rng = np.random.default_rng(1)
+    X = rng.normal(rng.normal(0.0, 6.0, (40, 6))[rng.integers(40, size=3000)], 1.0)
+    engine, kept, looked, found = make_engine(Model(Gaussian(1.0, 36.0), Stationary(), 1.0), 6), KeptClusters(), 0, []
+    for n, x in enumerate(X, 1):
+        engine.run_one(x, float(n))
+        if n == kept.due:
+            kept.look(engine)
+            now = int(kept.arrays()["kept_counts"][4])
+            if now == n >= module.TWICE * looked:
+                rows = protocols.scatter(engine.model.family, engine.state.stats, engine.state.squares)
+                found.append((int(kept.arrays()["kept_counts"][7]), join_under_best(rows)[1]))
+            looked = now
+    assert len(found) > 4
+    assert [prior for prior, _ in found] == [best for _, best in found]

@@ -9,6 +9,7 @@ overlap, there are as many. And rows that are a cloud, without clusters, are one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +31,7 @@ BORDER = 0.15  # half the width of a border, as a share of the distance between 
 FEWEST_ROWS = 15.0  # of an ellipse whose borders are looked at
 NEIGHBOURS = 2  # of an ellipse, whose borders with it are looked at; they are among CANDIDATES with near centres
 CANDIDATES = 9
+CELLS_AT_ONCE, TABLES_AT_ONCE = 1 << 18, 1 << 15  # distances and covariances in memory
 PRIOR_ROWS = 5.0  # of unit variance, by which the covariance of an ellipse is shrunk
 
 
@@ -190,61 +192,90 @@ def _cuts_curves(rows: Scatter, roots: Int, basins: Int) -> bool:
     roots: (K,) the ellipse of each table; basins: (K,) tables with no valley between them. An ellipse has borders with
     its neighbours within a basin. Rows are counted as tables have them, along the line from one centre to the other.
     """
-    tables = [np.flatnonzero(roots == root) for root in np.unique(roots)]
-    ellipses = [_Ellipse.of(rows, some) for some in tables]
-    parts = [_Ellipse.of(rows, np.array([table])) for table in range(len(roots))]
-    basin = np.array([basins[some[np.argmax(rows.counts[some])]] for some in tables])
-    means = np.array([ellipse.mean for ellipse in ellipses])
+    tables, ellipse_of = _Ellipses.of(rows, np.arange(len(roots))), np.unique(roots, return_inverse=True)[1]
+    ellipses, order = _Ellipses.of(rows, ellipse_of), np.lexsort((-rows.counts, ellipse_of))
+    sizes = np.bincount(ellipse_of)
+    begins = np.cumsum(sizes) - sizes
+    basin = basins[order[begins]]  # that of its largest table
     found = expected = 0.0
-    for a, one in enumerate(ellipses):
-        others = np.flatnonzero(basin == basin[a])
-        near = others[np.argsort(np.sum((means[others] - one.mean) ** 2, axis=1), kind="stable")][:CANDIDATES].tolist()
-        for b in sorted((b for b in near if b != a), key=lambda b: one.distance(ellipses[b]))[:NEIGHBOURS]:
-            other = ellipses[b]
-            if min(one.count, other.count) >= FEWEST_ROWS:
-                on_border = one.border(other)
-                expected += one.rows_between(*on_border) + other.rows_between(*on_border)
-                found += sum(parts[table].rows_between(*on_border) for table in (*tables[a], *tables[b]))
+    step = max(1, CELLS_AT_ONCE // len(sizes))
+    for begin in range(0, len(sizes), step):
+        borders = ellipses.borders(np.arange(begin, min(begin + step, len(sizes))), basin)
+        for side in (borders.one, borders.other):
+            expected += float(np.sum(ellipses.rows_between(side, borders)))
+            each = np.repeat(np.arange(len(side)), sizes[side])  # the border of each table of an ellipse that has it
+            place = np.arange(len(each)) - np.repeat(np.cumsum(sizes[side]) - sizes[side], sizes[side])
+            which = order[begins[side[each]] + place]
+            for first in range(0, len(each), TABLES_AT_ONCE):
+                some = slice(first, first + TABLES_AT_ONCE)
+                found += float(np.sum(tables.rows_between(which[some], borders.at(each[some]))))
     return found > MOST_ON_BORDERS * expected > 0.0
 
 
-@dataclass(frozen=True)
-class _Ellipse:
-    """Rows of some tables: how many, their mean (Q,) and covariance (Q, Q)."""
+class _Borders(NamedTuple):
+    """Borders of m pairs of ellipses: where a projection on a direction (m, Q) lies between two values (m,)."""
 
-    count: float
-    mean: Float
-    covariance: Float
+    one: Int
+    other: Int
+    directions: Float
+    low: Float
+    high: Float
+
+    def at(self, places: Int) -> _Borders:
+        """Return those at some places."""
+        return _Borders(self.one[places], self.other[places], *(numbers[places] for numbers in self[2:]))
+
+
+class _Ellipses(NamedTuple):
+    """Rows of E sets of tables: how many (E,), their means (E, Q) and covariances (E, Q, Q)."""
+
+    counts: Float
+    means: Float
+    covariances: Float
 
     @classmethod
-    def of(cls, rows: Scatter, tables: Int) -> _Ellipse:
-        n, means = rows.counts[tables], rows.means[tables]
-        Q = means.shape[1]
-        count = float(np.sum(n))
-        mean = n @ means / count
-        gaps = means - mean
-        total = np.zeros((Q, Q))
-        total[np.tril_indices(Q)] = np.sum(rows.scatter[tables], axis=0)
-        total = total + np.tril(total, -1).T + (gaps.T * n) @ gaps
-        return cls(count, mean, (total + PRIOR_ROWS * np.eye(Q)) / (count + PRIOR_ROWS))
+    def of(cls, rows: Scatter, set_of: Int) -> _Ellipses:
+        """Return the ellipses of sets of tables, given the set of each, (K,)."""
+        n, Q = rows.counts, rows.means.shape[1]
+        counts: Float = np.bincount(set_of, n).astype(np.float64)
+        means = np.zeros((len(counts), Q))
+        np.add.at(means, set_of, n[:, None] * rows.means)
+        means /= counts[:, None]
+        gaps = rows.means - means[set_of]
+        total, lower = np.zeros((len(n), Q, Q)), np.tril_indices(Q)
+        total[:, lower[0], lower[1]] = total[:, lower[1], lower[0]] = rows.scatter
+        covariances = np.repeat(PRIOR_ROWS * np.eye(Q)[None], len(counts), axis=0)
+        np.add.at(covariances, set_of, total + n[:, None, None] * gaps[:, :, None] * gaps[:, None, :])
+        return cls(counts, means, covariances / (counts + PRIOR_ROWS)[:, None, None])
 
-    def distance(self, other: _Ellipse) -> float:
-        """Return the squared distance of two centres, in units of both covariances."""
-        gap = other.mean - self.mean
-        return float(gap @ np.linalg.solve(self.covariance + other.covariance, gap))
+    def borders(self, some: Int, basin: Int) -> _Borders:
+        """Return the borders of some ellipses with their nearest neighbours in their basins, (E,)."""
+        apart = np.sum((self.means[some, None] - self.means) ** 2, axis=2)
+        apart[basin[some, None] != basin] = np.inf
+        apart[np.arange(len(some)), some] = -1.0
+        near = np.argsort(apart, axis=1, kind="stable")[:, 1:CANDIDATES]
+        there = np.isfinite(np.take_along_axis(apart, near, axis=1))
+        at, other = np.nonzero(there)[0], near[there]
+        one = some[at]
+        gaps = self.means[other] - self.means[one]
+        directions = np.linalg.solve(self.covariances[one] + self.covariances[other], gaps[:, :, None])[:, :, 0]
+        lengths = np.sum(directions * gaps, axis=1)  # the squared distance in units of both covariances
+        order = np.lexsort((lengths, at))
+        rank = np.arange(len(at)) - np.searchsorted(at, at)
+        enough = np.minimum(self.counts[one], self.counts[other]) >= FEWEST_ROWS
+        kept = order[(rank < NEIGHBOURS) & enough[order]]
+        one, other, directions, lengths = one[kept], other[kept], directions[kept], lengths[kept]
+        here, away = (self._scales(side, directions) for side in (one, other))
+        middle = np.sum(directions * self.means[one], axis=1) + lengths * here / (here + away)
+        return _Borders(one, other, directions, middle - BORDER * lengths, middle + BORDER * lengths)
 
-    def border(self, other: _Ellipse) -> tuple[Float, float, float]:
-        """Return the direction from this ellipse to another, and between which projections on it their border lies."""
-        gap = other.mean - self.mean
-        direction = np.asarray(np.linalg.solve(self.covariance + other.covariance, gap), dtype=np.float64)
-        length = float(direction @ gap)
-        here, there = (
-            float(np.sqrt(max(float(direction @ one.covariance @ direction), 1e-12))) for one in (self, other)
-        )
-        middle = float(direction @ self.mean) + length * here / (here + there)
-        return direction, middle - BORDER * length, middle + BORDER * length
+    def rows_between(self, which: Int, borders: _Borders) -> Float:
+        """Return how many rows of a Gaussian lie on a border, (m,), for m ellipses and borders."""
+        centers = np.sum(borders.directions * self.means[which], axis=1)
+        scales = self._scales(which, borders.directions)
+        return self.counts[which] * (ndtr((borders.high - centers) / scales) - ndtr((borders.low - centers) / scales))
 
-    def rows_between(self, direction: Float, low: float, high: float) -> float:
-        """Return how many rows of a Gaussian have a projection between two values."""
-        center, scale = direction @ self.mean, np.sqrt(max(float(direction @ self.covariance @ direction), 1e-12))
-        return float(self.count * (ndtr((high - center) / scale) - ndtr((low - center) / scale)))
+    def _scales(self, which: Int, directions: Float) -> Float:
+        """Return the standard deviations of projections on directions, (m,)."""
+        squares = np.einsum("mi,mij,mj->m", directions, self.covariances[which], directions)
+        return np.sqrt(np.maximum(squares, 1e-12))

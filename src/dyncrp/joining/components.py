@@ -62,31 +62,38 @@ def join_by_scatter(rows: Scatter) -> list[Join]:
     return join_under_best(rows)[0]
 
 
-def join_under_best(rows: Scatter, among: Sequence[int] = range(len(PRIORS))) -> tuple[list[Join], int]:
-    """Return all joins, in order, and the number of their prior: among some of ``PRIORS``, that of most evidence."""
+def join_under_best(
+    rows: Scatter, among: Sequence[int] = range(len(PRIORS)), slack: float = np.inf
+) -> tuple[list[Join], int]:
+    """Return all joins, in order, and the number of their prior: among some of ``PRIORS``, that of most evidence.
+
+    slack: the joins end where the sum of gains is lower than its maximum by more than this.
+    """
     best: tuple[float, list[Join], int] = -np.inf, [], among[0]
     Q = rows.means.shape[1]
     for prior in among:
         a, b, spread = PRIORS[prior]
-        joins, evidence = _join_under(rows, a * Q + b, spread)
+        joins, evidence = _join_under(rows, a * Q + b, spread, slack)
         total = evidence + np.max(np.cumsum([0.0, *(join.gain for join in joins)]))
         if total > best[0]:
             best = total, joins, prior
     return best[1:]
 
 
-def _join_under(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join], float]:
-    """Return all joins under one prior, and the log evidence of the tables before the first."""
+def _join_under(rows: Scatter, degrees: float, spread: float, slack: float) -> tuple[list[Join], float]:
+    """Return the joins under one prior, and the log evidence of the tables before the first."""
     if not has_extension():
-        return join_slowly(rows, degrees, spread)
+        return join_slowly(rows, degrees, spread, slack)
     from dyncrp.engine import loop
 
     arrays = (np.ascontiguousarray(array, dtype=np.float64) for array in rows[:3])
-    joins, evidence = loop.join_tables(*arrays, degrees=degrees, spread=spread, kappa=rows.kappa, near=NEAR)
+    joins, evidence = loop.join_tables(
+        *arrays, degrees=degrees, spread=spread, kappa=rows.kappa, near=NEAR, slack=slack
+    )
     return [Join(*join) for join in joins], evidence
 
 
-def join_slowly(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join], float]:
+def join_slowly(rows: Scatter, degrees: float, spread: float, slack: float = np.inf) -> tuple[list[Join], float]:
     """Return what the loop in C++ returns, in NumPy."""
     n, means, scatter = (np.array(array, dtype=np.float64) for array in rows[:3])
     Q = means.shape[1]
@@ -122,7 +129,7 @@ def join_slowly(rows: Scatter, degrees: float, spread: float) -> tuple[list[Join
         known[[a]] = log_marginal(n[[a]], means[[a]], full[[a]])
 
     evidence = float(np.sum(known))
-    return join_greedily(n, means, gains, join), evidence
+    return join_greedily(n, means, gains, join, slack), evidence
 
 
 def join_by_likelihood(family: Family, stats: Float, shapes: Shapes, slack: float = np.inf) -> list[Join]:

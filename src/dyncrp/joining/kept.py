@@ -5,11 +5,12 @@ closed since the last look, or four times as many rows have come since that last
 rows alone, not on how they are divided into calls.
 
 What. Only then are tables joined, by evidence (``components.py``): by likelihood until the evidence is clearly against
-any more, or under the prior that was best last time. These ellipses are the clusters, unless there are curves or a
-cloud. Whether there are, and which prior is best, ``join`` finds out, which looks at everything: at twice the rows of
-last time if it can be paid for, and among the first rows at eight times if tables or ellipses have changed. If there
-are, the clusters of ``join`` stay until ellipses of last time have joined or parted; meanwhile a new table joins the
-cluster of its ellipse.
+any more, or under the prior that was best last time. Among the first rows, the best prior is chosen again where there
+are twice as many rows as at the last look. These ellipses are the clusters, unless there are curves or a cloud. Whether
+there are, ``join`` finds out, which looks at everything, also for the best prior: at twice the rows of last time if it
+can be paid for, and among the first rows at eight times if tables or ellipses have changed. If there are, the clusters
+of ``join`` stay until ellipses of last time have joined or parted; meanwhile a new table joins the cluster of its
+ellipse.
 
 What it costs. The price of joining K tables is counted in rows that could be learned in the meantime. Beyond a fixed
 sum for the first rows, a tenth of the rows may be spent. What cannot be paid for waits, at most until there are twice
@@ -129,17 +130,21 @@ class KeptClusters:
         if not edited and n < TWICE * self._looked and not self._can_pay(LOOK_PRICE, K, n):
             return None
         self._pay(LOOK_PRICE, K)
+        chooses = TWICE * self._looked <= n <= FIRST_ROWS
         self._looked, self._n_opened = n, engine.n_opened
         if not same:
             self._changed = n
         state = engine.state
         before = now.of(state.ids)
-        clusters, self._ellipses = self._join(engine.model, state, before, n, edited=edited)
+        clusters, self._ellipses = self._join(engine.model, state, before, n, edited=edited, chooses=chooses)
         return self._take(n - 1, state.ids.copy(), before, clusters)
 
-    def _join(self, model: Model, state: State, before: Int, n: int, *, edited: bool) -> tuple[Int, Int]:
-        """Return clusters and ellipses (K,) by the ids of their oldest tables. before: the clusters so far."""
-        ids = state.ids
+    def _join(self, model: Model, state: State, before: Int, n: int, *, edited: bool, chooses: bool) -> tuple[Int, Int]:
+        """Return clusters and ellipses (K,) by the ids of their oldest tables.
+
+        before: the clusters so far. chooses: whether to choose the prior anew.
+        """
+        ids, joins = state.ids, None
         rows = protocols.scatter(model.family, state.stats, state.squares)
         if rows is None:
             shapes = protocols.shapes(model.family, state.stats, state.squares).with_memory(model.memory)
@@ -147,7 +152,8 @@ class KeptClusters:
             if not model.cloud:
                 return found, found
         else:
-            found = _best(ids, join_under_best(rows, [self._prior])[0])
+            joins, self._prior = join_under_best(rows, range(len(PRIORS)) if chooses else [self._prior], SLACK)
+            found = _best(ids, joins)
         known = Joining(0, self.latest.tables, self._ellipses, ()).of(ids)
         old = np.isin(ids, self.latest.tables)
         differs = not np.array_equal(_oldest(ids[old], found[old]), _oldest(ids[old], known[old]))
@@ -157,9 +163,8 @@ class KeptClusters:
         if edited or early or (twice and can_pay) or (changed and (twice or can_pay)):
             self._pay(JOIN_PRICE, len(ids))
             self._joined = n
-            joins = None
-            if rows is not None:
-                joins, self._prior = join_under_best(rows)
+            if rows is not None and not chooses:
+                joins, self._prior = join_under_best(rows, slack=SLACK)
                 found = _best(ids, joins)
             made = join(model, state, joins=joins)
             self._elliptical = made.shape == "elliptical"

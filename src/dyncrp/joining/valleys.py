@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import xlogy
 
 from dyncrp.engine.types import Float, Int
 from dyncrp.families.protocols import Shapes
@@ -71,9 +70,9 @@ def join_by_valleys(shapes: Shapes) -> tuple[list[Merge], Int]:
             high, low = low, high
         if high == low:
             continue
-        ratio = np.exp(log_saddles[i] - log_peaks[low])
-        rows = np.exp(log_peaks[low] + kernels.log_windows[low])
-        if not _is_significant(max(rows, n_rows[low]) if ratio < EMPTY else rows, ratio):
+        ratio = float(np.exp(log_saddles[i] - log_peaks[low]))
+        rows = float(np.exp(log_peaks[low] + kernels.log_windows[low]))
+        if not _is_significant(max(rows, float(n_rows[low])) if ratio < EMPTY else rows, ratio):
             clusters.parents[low] = high
             n_rows[high] += n_rows[low]
     return merges, clusters.roots()
@@ -83,9 +82,9 @@ def _is_significant(peak: float, ratio: float) -> bool:
     """Whether a saddle that is this ratio of a peak of so many rows is lower by more than chance."""
     if ratio >= 1.0:
         return False
-    log_mean = np.log((1.0 + ratio) / 2.0)
-    log_likelihood = xlogy(ratio, ratio) - ratio * log_mean - log_mean
-    return bool(2.0 * min(peak, MOST_ROWS) * log_likelihood > SIGNIFICANCE**2)
+    log_mean = math.log((1.0 + ratio) / 2.0)
+    log_likelihood = (ratio * math.log(ratio) if ratio > 0.0 else 0.0) - ratio * log_mean - log_mean
+    return 2.0 * min(peak, MOST_ROWS) * log_likelihood > SIGNIFICANCE**2
 
 
 class _Kernels:
@@ -220,4 +219,4 @@ def _neighbours(apart: Float) -> Int:
             left, right = np.flatnonzero(part == a), np.flatnonzero(part == b)
             i, j = np.unravel_index(np.argmin(apart[np.ix_(left, right)]), (len(left), len(right)))
             pairs = np.vstack([pairs, [left[i], right[j]]])
-    return np.unique(np.sort(pairs, axis=1), axis=0)
+    return np.stack(np.divmod(np.unique(np.min(pairs, axis=1) * K + np.max(pairs, axis=1)), K), axis=1)

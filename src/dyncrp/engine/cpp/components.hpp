@@ -29,7 +29,7 @@ struct Join {
     double gain;
 };
 
-/// All joins down to one component, and log p(rows) of the tables before the first.
+/// All joins down to one component, or as long as they may count, and log p(rows) of the tables before the first.
 struct JoinTree {
     std::vector<Join> joins;
     double log_evidence = 0.0;
@@ -37,9 +37,10 @@ struct JoinTree {
 
 class ComponentTree {
   public:
-    ComponentTree(std::vector<TableRows> tables, const ComponentPrior& prior, std::size_t near)
-        : rows_(std::move(tables)), prior_(prior), near_(near), K_(rows_.size()), Q_(rows_.empty() ? 0 : width()),
-          stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2) {
+    /// slack: the joins end where the sum of gains is lower than its maximum by more than this.
+    ComponentTree(std::vector<TableRows> tables, const ComponentPrior& prior, std::size_t near, double slack)
+        : rows_(std::move(tables)), prior_(prior), near_(near), slack_(slack), K_(rows_.size()),
+          Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2) {
         constant_ = prior_.degrees / 2.0 * static_cast<double>(Q_) * std::log(psi());
         constant_ -= log_gamma(prior_.degrees / 2.0);
         for (const TableRows& rows : rows_) log_marginals_.push_back(log_marginal(rows));
@@ -48,17 +49,21 @@ class ComponentTree {
     JoinTree run() {
         JoinTree tree;
         tree.log_evidence = std::accumulate(log_marginals_.begin(), log_marginals_.end(), 0.0);
-        for (std::size_t a = 0; a < K_; ++a) look_around(a);
-        while (!waiting_.empty()) {
+        std::vector<std::vector<std::size_t>> seen(K_);
+        for (std::size_t a = 0; a < K_; ++a) seen[a] = look_around(a, &seen);
+        double total = 0.0, most = 0.0;
+        while (!waiting_.empty() && total >= most - slack_) {
             const Pair best = waiting_.top();
             waiting_.pop();
             if (stamp_[best.a] != best.stamp_a || stamp_[best.b] != best.stamp_b) continue;
             tree.joins.push_back({static_cast<std::int64_t>(best.a), static_cast<std::int64_t>(best.b), best.gain});
+            total += best.gain;
+            most = std::max(most, total);
             rows_[best.a] = joined(rows_[best.a], rows_[best.b]);
             log_marginals_[best.a] = log_marginal(rows_[best.a]);
             alive_[best.b] = 0;
             ++stamp_[best.a], ++stamp_[best.b];
-            look_around(best.a);
+            look_around(best.a, nullptr);
         }
         return tree;
     }
@@ -136,8 +141,9 @@ class ComponentTree {
         return log_marginal(joined(rows_[a], rows_[b])) - log_marginals_[a] - log_marginals_[b] + seats;
     }
 
-    /// Let a component wait to join each of those that are near, by Ward's distance.
-    void look_around(std::size_t a) {
+    /// Let a component wait to join each of those that are near, by Ward's distance, unless these have seen it. Return
+    /// which they are.
+    std::vector<std::size_t> look_around(std::size_t a, const std::vector<std::vector<std::size_t>>* seen) {
         order_.clear();
         for (std::size_t b = 0; b < K_; ++b) {
             if (alive_[b] == 0 || b == a) continue;
@@ -150,15 +156,23 @@ class ComponentTree {
         }
         const std::size_t n = std::min(near_, order_.size());
         std::partial_sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(n), order_.end());
+        std::vector<std::size_t> others;
         for (std::size_t i = 0; i < n; ++i) {
-            const std::size_t first = std::min(a, order_[i].second), second = std::max(a, order_[i].second);
-            waiting_.push({gain(first, second), first, second, stamp_[first], stamp_[second]});
+            const std::size_t b = order_[i].second, first = std::min(a, b), second = std::max(a, b);
+            others.push_back(b);
+            if (seen != nullptr && std::ranges::find((*seen)[b], a) != (*seen)[b].end()) continue;
+            const double gained = gain(first, second);
+            // Any other would be the last join, and not be kept.
+            if (gained >= -slack_) waiting_.push({gained, first, second, stamp_[first], stamp_[second]});
         }
+        return others;
     }
 
     std::vector<TableRows> rows_;
     ComponentPrior prior_;
-    std::size_t near_, K_, Q_;
+    std::size_t near_;
+    double slack_;
+    std::size_t K_, Q_;
     std::vector<std::uint32_t> stamp_;
     std::vector<char> alive_;
     std::vector<double> work_, log_marginals_;

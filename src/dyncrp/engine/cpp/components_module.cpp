@@ -22,7 +22,7 @@ void add_components(nb::module_& module) {
     module.def(
         "join_tables",
         [](const Numbers& counts, const Matrix& means, const Matrix& scatter, double degrees, double spread,
-           double kappa, std::size_t near) {
+           double kappa, std::size_t near, double slack) {
             const std::size_t K = counts.shape(0), Q = means.shape(1), P = Q * (Q + 1) / 2;
             if (means.shape(0) != K || scatter.shape(0) != K || scatter.shape(1) != P) {
                 throw std::invalid_argument("means and scatter must have a row for each table");
@@ -36,13 +36,13 @@ void add_components(nb::module_& module) {
             JoinTree tree;
             {
                 nb::gil_scoped_release release;
-                tree = ComponentTree(std::move(rows), {degrees, spread, kappa}, near).run();
+                tree = ComponentTree(std::move(rows), {degrees, spread, kappa}, near, slack).run();
             }
             std::vector<std::tuple<std::int64_t, std::int64_t, double>> joins;
             for (const Join& join : tree.joins) joins.emplace_back(join.kept, join.gone, join.gain);
             return std::tuple(joins, tree.log_evidence);
         },
-        "counts"_a, "means"_a, "scatter"_a, nb::kw_only(), "degrees"_a, "spread"_a, "kappa"_a, "near"_a);
+        "counts"_a, "means"_a, "scatter"_a, nb::kw_only(), "degrees"_a, "spread"_a, "kappa"_a, "near"_a, "slack"_a);
 }
 
 }  // namespace dyncrp
