@@ -17,7 +17,9 @@ NUMBER, LOG, BOOLEAN, CATEGORY, LEFT_OUT = KINDS = "number", "log", "boolean", "
 TIMES, COUNTER, CONSTANT, DIFFERS, EMPTY = "times", "counts the rows", "constant", "every row differs", "empty"
 NEARLY, SENTENCES = "nearly all different", "sentences"
 MOST_NAMED = 20  # columns listed in a message
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--", "?"))  # words for a missing cell, in lower case
+# Words for a missing cell, in lower case. Spreadsheets write the last ones.
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-", "--", "?", "<na>"))
+MISSING |= {"#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 PAIRS = (("yes", "no"), ("true", "false"), ("y", "n"), ("t", "f"), ("on", "off"))  # words for 1 and 0
 LONGEST_QUOTE = 60  # characters of a cell in a message
 
