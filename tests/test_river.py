@@ -366,7 +366,7 @@ def test_features_after_the_warm_up_are_ignored_with_one_warning():
     model.predict_one({"e": 1.0})
     assert record[0].filename == __file__
     assert model.feature_names == ("a", "b", "c")
-    X[:20, 2] = 0.0
+    X[:20, 2] = np.nan
     assert same(model.mixture, Mixture(warmup=50).fit(X[:, :3]))
 
 
@@ -688,7 +688,8 @@ def test_an_interrupted_piece_of_a_search_begins_again(n, monkeypatch):
 def test_bad_values_in_the_warm_up_are_refused_and_change_nothing(n):
     X, _ = blobs(60, D=2)
     model = learned(DynamicalMixture(warmup=40), dicts(X[:n]))
-    for x, message in BAD.values():
+    for name in BAD.keys() - {"nan", "text", "nothing", "bad and new", "bad and absent"}:  # which are fine here
+        x, message = BAD[name]
         far = message.startswith("X must lie")
         for method in (model.learn_one, model.predict_one, model.predict_proba_one, model.score_one):
             with pytest.raises(ValueError, match=r"X must lie within 1e\+45" if far else message):
@@ -698,8 +699,10 @@ def test_bad_values_in_the_warm_up_are_refused_and_change_nothing(n):
     assert same(model.mixture, Mixture(warmup=40).fit(X))
 
 
-@pytest.mark.parametrize("family", [None, PLAIN], ids=["unknown family", "known family"])
-def test_features_that_come_in_the_warm_up_were_zero_before(family):
+@pytest.mark.parametrize(
+    ("family", "absent"), [(None, np.nan), (PLAIN, 0.0)], ids=["unknown family, missing", "known family, zero"]
+)
+def test_features_that_come_in_the_warm_up_were_absent_before(family, absent):
     X, _ = blobs(120)
     model = DynamicalMixture(family, alpha=None, warmup=100)
     learned(model, dicts(X[:40, :2]))
@@ -708,7 +711,7 @@ def test_features_that_come_in_the_warm_up_were_zero_before(family):
     learned(model, dicts(X[40:70, :3]))
     assert len(model.centers[0]) == 3
     learned(model, dicts(X[70:]))
-    X[:40, 2], X[:70, 3] = 0.0, 0.0
+    X[:40, 2], X[:70, 3] = absent, absent
     assert same(model.mixture, Mixture(family, alpha=None, warmup=100).fit(X))
 
 
@@ -865,3 +868,100 @@ def test_absent_is_zero_or_nan():
         DynamicalMixture(absent=1.0)
     with pytest.raises(ValueError, match="absent must be 0 for VonMisesFisher"):
         DynamicalMixture(VonMisesFisher(1.0), absent=np.nan)
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def doors(n=80, seed=0):
+    """Dictionaries of three kinds; some features are absent, or None."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i, kind in enumerate((np.arange(n) // 10 % 3).tolist()):
+        x = {"size": rng.normal(10.0 * kind, 1.0), "colour": ["red", "green", "blue"][kind], "open": kind == 1}
+        if i % 7 == 3:
+            del x["size"]
+        if i % 11 == 4:
+            x["colour"] = None
+        rows.append(x)
+    return rows
+
+
+@pytest.mark.parametrize("first", [0, 1, 12], ids=["at once", "from the second row on", "late"])
+def test_texts_are_categories_and_what_is_absent_is_missing(first):
+    pd = pytest.importorskip("pandas")
+    rows = doors()
+    for x in rows[:first]:
+        del x["colour"]
+    model = DynamicalMixture(warmup=30)
+    for x in rows:
+        assert model.predict_one(x) >= -1
+        model.learn_one(x)
+    frame = pd.DataFrame(rows)
+    plain = Mixture(warmup=30).fit(frame[list(model.feature_names)])
+    assert model.mixture.encoding_ == plain.encoding_
+    assert same(model.mixture, plain)
+    assert [model.predict_one(x) for x in rows[-9:]] == plain.predict(frame[list(model.feature_names)][-9:]).tolist()
+    assert {(center["colour"], center["open"]) for center in model.centers.values()} >= {
+        ("red", "false"),
+        ("green", "true"),
+        ("blue", "false"),
+    }
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict_proba_one({"colour": "red"}) == model.predict_proba_one({"colour": "red"})
+    assert model.predict_one({"colour": "red"}) == plain.predict(frame[list(model.feature_names)][:1])[0]
+
+
+def test_texts_that_are_bad_change_nothing():
+    rows = doors()
+    model = learned(DynamicalMixture(warmup=30), rows[:60])
+    before = model.mixture.to_bytes()
+    for x, message in (
+        ({"colour": ["red"]}, "feature 'colour' must be a finite number, a text, true or false"),
+        ({"size": "tall"}, "column 'size' must hold numbers, got 'tall'"),
+        ({"size": float("inf")}, "feature 'size' must be a finite number"),
+    ):
+        for method in (model.learn_one, model.predict_one, model.score_one):
+            with pytest.raises(ValueError, match=message):
+                method(x)
+    assert model.mixture.to_bytes() == before
+    with pytest.warns(UserWarning, match="feature 'weight' came after the features were fixed"):
+        model.learn_one(rows[60] | {"weight": 3.0})
+    learned(model, rows[61:])
+    assert same(model.mixture, learned(DynamicalMixture(warmup=30), rows).mixture)
+
+
+def test_texts_have_times_and_weights():
+    pd = pytest.importorskip("pandas")
+    rows, weights = doors(), (1.0 + np.arange(80) % 3).tolist()
+    times = [dt.datetime(2026, 1, 1) + dt.timedelta(minutes=i) for i in range(80)]
+    model = DynamicalMixture(warmup=30, time_key="at")
+    for x, t, w in zip(rows, times, weights, strict=True):
+        model.learn_one(x | {"at": t}, w=w)
+    plain = Mixture(warmup=30).fit(pd.DataFrame(rows), times=times, sample_weight=weights)
+    assert same(model.mixture, plain)
+
+
+def test_a_family_for_whole_rows_gets_what_is_expected_of_a_cell_that_is_absent():
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(300, 1))
+    X = np.hstack([u, 2.0 * u]) + 0.05 * rng.normal(size=(300, 2)) + 30.0 * (np.arange(300) % 2)[:, None]
+    model = learned(DynamicalMixture(warmup=200), dicts(X[:250]))
+    plain = Mixture(warmup=200).fit(X[:250])
+    assert not plain.family_.independent
+    gap = np.array([[X[250, 0], np.nan]])
+    assert model.score_one({"a": gap[0, 0]}) == pytest.approx(-plain.score_samples(plain.fill(gap))[0])
+    model.learn_one({"a": gap[0, 0]})
+    assert same(model.mixture, plain.partial_fit(plain.fill(gap)))
+
+
+@pytest.mark.parametrize("first", [7, 8, 11, 14])
+def test_cells_that_are_missing_while_a_search_is_under_way_are_taken(first):
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(60, 1))
+    X = np.hstack([u, 2.0 * u]) + 0.05 * rng.normal(size=(60, 2))
+    model = learned(DynamicalMixture(warmup=40), dicts(X[:first]))
+    model.learn_one({"a": 1.0})
+    learned(model, dicts(X[first + 1 :]))
+    X[first] = 1.0, np.nan
+    assert same(model.mixture, Mixture(warmup=40).fit(X))

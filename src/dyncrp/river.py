@@ -9,8 +9,7 @@ from __future__ import annotations
 import struct
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from datetime import date
-from math import hypot, inf, isfinite, isnan, nan
+from math import hypot, inf, isnan, nan
 from operator import itemgetter
 from typing import Any, cast
 
@@ -24,21 +23,32 @@ except ModuleNotFoundError as missing:
         "dyncrp.river needs river: pip install 'dyncrp[river]', or '.[river]' in a clone"
     ) from missing
 
-from dyncrp.arrays.checks import LATEST_TIME, BadRow, Clock, microseconds, real
+from dyncrp.arrays.checks import Clock
 from dyncrp.dynamics import Dynamics
 from dyncrp.engine import Engine
 from dyncrp.engine.recall import answering
 from dyncrp.estimator import DynamicalMixture as Mixture
 from dyncrp.families import Family
 from dyncrp.families.base import check_rows
+from dyncrp.input.dictionaries import (
+    Names,
+    as_frame,
+    as_rows,
+    check_numbers,
+    check_row,
+    feature_names,
+    holds_texts,
+    named_centers,
+    read_time,
+)
 from dyncrp.input.weights import as_weights
 from dyncrp.input.words import read_documents
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.stream import Stream
 from dyncrp.stream.warmup import Searching
+from dyncrp.views.fill import fill
 
 Float = NDArray[np.float64]
-Names = tuple[Hashable, ...]
 
 NEW_TABLE = -1  # what stands for a new table
 MOST_ROWS_WAITING, MOST_BYTES_WAITING = 4096, 1 << 20
@@ -51,11 +61,12 @@ class DynamicalMixture(base.Clusterer):
     This is ``dyncrp.DynamicalMixture`` with the interface of river. It is the same model, and gives the same result, to
     the bit, for the same numbers. A table keeps its id for ever. Ids count up from 0, and −1 stands for a new table.
 
-    **Features** have names, and their values are finite numbers. A feature that x does not have is 0. If ``absent`` is
-    NaN it is missing instead, and so are values that are None or NaN. If ``features`` is given, there are no others. If
-    the family was given with plain numbers, such as ``Gaussian(1.0, 100.0)``, a feature that appears later is used from
-    then on, as if it had been absent in all rows before. If the family is learned, the features are those of the
-    warm-up. Later ones are ignored, with a warning the first time.
+    **Features** have names. If the family is learned, their values are numbers, texts and booleans; texts are
+    categories, and a feature that x does not have is missing, as are None and NaN. If the family is given, values are
+    finite numbers, and a feature that x does not have is 0. ``absent`` says otherwise. If ``features`` is given, there
+    are no others. If the family was given with plain numbers, such as ``Gaussian(1.0, 100.0)``, a feature that appears
+    later is used from then on, as if it had been absent in all rows before. If the family is learned, the features are
+    those of the warm-up. Later ones are ignored, with a warning the first time.
 
     **Words.** A family for counts of words, such as ``Multinomial(100.0)``, takes dictionaries of counts, such as those
     of river's ``BagOfWords``. A new word may come at any time.
@@ -75,7 +86,8 @@ class DynamicalMixture(base.Clusterer):
         alpha: how readily new tables open; "auto" and None as for ``dyncrp.DynamicalMixture``.
         time_key: the key of the time in x.
         features: the names of all features. Hyperparameters with an entry for each feature are in this order.
-        absent: the value of a feature that x does not have: 0, or NaN if it is missing.
+        absent: the value of a feature that x does not have: 0, or NaN if it is missing, which then is expected from the
+            first row on. None: it is missing if the family is learned or x holds texts, and 0 otherwise.
         memory: how many of its members a table remembers; None to learn it.
         warmup: the number of observations from which unknown hyperparameters are learned.
         resolution: above 1 gives more and narrower clusters, below 1 fewer and wider ones.
@@ -105,7 +117,7 @@ class DynamicalMixture(base.Clusterer):
         *,
         time_key: Hashable = None,
         features: Sequence[Hashable] | None = None,
-        absent: float = 0.0,
+        absent: float | None = None,
         memory: float | None = inf,
         warmup: int | str = "auto",
         resolution: float = 1.0,
@@ -126,29 +138,22 @@ class DynamicalMixture(base.Clusterer):
         self.max_tables = max_tables
         self.prune_below = prune_below
 
-        spec = ModelSpec.resolve(
-            family,
-            dynamics,
-            alpha,
-            memory=memory,
-            warmup=warmup,
-            resolution=resolution,
-            learn_alpha=learn_alpha,
-            max_tables=max_tables,
-            prune_below=prune_below,
-        )
-        self._stream = Stream(spec, expects_missing=isnan(absent))
-        self._stream.searching = Searching.IN_CALLS
+        self._stream = self._new_stream()
+        spec = self._stream.spec
         given = spec.given
         self._family = spec.family if given is None else given.family  # it says what a row may be
         if given is None:
             import sklearn.metrics.cluster  # noqa: F401 - or the first search would import it, during a learn_one
-        if absent != 0.0 and not isnan(absent):
+        if absent is not None and absent != 0.0 and not isnan(absent):
             raise ValueError(f"absent must be 0 or NaN, got {absent!r}")
+        self._absent = (nan if family is None else 0.0) if absent is None else absent
         if self._family.sparse and features is not None:
             raise ValueError(f"{self._family!r} takes any words: leave out features, got {features!r}")
-        if isnan(absent) and not self._family.independent:
+        if isnan(self._absent) and not self._family.independent:
             raise ValueError(f"absent must be 0 for {self._family!r}, which takes whole rows only")
+        # Rows of the warm-up with their times and weights: any of them may be the first that holds a text.
+        self._kept: list[tuple[dict[Any, Any], Any, float]] | None = [] if family is None else None
+        self._mixed = False  # whether some feature holds texts: then rows are read as those of a DataFrame
         self._warned = False
         self._clock: Clock | None = None
         self._last = -inf  # the latest time
@@ -157,7 +162,23 @@ class DynamicalMixture(base.Clusterer):
         self._rows: list[bytes] = []
         self._bags: list[tuple[dict[Any, Any], Any]] = []  # the same of counts of words: the counts, and the time
         self._weights: dict[int, float] = {}  # of rows in either buffer that do not count as one, by their place there
-        self._lay_out(self._resolve_features())
+        self._lay_out(feature_names(features, self._family.width, time_key))
+
+    def _new_stream(self) -> Stream:
+        spec = ModelSpec.resolve(
+            self.family,
+            self.dynamics,
+            self.alpha,
+            memory=self.memory,
+            warmup=self.warmup,
+            resolution=self.resolution,
+            learn_alpha=self.learn_alpha,
+            max_tables=self.max_tables,
+            prune_below=self.prune_below,
+        )
+        stream = Stream(spec, expects_missing=self.absent != 0.0 and self.absent is not None)
+        stream.searching = Searching.IN_CALLS
+        return stream
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None, w: float | None = None) -> None:
         """Learn from one observation.
@@ -238,29 +259,15 @@ class DynamicalMixture(base.Clusterer):
     def occupancies(self) -> dict[int, float]:
         """The occupancy of each open table at the time of the latest observation."""
         self._catch_up()
-        return self._by_table(self._stream.occupancies) if self._fitted else {}
+        ids = self._stream.engine.ids.tolist() if self._fitted else []
+        return dict(zip(ids, self._stream.occupancies.tolist(), strict=True)) if ids else {}
 
     @property
-    def centers(self) -> dict[int, dict[Hashable, float]]:
-        """The centre of each open table by feature; for words, the share of each word in the table."""
+    def centers(self) -> dict[int, dict[Any, Any]]:
+        """The centre of each open table by feature: of categories the likeliest, for words the share of each."""
         names = self.feature_names
-        if self._stream.input.vocabulary is not None:
-            engine = cast(Any, self._stream.engine)
-            found = {table: engine.word_counts(table) for table in engine.ids.tolist()}
-            return {
-                table: dict(zip([names[word] for word in words], counts / max(np.sum(counts), 1.0), strict=True))
-                for table, (words, counts) in found.items()
-            }
         self._catch_up()
-        if not self._fitted:
-            return {}
-        engine = self._stream.engine
-        rows = self._by_table(engine.model.family.centers(engine.state.stats))
-        return {table: dict(zip(self._names, row, strict=True)) for table, row in rows.items()}
-
-    def _by_table(self, values: Float) -> dict[int, Any]:
-        """Return values of the open tables (K, ...) by the ids of these."""
-        return dict(zip(self._stream.engine.ids.tolist(), values.tolist(), strict=True))
+        return named_centers(self._stream.engine, names, self._stream.input) if self._fitted else {}
 
     @property
     def _fitted(self) -> bool:
@@ -273,9 +280,13 @@ class DynamicalMixture(base.Clusterer):
         weights = None if w is None else as_weights([w], 1, first=not self._fitted)
         if t is None and self.time_key is not None:
             raise ValueError(f"x must hold its time as {self.time_key!r}, got the keys {list(x)!r}")
-        clock, time = self._parse_time(t)
+        clock, time = read_time(t, self._clock, self._last)
         if self._family.sparse:
             self._keep_words(x, t, clock, time, weights)
+            return
+        weight = 1.0 if weights is None else weights.item(0)
+        if self._mixed or (self._kept is not None and holds_texts(x, self.features)):
+            self._learn_mixed(dict(x), t, clock, time, weight)
             return
         names, row = self._pack_row(x)
         if names is not self._names or self._clock is None:
@@ -287,10 +298,34 @@ class DynamicalMixture(base.Clusterer):
             self._last = time
             row = struct.pack("q" if clock is Clock.DATES else "d", time) + row
         if weights is not None:
-            self._weights[len(self._rows)] = weights.item(0)
+            self._weights[len(self._rows)] = weight
         self._rows.append(row)
+        if self._kept is not None:
+            self._kept.append((dict(x), t, weight))
         if len(self._rows) >= self._most_waiting:
             self._hand_over()
+
+    def _learn_mixed(self, x: dict[Any, Any], t: Any, clock: Clock, time: float, weight: float) -> None:
+        """Learn a row of which some features hold texts. In the warm-up, a new feature begins it again."""
+        stream, names, rows = self._stream, self._names, [(x, t, weight)]
+        if not self._positions.issuperset(x):
+            if self._grows:
+                names = (*names, *(name for name in x if name not in self._positions))
+            elif self.features is None:
+                self._warn(x)
+        if self._clock is None:
+            stream.spec.check_clock(clock)
+        if not self._mixed or names is not self._names:
+            stream, rows = self._new_stream(), [*(self._kept or ()), *rows]
+        X = as_rows(x, names, stream.input, stream.family) if stream.learned else as_frame([x for x, *_ in rows], names)
+        times = None if clock is Clock.INDEX else [t for _, t, _ in rows]
+        weights = [weight for *_, weight in rows]
+        stream.learn(X, times, sample_weight=weights if set(weights) != {1.0} else None)
+        self._stream, self._mixed, self._clock, self._last = stream, True, clock, time
+        if self._kept is not None:
+            self._kept.append((x, t, weight))
+        self._rows, self._weights = [], {}
+        self._lay_out(names)
 
     def _keep_words(self, x: Mapping[Any, Any], t: Any, clock: Clock, time: float, weights: Float | None) -> None:
         """Buffer counts of words at time t, which the clock has as the number ``time``. weights: (1,) or None."""
@@ -315,25 +350,6 @@ class DynamicalMixture(base.Clusterer):
         rest = dict(x)
         return rest, rest.pop(self.time_key, None)
 
-    def _parse_time(self, t: Any) -> tuple[Clock, float]:
-        """Return what kind of time t is, and t as a number that is not before the latest."""
-        clock, time = Clock.INDEX, -inf
-        if isinstance(t, (date, np.datetime64)):
-            clock, time = Clock.DATES, microseconds(t)
-        elif t is not None:
-            clock, number = Clock.NUMBERS, real(t)
-            if number is None or not abs(number) <= LATEST_TIME:
-                raise ValueError(f"the time must be a finite number, within ±{LATEST_TIME:g}, or a date, got {t!r}")
-            time = number
-        if self._clock is not None:
-            self._clock.check(clock)
-        if time < self._last:
-            latest = np.datetime64(int(self._last), "us") if clock is Clock.DATES else self._last
-            raise ValueError(
-                f"times must not run backwards: {t} is earlier than {latest}, the latest time of the stream"
-            )
-        return clock, time
-
     def _pack_row(self, x: Mapping[Any, Any]) -> tuple[Names, bytes]:
         """Return the names of the features, with those that are new in x, and its values in that order as bytes."""
         names = self._names
@@ -344,8 +360,8 @@ class DynamicalMixture(base.Clusterer):
                 self._warn(x)
         if not names:
             raise ValueError(f"x must hold at least one feature, got {dict(x)!r}")
-        values = [x.get(name, self.absent) for name in names]
-        takes_missing = isnan(self.absent)
+        values = [x.get(name, self._absent) for name in names]
+        takes_missing = isnan(self._absent)
         if takes_missing:
             values = [nan if value is None else value for value in values]
         try:
@@ -353,18 +369,10 @@ class DynamicalMixture(base.Clusterer):
                 return names, self._pack(*values)
         except (TypeError, OverflowError):
             pass
-        for name, value in zip(names, values, strict=True):
-            try:
-                legal = isfinite(value) or (takes_missing and isnan(value))
-            except (TypeError, OverflowError):
-                legal = False
-            if not legal:
-                raise ValueError(f"feature {name!r} must be a finite number, got {value!r}")
-        try:
-            check_rows(self._family, np.array([values], dtype=np.float64))
-        except BadRow as error:
-            where = "" if error.column is None else f" for feature {names[error.column]!r}"
-            raise ValueError(error.reason + where) from None
+        check_numbers(names, values, missing=takes_missing)
+        if self._kept is None and names is self._names:
+            values = self._complete(np.array(values, dtype=np.float64)).tolist()
+        check_row(names, values, self._family)
         return names, struct.pack(f"{len(values)}d", *values)
 
     def _prepare(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Any, float]:
@@ -373,8 +381,10 @@ class DynamicalMixture(base.Clusterer):
         words = self._family.sparse
         if words:
             read_documents([x])
-        names, row = (self._names, b"") if words else self._pack_row(x)
-        clock, time = (self._clock, 0.0) if t is None else self._parse_time(t)
+        if not self._mixed and self._kept is not None and holds_texts(x, self.features):
+            return None, None, 0.0  # all that came so far were numbers
+        names, row = (self._names, b"") if words or self._mixed else self._pack_row(x)
+        clock, time = (self._clock, 0.0) if t is None else read_time(t, self._clock, self._last)
         self._catch_up()
         values = np.frombuffer(row)
         if not self._fitted:
@@ -386,8 +396,11 @@ class DynamicalMixture(base.Clusterer):
             time /= 1e6
         if words:
             return engine, self._stream.input.read_to_predict([x], self._family, engine.n_features), time
-        values = self._check_row(values)
-        if isnan(self.absent):
+        if self._mixed:
+            rows = as_rows(x, names, self._stream.input, self._stream.family).numbers
+            return self._stream.engine_for(rows), rows[0], time
+        values = self._check_row(self._complete(values))
+        if np.isnan(values).any():
             engine = self._stream.engine_for(values[None, :])
         if names is not self._names:
             if engine.model.family.can_widen:
@@ -395,6 +408,13 @@ class DynamicalMixture(base.Clusterer):
             else:
                 values = values[: engine.n_features]  # by the features so far
         return engine, values, time
+
+    def _complete(self, values: Float) -> Float:
+        """Return a row (D,) with what is expected of its missing cells, if the learned family takes whole rows only."""
+        if not (self._stream.started and np.isnan(values).any()) or self._stream.family.independent:
+            return values
+        self._catch_up()
+        return cast(Float, fill(self._stream, values[None])[0])
 
     def _check_row(self, row: Float) -> Float:
         """Return a row (D,) as the family takes it. Some families take every row of finite numbers as it is."""
@@ -410,7 +430,7 @@ class DynamicalMixture(base.Clusterer):
         stream, rows, bags, clock = self._stream, self._rows, self._bags, self._clock
         before = stream.n_rows
         one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
-        one_by_one = one_by_one and not isnan(self.absent)  # the stream looks for missing cells
+        one_by_one = one_by_one and not any(isnan(np.frombuffer(row).sum()) for row in rows)  # missing cells
         weights = [self._weights.get(i, 1.0) for i in range(len(rows) + len(bags))] if self._weights else None
         try:
             if bags:
@@ -439,7 +459,7 @@ class DynamicalMixture(base.Clusterer):
     def _widen(self, names: Names) -> None:
         """Add new features, which were absent in all rows so far."""
         self._catch_up()
-        self._stream.widen(len(names), self.absent)
+        self._stream.widen(len(names), self._absent)
         self._lay_out(names)
 
     def _lay_out(self, names: Names) -> None:
@@ -451,28 +471,15 @@ class DynamicalMixture(base.Clusterer):
         warming = not self._learned and stream.n_rows < stream.spec.warmup
         self._grows = self.features is None and (warming or stream.spec.family.can_widen or not names)
         plain = self._clock is Clock.INDEX and bool(names)
+        if self._learned:
+            self._kept = None
+        plain = plain and self._kept is None and not self._mixed
         self._size = len(names) if plain else -1  # of an x that needs no closer look
         self._get = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self._safe_norm = self._family.safe_norm
         most = min(MOST_ROWS_WAITING, MOST_BYTES_WAITING // (8 * len(names) or 1) + 1)
         self._most_waiting = most if self._learned else 1  # each row does a part of the search
-
-    def _resolve_features(self) -> Names:
-        """Return the names of the features as far as they are given."""
-        width = self._family.width
-        if self.features is None:
-            if width is not None:
-                raise ValueError(
-                    f"the family has hyperparameters for {width} features: give their names, in order, as features"
-                )
-            return ()
-        names = tuple(self.features)
-        if not names or len(set(names)) < len(names) or self.time_key in names:
-            raise ValueError(f"features must be different names, the time_key not among them, got {self.features!r}")
-        if width not in (None, len(names)):
-            raise ValueError(f"the family has hyperparameters for {width} features, and features names {len(names)}")
-        return names
 
     def _warn(self, x: Mapping[Any, Any]) -> None:
         if self._warned:

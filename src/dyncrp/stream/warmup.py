@@ -66,6 +66,7 @@ class Warmup:
         self._kept: list[tuple[Rows, Float, Constraints]] = []  # rows, times and constraints, in order of arrival
         self._search: Search | None = None
         self._goal = 0  # the number of rows of the search
+        self._gaps = False  # whether cells were missing in rows that came while it may have been under way
 
     @property
     def n_rows(self) -> int:
@@ -95,8 +96,11 @@ class Warmup:
         known = Constraints.nothing(len(X)) if constraints is None else constraints
         goal = min(end, self.needed) if whole else self._due(end)
         at_once = begin == 0 or (goal > self.n_learned_from and self.searching is Searching.AT_ONCE)
-        if not at_once and not self.over and first_missing(X) < len(X) and not self.learner.family.independent:
-            goal, at_once, self._search = self.n_learned_from, True, None
+        if not at_once and not self.over and first_missing(X) < len(X):
+            if not self._gaps:  # a search under way may find a family that does not take them
+                self._gaps, self._search = True, None
+            if not self.learner.family.independent:
+                goal, at_once, self._search = self.n_learned_from, True, None
         if at_once:
             rows, t, known = self._rows((X, times, known))
             whole = whole or self.over

@@ -1,7 +1,7 @@
 // What stands on an axis: round numbers, round times, and texts that fit.
 
 const DATE_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400]
-  .concat([2, 7, 14, 30, 91, 182, 365, 730, 1826, 3652].map((days) => 86_400 * days));
+  .concat([2, 3, 4, 7, 14, 30, 91, 182, 365, 730, 1826, 3652].map((days) => 86_400 * days));
 const clockFace = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const secondsFace = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dayFace = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
