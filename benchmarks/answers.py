@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks import speed
+from benchmarks import report, speed
 from benchmarks.real_data import STAY, sticky_order
 from dyncrp import DynamicalMixture
 
@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
         _print(name, results[name])
     mean = {s: np.mean([one[s] for one in results.values()], axis=0).tolist() for s in systems}
     _print("**mean**", mean)
-    options.results.write_text(json.dumps({"sets": results, "mean": mean}, indent=1) + "\n")
+    options.results.write_text(json.dumps({"commit": report.commit(), "sets": results, "mean": mean}, indent=1) + "\n")
 
 
 def _print(name: str, row: dict[str, list[float]]) -> None:

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import report
+
 HERE = Path(__file__).parent
 SECONDS, RATE, BATCH, N_CONNECTIONS, N_CLIENTS = 8.0, 500, 100, 4, 64
 N_FEATURES, N_CLUSTERS = 4, 20
@@ -207,6 +209,7 @@ def main() -> None:
             rates = f"{told['requests_a_second']:8,.0f} requests/s {told['rows_a_second']:10,.0f} rows/s"
             latency = f"p50 {told['p50_ms']:5.1f} ms, p99 {told['p99_ms']:5.1f} ms"
             print(f"{name:8} {load:32} {rates}   {latency}, {told['cpu_ms']:.2f} ms of CPU each", flush=True)
+    results["commit"] = report.commit()
     options.results.write_text(json.dumps(results, indent=1) + "\n")
 
 

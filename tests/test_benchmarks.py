@@ -229,6 +229,7 @@ def test_first_answers_are_compared_on_further_sets(tmp_path, capsys):
     options = ["--quick", "--only", "far", "--data", str(tmp_path), "--results", str(tmp_path / "answers.json")]
     answers.main(options)
     found = json.loads((tmp_path / "answers.json").read_text())
+    assert found["commit"] == report.commit()
     assert found["sets"]["far"]["dyncrp, clusters"] == [1.0, 1.0] == found["mean"]["KMeans"]
     assert "| far | " in capsys.readouterr().out
 
