@@ -23,6 +23,7 @@ MISSING = 0.01  # the share of cells that are
 PARAMETERS: dict[str, dict[str, Any]] = {
     "alarm_rate=0.001": {"alarm_rate": 0.001},
     "surge_rate=0.0001": {"surge_rate": 0.0001},
+    "keep_clusters=True": {"keep_clusters": True},
     "n_examples=3": {"n_examples": 3},
     "learn_alpha=True": {"learn_alpha": True},
     "memory=1000": {"memory": 1000.0},
@@ -31,6 +32,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "assignment='variational'": {"assignment": "variational"},
     "table_count='posterior'": {"table_count": "posterior"},
 }
+WATCHED = {"alarm_rate": 0.001, "surge_rate": 0.0001, "keep_clusters": True}
 ATTRIBUTES = ("labels_", "responsibilities_", "novelty_", "novelty_p_", "events_")
 
 
@@ -45,6 +47,8 @@ def feeders(K: int, D: int, n: int) -> dict[str, Feeder]:
     found["on_event set"] = Feeder(heard.partial_fit, X, BATCH)
     found |= {name: Feeder(_model(**given).partial_fit, X, BATCH) for name, given in PARAMETERS.items()}
     found["times given"] = Feeder(_timed(_model()), X, BATCH)
+    found["weights given"] = Feeder(_weighed(_model()), X, BATCH)
+    found["weights, alarms, surges and kept clusters"] = Feeder(_weighed(_model(**WATCHED)), X, BATCH)
     found["a list of lists"] = Feeder(_model().partial_fit, X[: 16 * BATCH].tolist(), BATCH)
     found["a DataFrame"] = Feeder(_model().partial_fit, pd.DataFrame(X).add_prefix("x"), BATCH)
     found["float32"] = Feeder(_model().partial_fit, X.astype(np.float32), BATCH)
@@ -73,6 +77,12 @@ def _model(**params: Any) -> DynamicalMixture:
 def _reader(name: str) -> Callable[[data.Float], object]:
     model = _model()
     return lambda X: getattr(model.partial_fit(X), name)
+
+
+def _weighed(model: DynamicalMixture) -> Callable[[data.Float], object]:
+    """Return ``partial_fit`` with weights."""
+    weights = np.random.default_rng(0).choice([0.5, 1.0, 2.0], BATCH)
+    return lambda X: model.partial_fit(X, sample_weight=weights[: len(X)])
 
 
 def _timed(model: DynamicalMixture) -> Callable[[data.Float], object]:

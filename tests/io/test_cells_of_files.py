@@ -14,9 +14,11 @@ from dyncrp.input.entries import Entry
 from dyncrp.input.infer import infer_entries
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import Selection, open_reader
+from dyncrp.io.readers.cells import MissingCells
 from dyncrp.io.readers.columns import read_cells
 from dyncrp.io.readers.csv import DELIMITER_NAMES, CsvReader
 from dyncrp.io.readers.formats import NumberFormat, YesNo, find_format
+from dyncrp.io.readers.told import Told
 from reading import ROWS, read, selection, write_rows
 
 
@@ -748,3 +750,38 @@ def test_arrow_and_python_read_each_cell_in_the_same_way(tmp_path, monkeypatch, 
     fast = answer()
     monkeypatch.setattr(CsvReader, "_arrow", lambda self, width: None)
     assert answer() == fast
+
+
+WEIGHTS = [
+    "2",
+    "0.5",
+    "-1",
+    "",
+    "nan",
+    "NaN",
+    "inf",
+    "1e9",
+    "1e10",
+    " 3 ",
+    "1_0",
+    "N/A",
+    "?",
+    "-999",
+    "5",
+    "5.0",
+    "1,5",
+]
+WEIGHTS += ["1e400", True, None, 3, 2.5, float("nan"), "0", "-0.0", "0x1", np.float64(2.0), 10**400]
+
+
+@pytest.mark.parametrize("words", [(), ("?",), ("-999",), ("5",), ("0", "?")])
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize("column", [WEIGHTS, np.array([1.0, 2.0, np.nan, -3.0, 5.0])], ids=len)
+def test_weights_of_a_column_are_those_of_its_cells(words, decimal, column):
+    told = Told(MissingCells(words), decimal)
+    bad = np.zeros(len(column), dtype=bool)
+    found = told.read("sample_weight", column, bad)
+    for cell, weight, wrong in zip(column, found, bad, strict=True):
+        assert wrong == (told.fault("sample_weight", cell) is not None)
+        assert weight == (1.0 if wrong else float(str(cell).replace(decimal, ".")))
+    assert 0 < np.sum(bad) < len(column)

@@ -12,7 +12,7 @@ from dyncrp.input.entries import quote
 from dyncrp.input.weights import MOST_WEIGHT
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.cells import Column, MissingCells
-from dyncrp.io.readers.formats import NumberFormat
+from dyncrp.io.readers.formats import PLAIN, NumberFormat
 
 NO_MARK = ("-1", "-1.0")  # stand for no mark, as missing cells do
 
@@ -29,14 +29,27 @@ class Told:
 
     def read(self, name: str, column: Column, bad: NDArray[np.bool_]) -> list[Any]:
         """Return what ``learn`` takes, None if it is unknown; mark invalid rows in ``bad``."""
+        plain = self._plain_weights(column) if name == "sample_weight" else None
         found: list[Any] = []
         for i, cell in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
+            if plain is not None and plain[i] >= 0.0:
+                found.append(plain[i])
+                continue
             try:
                 found.append(self._one(name, cell))
             except ValueError:
                 found.append(1.0 if name == "sample_weight" else None)
                 bad[i] = True
         return found
+
+    def _plain_weights(self, column: Column) -> list[float] | None:
+        """Return the weights that are plain numbers, −1 where a cell has to be looked at by itself. None if all do."""
+        if self._format != PLAIN or (isinstance(column, np.ndarray) and column.dtype.kind not in "iuf"):
+            return None
+        numbers = cells.as_numbers(column)
+        clear = (numbers >= 0.0) & (numbers <= MOST_WEIGHT) & ~np.isin(numbers, self._is_missing.numbers)
+        weights: list[float] = np.where(clear, numbers, -1.0).tolist()
+        return weights
 
     def fault(self, name: str, cell: object) -> str | None:
         """Return what is wrong with a cell, None if nothing is."""
