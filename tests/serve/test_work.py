@@ -1,5 +1,6 @@
 """A request that is much work is carried out aside: others do not wait for it, and what is learned is the same."""
 
+import re
 import threading
 from dataclasses import replace
 
@@ -134,6 +135,7 @@ def test_what_is_learned_aside_is_the_same(tmp_path, all_heavy):
         assert client.post("/streams/s/merge", json={"tables": [0, 1]}).status_code == 200
         assert client.post("/streams/s/undo", json={}).status_code == 200
         assert client.get("/streams/s/tables").json() == tables
+        assert re.search(r"dyncrp_aside_seconds_total 0\.0*[1-9]", client.get("/metrics").text)
         assert client.delete("/streams/s").status_code == 204
         assert client.get("/streams/s/model").status_code == 404
 
