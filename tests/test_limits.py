@@ -7,6 +7,7 @@ import pytest
 from dyncrp import Categorical, Columns, DynamicalMixture, Exponential, Gaussian, LinearODE
 from dyncrp.dynamics.base import MOST_PARTS, Sum
 from dyncrp.dynamics.text import parse_dynamics
+from dyncrp.engine.native import NativeEngine
 from dyncrp.input import encoding
 
 
@@ -86,3 +87,14 @@ def test_tables_that_were_split_and_merged_can_be_saved():
         again = DynamicalMixture.from_bytes(model.to_bytes())
         assert again.n_opened_ == n_opened
         assert again.to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("label", ["door {}", "door 0"])
+def test_rows_that_are_told_their_tables_are_handed_on_few_at_a_time(monkeypatch, label):
+    n, given, run = 3_000, [], NativeEngine.run
+    monkeypatch.setattr(NativeEngine, "run", lambda self, X, *more: given.append(len(X)) or run(self, X, *more))
+    labels = [label.format(at) for at in range(n)]
+    model = DynamicalMixture(Gaussian(1.0, 100.0), alpha=1.0).partial_fit(np.zeros((n, 1)), labels=labels)
+    assert model.n_tables_ == len(set(labels))
+    assert sum(given) < 100 * n  # the engine makes room for all that it is given
+    assert len(given) <= 2 * len(set(labels)) + 10

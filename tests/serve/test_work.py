@@ -1,6 +1,8 @@
 """A request that is much work is carried out aside: others do not wait for it, and what is learned is the same."""
 
+import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,6 +60,14 @@ def test_iterations_and_joining_clusters_are_work():
     assert not is_heavy(many, batch_of(1, 3))
     assert is_heavy(many, batch_of(700, 3))  # clusters are looked at after an eighth more rows
     assert is_heavy(many)  # as an edit does
+
+
+def test_labels_marks_and_long_bodies_are_work():
+    marks = ["m"] * 5_000
+    assert not is_heavy(stream_of(WIDE), batch_of(5_000, 1), 10**5)
+    assert is_heavy(stream_of(WIDE), replace(batch_of(5_000, 1), cannot_link=marks), 10**5)
+    assert is_heavy(stream_of(WIDE), replace(batch_of(5_000, 1), labels=marks), 10**5)
+    assert is_heavy(stream_of(WIDE), batch_of(3, 1), 10**7)
 
 
 def test_a_large_model_is_work_for_those_who_go_through_it():
@@ -125,6 +135,7 @@ def test_what_is_learned_aside_is_the_same(tmp_path, all_heavy):
         assert client.post("/streams/s/merge", json={"tables": [0, 1]}).status_code == 200
         assert client.post("/streams/s/undo", json={}).status_code == 200
         assert client.get("/streams/s/tables").json() == tables
+        assert re.search(r"dyncrp_aside_seconds_total 0\.0*[1-9]", client.get("/metrics").text)
         assert client.delete("/streams/s").status_code == 204
         assert client.get("/streams/s/model").status_code == 404
 
@@ -204,6 +215,15 @@ def test_long_texts_are_refused(tmp_path):
             assert answer.status_code == 413
             assert f"texts of {LONGEST_TEXT:,} characters, got one of {LONGEST_TEXT + 1:,}" in answer.json()["error"]
             assert answer.json()["row"] == 0
+
+
+def test_settings_with_too_many_numbers_are_refused(tmp_path):
+    directions = np.eye(400).tolist()
+    settings = {"family": "gaussian", "set": {"variance": 1.0, "prior_variance": 1.0, "directions": directions}}
+    with serving(tmp_path) as (client, _):
+        answer = client.put("/streams/s", json=settings)
+    assert answer.status_code == 413
+    assert answer.json()["error"] == "directions may have 100,000 numbers on this server, got 160,000"
 
 
 def test_texts_keep_no_clusters_unless_they_are_told_to():

@@ -341,6 +341,12 @@ class Service:
             ("alarms_total", "counter", "Alarms since the server started.", {"": self.n_alarms}),
             ("commits_total", "counter", "Commits of the journal; requests share them.", {"": commits}),
             ("learning_seconds_total", "counter", "Time spent learning and reading.", {"": worker.learning_seconds}),
+            (
+                "aside_seconds_total",
+                "counter",
+                "Time spent on warm-ups and on much work, aside.",
+                {"": worker.aside_seconds},
+            ),
             ("commit_seconds_total", "counter", "Time spent waiting for the disk.", {"": worker.commit_seconds}),
             ("journal_bytes", "gauge", "Size of the journal on the disk.", {"": size}),
             ("subscribers", "gauge", "Readers of events and live feeds.", {"": self.n_readers}),

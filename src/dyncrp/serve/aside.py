@@ -9,6 +9,7 @@ is one thread for warm-ups and one for heavy requests. Only the worker uses the 
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection
@@ -31,7 +32,8 @@ class Errand:
     """Requests for one stream, and then a piece of its search. finished: whether all was done.
 
     why: ``WARMING`` or ``HEAVY``. found: what ended the search, if anything did. failed: whether the stream must be
-    restored from the journal. kept: a checkpoint of the stream with what the requests did, if one was due.
+    restored from the journal. kept: a checkpoint of the stream with what the requests did, if one was due. seconds: how
+    long it took.
     """
 
     def __init__(self, stream: ServedStream, jobs: list[Job], why: str) -> None:
@@ -40,9 +42,16 @@ class Errand:
         self.found: tuple[Operation, Outcome] | None = None
         self.kept: tuple[bytes, bytes] | None = None
         self.failed = self.finished = False
+        self.seconds = 0.0
 
     def run(self, registry: Registry) -> None:
         """Carry it out, in another thread."""
+        begin = time.perf_counter()
+        self._carry_out(registry)
+        self.seconds = time.perf_counter() - begin
+        self.finished = True
+
+    def _carry_out(self, registry: Registry) -> None:
         for job in self.jobs:
             if self.failed:
                 job.error = RequestError(503, "nothing was changed: try again")
@@ -212,7 +221,6 @@ class Aside:
 
         def run() -> None:
             errand.run(self._registry)
-            errand.finished = True
             self._tell()
 
         threading.Thread(target=run, name=f"dyncrp-{why}", daemon=True).start()

@@ -23,6 +23,7 @@ KEYS = ("family", "dynamics", "alpha", "memory", *OF_MODEL, SECONDS, "set", "fea
 TEXTS = "multinomial"  # the family of texts
 NOT_SERVED = ("n_jobs",)  # one thread learns all streams
 MOST_EXAMPLES = 1_000
+MOST_NUMBERS = 100_000  # of a setting, such as the directions of a family, which are solved for
 ALARM_RATE = 0.001  # by default; null is no alarms
 
 
@@ -114,6 +115,10 @@ def check_limits(settings: dict[str, Any], limits: Limits) -> None:
         number = real(given.get(name))
         if number is not None and number > most:
             raise RequestError(413, f"{name} may be {most:,} on this server, got {given[name]}")
+    for name, value in given.items():
+        n = sum(len(one) if isinstance(one, list) else 1 for one in value) if isinstance(value, list) else 1
+        if n > MOST_NUMBERS:
+            raise RequestError(413, f"{name} may have {MOST_NUMBERS:,} numbers on this server, got {n:,}")
     if "max_tables" in given and given["max_tables"] is None:
         raise RequestError(413, f"max_tables may be {limits.tables:,} on this server, got null")
     names = feature_names(settings)

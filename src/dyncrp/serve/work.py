@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 ROWS_PER_CHECKPOINT = 10_000
 HEAVY = 10**8  # some tenth of a second
-PER_BYTE = 50  # of a model that is written or read
+PER_BYTE = 50  # of a body that is kept, or of a model that is written or read
 PER_LETTER = 1_000  # of a text that is cut into words
 PER_CELL = 1_000  # that is a value of Python
+PER_LABEL = 100_000  # that may be the name of a new table
+PER_TAKEN = 50  # of a table and a row with a mark, which may not share it
 PER_PAIR = 100  # of tables, for each of their numbers, when clusters are joined
 LETTERS_PER_WORD = 5
 
@@ -50,9 +52,13 @@ def _of_rows(stream: ServedStream, batch: Batch, n_bytes: int) -> float:
     else:
         each = _per_table(own, batch.width)
         work = 0.0 if batch.numbers is not None else PER_CELL * n * batch.width
-    work += n * each * (there + most) / 2 * steps
+    if batch.cannot_link is not None:
+        each += PER_TAKEN
+    work += n * each * (there + most) / 2 * steps + PER_BYTE * n_bytes
+    if batch.labels is not None:
+        work += PER_LABEL * n
     if stream.n_since_checkpoint + n >= ROWS_PER_CHECKPOINT:
-        work += PER_BYTE * (stream.checkpoint_bytes + stream.bytes_since_checkpoint + n_bytes)
+        work += PER_BYTE * (stream.checkpoint_bytes + stream.bytes_since_checkpoint)
     if (
         own.started
         and isinstance(own.learner, KeepingLearner)

@@ -54,7 +54,7 @@ class Worker:
     It is a daemon thread, so the process can end without it. That is as harmless as a kill.
 
     publish: called in the event loop with what happened, before the answers are given. learning_seconds,
-    commit_seconds: how long it has learned and read, and committed.
+    commit_seconds: how long it has learned and read, and committed. aside_seconds: how long other threads have, for it.
     """
 
     registry: Registry
@@ -62,6 +62,7 @@ class Worker:
     most_waiting: int = 1_000
     learning_seconds: float = 0.0
     commit_seconds: float = 0.0
+    aside_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -132,6 +133,7 @@ class Worker:
             jobs, asked = self._take()
             ending = ending or asked
             for errand in self._aside.collect():
+                self.aside_seconds += errand.seconds
                 self._serve_and_deliver([], errand)
                 if errand.found is not None:
                     self._serve_and_deliver([Job(errand.end_search, None)])

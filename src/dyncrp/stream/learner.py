@@ -44,6 +44,7 @@ from dyncrp.stream.surges import Surges
 
 ROWS_PER_ALPHA = 100  # with learn_alpha, alpha changes after every so many rows
 NOT_OPEN = 1 << 62  # stands for the id of a table that is not open yet
+FEWEST_AHEAD = 64  # rows that the engine is given at once, or twice as many as it took before
 
 
 class Learner:
@@ -228,10 +229,11 @@ class Learner:
             return self._take_in(X, times, None)
         told_all = TableConstraints(self._ids(constraints), constraints.marks, constraints.weights)
         tables = told_all.tables
-        traces, begin = [], 0
+        traces, begin, ahead = [], 0, FEWEST_AHEAD
         while begin < len(X):
-            rest = slice(begin, None)
-            trace = self._take_in(X[rest], times[rest], told_all.part(rest))
+            some = slice(begin, begin + ahead)  # the engine makes room for the rows that it is given
+            trace = self._take_in(X[some], times[some], told_all.part(some))
+            ahead = max(FEWEST_AHEAD, 2 * len(trace.labels))
             if not len(trace.labels):
                 one, told, closed = slice(begin, begin + 1), int(constraints.tables[begin]), int(tables[begin])
                 row, n_opened = self.engine.n_observations, self.engine.n_opened
@@ -256,7 +258,8 @@ class Learner:
     def _take_in(self, X: Rows, times: Float, told: TableConstraints | None) -> Trace:
         """Let the engine learn rows, and the sketch their novelty; see ``_mend`` for interruptions."""
         trace = self.engine.run(X, times) if told is None else self.engine.run(X, times, told)
-        self._done.append(trace)
+        if len(trace.labels):
+            self._done.append(trace)
         self.sketch.add_evidence(self.engine.latest_evidence)
         return trace
 
