@@ -139,13 +139,14 @@ def test_tiny_and_huge_values_are_learned_or_refused(family, assignment):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", KNOWN.values(), ids=KNOWN)
 def test_clusters_of_tiny_and_huge_values_can_be_drawn(family):
-    learned = 0
-    for rows in TABLES.values():
+    learned, begin = 0, list(KNOWN.values()).index(family)
+    for at, rows in enumerate(TABLES.values(), begin):
         model = DynamicalMixture(family, Exponential(20.0))
         if refusal(model.fit, np.array(rows * 3)) is None:
             ways = [model.clusters(n) for n in (None, 1, model.n_tables_)]
             assert all(np.all(np.isfinite(found.tree)) for found in ways)
-            plots.tree(ways[learned % 3]).savefig(io.BytesIO(), dpi=30)
+            if at % 3 == 0:  # another third of them for each family
+                plots.tree(ways[learned % 3]).savefig(io.BytesIO(), dpi=30)
             learned += 1
     assert learned
 
