@@ -4,6 +4,7 @@ import builtins
 import inspect
 import re
 import shutil
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from posixpath import normpath
@@ -11,7 +12,9 @@ from types import MappingProxyType
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.errors import ExtensionError
 from sphinx.util import logging
+from sphinx_gallery.scrapers import matplotlib_scraper
 from sphinx_gallery.sorting import FileNameSortKey
 
 import dyncrp
@@ -89,6 +92,28 @@ def tell_file(gallery_conf, name):
     builtins.__file__ = str(next((Path(__file__).parents[1] / "examples").rglob(name)))
 
 
+filters = []
+
+
+def forbid_warnings(gallery_conf, name, when):
+    """Make warnings errors while a script runs; BERTopic has some of its own."""
+    if when == "before" and name is not None and "bertopic" not in name:
+        filters.append(warnings.catch_warnings(action="error"))
+        filters[-1].__enter__()
+    elif filters:
+        filters.pop().__exit__()
+
+
+def save_figures(block, variables, gallery_conf, **options):
+    """Save the figures that a block drew, none of which may be empty."""
+    from matplotlib import pyplot
+
+    for number in pyplot.get_fignums():
+        if not any(axes.has_data() for axes in pyplot.figure(number).axes):
+            raise ExtensionError(f"{variables['src_file']} draws a figure without data")
+    return matplotlib_scraper(block, variables, gallery_conf, **options)
+
+
 # Scripts called plot_… run when the site is built; the others, which need a cluster of machines, are shown.
 runs = r"/plot_" if find_spec("bertopic") else r"/plot_(?!bertopic)"
 sphinx_gallery_conf = {
@@ -108,7 +133,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "write_computation_times": False,
     "remove_config_comments": True,
-    "reset_modules": ("matplotlib", tell_file),
+    "reset_modules": ("matplotlib", tell_file, forbid_warnings),
+    "reset_modules_order": "both",
+    "image_scrapers": (save_figures,),
 }
 
 SITE_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}

@@ -5,7 +5,7 @@ Import as ``from cases import FAMILIES``: pytest has this folder on its path. Wh
 """
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -259,8 +259,10 @@ def draw(case, n=40, seed=0, n_tables=5):
     return case.family.check(X), np.cumsum(rng.exponential(1.0, n) * rng.integers(0, 2, n))
 
 
-def pairwise(*axes):
+def pairwise(*axes, apart=()):
     """Return combinations of a value of each axis, in which every two values of two axes meet at least once.
+
+    apart: two axes, by their numbers, whose values need not meet each other, as they do elsewhere.
 
     An error mostly shows where two values meet, whatever the third; and so few combinations have them all that a test
     can afford them: of 16 families, 10 dynamics, and 3 rules of 2 values each, 160 of 1,280. Each combination is begun
@@ -271,7 +273,8 @@ def pairwise(*axes):
     if len(values) < 2:
         raise ValueError(f"pairs need two axes or more, got {len(values)}")
     numbered = [[(i, k) for k in range(len(axis))] for i, axis in enumerate(values)]
-    left = dict.fromkeys((a, b) for one, other in combinations(numbered, 2) for a in one for b in other)
+    meet = [(one, other) for one, other in combinations(range(len(values)), 2) if (one, other) != tuple(apart)]
+    left = dict.fromkeys((a, b) for one, other in meet for a in numbered[one] for b in numbered[other])
     used: Counter = Counter()
     found = []
     while left:
@@ -286,3 +289,13 @@ def pairwise(*axes):
             left.pop(pair, None)
         found.append(tuple(values[i][k] for i, k in places))
     return found
+
+
+def in_turn(first, *others):
+    """Return each value of the first axis once, with values of the others in turn, of which all combinations occur.
+
+    For what takes long, where the values of the other axes make no difference to those of the first, or are tried with
+    each of them elsewhere.
+    """
+    combined = list(product(*others))
+    return [(one, *combined[i % len(combined)]) for i, one in enumerate(first)]

@@ -358,7 +358,7 @@ def test_a_soak_that_is_stopped_is_checked_to_its_end(monkeypatch, tmp_path):
 
 
 def test_the_figures_that_are_compared_are_measured():
-    every = figures.figures(2048)
+    every = figures.figures(1024)
     asked = [json.dumps({"figure": name, "seconds": 0.001}) for name in [*every, "nothing"]]
     *answers, absent = map(json.loads, figures.answer(iter(asked), every))
     assert all(told["ns"] > 0 for told in answers), answers

@@ -36,6 +36,15 @@ def test_they_are_hardly_more_than_the_two_longest_axes_need():
     assert len(pairwise(two, two, two)) <= 5
 
 
+def test_values_of_axes_that_are_apart_need_not_meet():
+    families, dynamics, rules, two = range(16), range(10), range(5), range(2)
+    rows = pairwise(families, dynamics, rules, two, apart=(0, 1))
+    for i, j in ((0, 2), (0, 3), (1, 2), (1, 3), (2, 3)):
+        assert len({(row[i], row[j]) for row in rows}) == len({row[i] for row in rows}) * len({row[j] for row in rows})
+    assert len(set(rows)) == len(rows) == 80
+    assert {len({row[i] for row in rows}) for i in (0, 1)} == {16, 10}
+
+
 def test_one_axis_has_no_pairs():
     with pytest.raises(ValueError, match="two axes or more, got 1"):
         pairwise("abc")

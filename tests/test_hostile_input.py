@@ -139,13 +139,14 @@ def test_tiny_and_huge_values_are_learned_or_refused(family, assignment):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", KNOWN.values(), ids=KNOWN)
 def test_clusters_of_tiny_and_huge_values_can_be_drawn(family):
-    learned = 0
-    for rows in TABLES.values():
+    learned, begin = 0, list(KNOWN.values()).index(family)
+    for at, rows in enumerate(TABLES.values(), begin):
         model = DynamicalMixture(family, Exponential(20.0))
         if refusal(model.fit, np.array(rows * 3)) is None:
             ways = [model.clusters(n) for n in (None, 1, model.n_tables_)]
             assert all(np.all(np.isfinite(found.tree)) for found in ways)
-            plots.tree(ways[learned % 3]).savefig(io.BytesIO(), dpi=30)
+            if at % 3 == 0:  # another third of them for each family
+                plots.tree(ways[learned % 3]).savefig(io.BytesIO(), dpi=30)
             learned += 1
     assert learned
 
@@ -206,8 +207,9 @@ def wide_rows(n):
         (NormalGamma(0.09, 1.0), lambda X: X),
         (Bernoulli(1.0, 1.0), lambda X: (X > 0).astype(float)),
         (VonMisesFisher(1e5), lambda X: X / np.linalg.norm(X, axis=1, keepdims=True)),
-        (VonMisesFisher(), lambda X: X / np.linalg.norm(X, axis=1, keepdims=True)),
-        (Gaussian(), lambda X: X),
+        # A search learns them many times.
+        (VonMisesFisher(), lambda X: X[:, :30_000] / np.linalg.norm(X[:, :30_000], axis=1, keepdims=True)),
+        (Gaussian(), lambda X: X[:, :30_000]),
     ],
     ids=["gaussian", "diagonal", "unknown variance", "bernoulli", "sphere", "unknown sphere", "unknown gaussian"],
 )

@@ -78,10 +78,10 @@ def test_rows_with_nothing_in_them_are_judged_by_weight_alone(name):
 def test_columns_go_on_from_the_references_arrays_alone(name, assignment):
     family, X, times = crowded(name)
     reference, engine = assert_agrees(
-        make_model(family, Exponential(50.0), assignment=assignment), X[:130], times[:130]
+        make_model(family, Exponential(50.0), assignment=assignment), X[:100], times[:100]
     )
     arrays = engine.arrays()
-    expected_labels = reference.run(X[130:], times[130:]).labels.tolist()
+    expected_labels = reference.run(X[100:180], times[100:180]).labels.tolist()
     P = family.squares(X[:1]).shape[1]
     for left_out in (["cells"], ["cells", "squares"]):
         other = NativeEngine(engine.model, X.shape[1])
@@ -93,7 +93,7 @@ def test_columns_go_on_from_the_references_arrays_alone(name, assignment):
         elif P:
             expected = family.expected_squares(arrays["stats"], X.shape[1])
             np.testing.assert_allclose(again["squares"], expected, rtol=1e-12)
-        assert other.run(X[130:], times[130:]).labels.tolist() == expected_labels
+        assert other.run(X[100:180], times[100:180]).labels.tolist() == expected_labels
 
 
 def test_columns_of_families_without_numbers_of_their_own_have_no_cells():

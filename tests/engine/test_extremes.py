@@ -57,7 +57,7 @@ def test_extreme_thresholds(name, threshold, assignment):
 @families
 def test_tiny_and_huge_alpha(name, alpha):
     family, D = ENGINE_FAMILIES[name]
-    X, times = make_stream(family, D, 100, seed=4)
+    X, times = make_stream(family, D, 60, seed=4)
     assert_agrees(make_model(family, Exponential(30.0), alpha), X, times)
 
 

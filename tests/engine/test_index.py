@@ -185,7 +185,7 @@ def test_a_new_table_that_is_far_better():
 def test_tables_that_move_open_and_close(D, seed):
     rng = np.random.default_rng(seed)
     tables = Tables(*made(rng, [0, 5, 300, 2000][seed], D, 10.0))
-    for _ in range(2500):
+    for _ in range(1000):
         here = np.flatnonzero(tables.is_open)
         act = rng.choice(["small", "far", "weight", "open", "close", "rename"], p=[0.5, 0.05, 0.1, 0.2, 0.1, 0.05])
         if act == "open" or len(here) == 0:

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from cases import ENGINE_DYNAMICS, ENGINE_FAMILIES, pairwise
+from cases import ENGINE_DYNAMICS, ENGINE_FAMILIES, in_turn, pairwise
 from dyncrp import Bernoulli, Categorical, Exponential, Gaussian, NormalGamma, Poisson
 from dyncrp.engine import ReferenceEngine
 from dyncrp.engine.native import NativeEngine
@@ -19,10 +19,8 @@ from engines import (
     assert_same_bits,
     assert_same_state,
     crowded,
-    families,
     make_model,
     make_stream,
-    memories,
     parts_of,
     restored,
     run_in_pieces,
@@ -87,29 +85,28 @@ def continued(source, kind):
 )
 def test_what_one_engine_wrote_the_other_reads(name, assignment, table_count, memory):
     family, X, times = crowded(name)
-    X, times = X[:160], times[:160]
+    X, times = X[:120], times[:120]
     model = make_model(
         family, ENGINE_DYNAMICS["fast-and-slow"], 0.83, memory, assignment=assignment, table_count=table_count
     )
     reference, engine = ReferenceEngine(model, X.shape[1]), NativeEngine(model, X.shape[1])
     for begin, kinds in (
         (0, (ReferenceEngine, NativeEngine)),
-        (60, (NativeEngine, ReferenceEngine)),
-        (110, (ReferenceEngine, NativeEngine)),
+        (40, (NativeEngine, ReferenceEngine)),
+        (80, (ReferenceEngine, NativeEngine)),
     ):
-        part = slice(begin, {0: 60, 60: 110, 110: 160}[begin])
+        part = slice(begin, begin + 40)
         if begin:  # each goes on as the other
             reference, engine = (continued(one, kind) for one, kind in zip((reference, engine), kinds, strict=True))
         expected, trace = reference.run(X[part], times[part]), engine.run(X[part], times[part])
         assert trace.labels.tolist() == expected.labels.tolist()
         np.testing.assert_allclose(trace.log_evidence, expected.log_evidence, rtol=1e-9, atol=1e-9)
     assert_same_state(reference, engine)
-    assert engine.n_observations == reference.n_observations == 160
+    assert engine.n_observations == reference.n_observations == 120
     assert engine.log_evidence == pytest.approx(reference.log_evidence, rel=1e-12)
 
 
-@memories
-@families
+@pytest.mark.parametrize(("name", "memory"), in_turn(ENGINE_FAMILIES, MEMORIES))
 def test_the_arrays_have_the_references_names_and_meaning(name, memory):
     family, X, times = crowded(name)
     reference, engine = assert_agrees(

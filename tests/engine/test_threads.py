@@ -51,13 +51,13 @@ class Interrupted(Exception):
     """What the handler of these tests raises."""
 
 
-def interrupt_once(begun):
-    """Send SIGINT to this thread a tenth of a second after ``begun()`` is true; return the thread that does."""
+def interrupt_once(begun, after=0.1):
+    """Send SIGINT to this thread so many seconds after ``begun()`` is true; return the thread that does."""
 
     def wait():
         while not begun():
             time.sleep(0.01)
-        time.sleep(0.1)
+        time.sleep(after)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     thread = threading.Thread(target=wait, daemon=True)
@@ -98,10 +98,10 @@ each_header = pytest.mark.parametrize(
 @pytest.mark.slow
 @each_header
 def test_an_interrupted_call_has_learned_the_rows_it_came_to_and_no_other(name, sent):
-    model, X = long_stream(name)
+    model, X = long_stream(name, repeats=20 if name == "columns-of-all-kinds" else 100)
     engine = NativeEngine(model, X.shape[1])
     times = np.arange(float(len(X)))
-    interrupt_once(lambda: engine.n_observations > 0)
+    interrupt_once(lambda: engine.n_observations > 0, after=0.02)
     with pytest.raises(Interrupted):
         engine.run(X, times)
     n = engine.n_observations

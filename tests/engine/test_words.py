@@ -79,7 +79,7 @@ def compare_states(reference, text):
 
 @pytest.mark.parametrize(("family", "dynamics", "rules"), pairwise(FAMILIES, ENGINE_DYNAMICS, RULES))
 def test_the_engine_does_what_the_reference_says(family, dynamics, rules):
-    reference, text = both(model_of(FAMILIES[family], ENGINE_DYNAMICS[dynamics], RULES[rules]), *stream(150))
+    reference, text = both(model_of(FAMILIES[family], ENGINE_DYNAMICS[dynamics], RULES[rules]), *stream(110))
     X, t = stream(12, seed=1)
     t = reference.time + 10.0 * t
     np.testing.assert_array_equal(text.predict(as_counts(X), t), reference.predict(X, t))
@@ -107,12 +107,12 @@ def test_generated_streams(family, dynamics, rules, alpha, seed, length):
 def test_hundreds_of_tables_are_bounded_by_chunks(dynamics):
     """Most tables share no word with a document, and some of them are the likeliest, or have a share to report."""
     rng = np.random.default_rng(2)
-    X = np.zeros((420, 320))
+    X = np.zeros((360, 320))
     X[np.arange(300), np.arange(300)] = rng.integers(1, 4, size=300)
-    X[300:, 300:] = rng.random((120, 20)) < 0.05
-    told = TableConstraints(np.where(np.arange(420) < 300, NEW, UNKNOWN), np.full(420, UNKNOWN))
-    reference, _ = both(model_of(Multinomial(30.0), dynamics, alpha=0.05), X, np.arange(420.0), told)
-    assert 300 <= reference.n_tables < 420
+    X[300:, 300:] = rng.random((60, 20)) < 0.05
+    told = TableConstraints(np.where(np.arange(360) < 300, NEW, UNKNOWN), np.full(360, UNKNOWN))
+    reference, _ = both(model_of(Multinomial(30.0), dynamics, alpha=0.05), X, np.arange(360.0), told)
+    assert 300 <= reference.n_tables < 360
 
 
 def test_of_tables_alike_the_oldest_has_the_label():

@@ -1,5 +1,7 @@
 """Tables with no valley between them, against a slow oracle."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.cluster import hierarchy
@@ -61,8 +63,9 @@ def slow_valleys(shapes):
     return np.array(cluster)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", ["full", "round", "diagonal", "sphere", "bits"])
+@pytest.mark.parametrize(
+    ("name", "seed"), [*product(["full", "round", "diagonal", "sphere", "bits"], range(2)), ("full", 2)]
+)
 def test_the_rule_is_the_one_that_the_module_states(name, seed):
     rng = np.random.default_rng(seed)
     family, D = {
@@ -91,11 +94,11 @@ def test_the_rule_is_the_one_that_the_module_states(name, seed):
 
 
 def test_of_many_tables_only_the_near_ones_count_and_the_result_is_the_same():
-    family, stats, squares, _ = tables(70, 2, 3, scale=20.0)
+    family, stats, squares, _ = tables(45, 2, 3, scale=20.0)
     _, roots = join_by_valleys(family.shapes(stats, squares))
     expected = slow_valleys(family.shapes(stats, squares))
     assert adjusted_mutual_info_score(expected, roots) > 0.999
-    assert 3 < len(np.unique(roots)) < 65
+    assert 3 < len(np.unique(roots)) < 40
 
 
 def test_the_tree_connects_tables_however_far_apart():

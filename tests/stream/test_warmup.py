@@ -104,32 +104,30 @@ def test_after_n_rows_the_model_is_the_one_learned_from_a_power_of_two_or_the_wa
 @pytest.mark.parametrize("options", FAMILIES.values(), ids=FAMILIES)
 def test_the_state_after_any_number_of_rows_does_not_depend_on_the_cut(options):
     X = rows_for(options.get("family"), 60)
-    one, five, ones = (DynamicalMixture(warmup=40, **options) for _ in range(3))
+    five, ones = (DynamicalMixture(warmup=40, **options) for _ in range(2))
     for n in range(1, 61):
-        one.partial_fit(X[n - 1 : n])
         ones.learn_one(X[n - 1])
         if n % 5 == 0:
             five.partial_fit(X[n - 5 : n])
         if n in (1, 2, 3, 5, 20, 35, 40, 60):
             at_once = arrays(DynamicalMixture(warmup=40, **options).partial_fit(X[:n]))
-            assert arrays(one) == at_once
             assert arrays(ones) == at_once
             assert n % 5 or arrays(five) == at_once
-    assert arrays(one) == arrays(DynamicalMixture(warmup=40, **options).fit(X))
-    assert one.learned_
+    assert arrays(ones) == arrays(DynamicalMixture(warmup=40, **options).fit(X))
+    assert ones.learned_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 5, 50, 333])
-def test_five_blobs_are_five_tables_however_they_come(size):
+def test_five_blobs_are_five_tables_however_they_come():
     X = blobs(1400)
     whole = DynamicalMixture().fit(X[:1300])
-    model = cut(DynamicalMixture(), X[:1300], size)
-    assert arrays(model) == arrays(whole)
-    labels = model.partial_fit(X[1300:]).labels_
-    np.testing.assert_array_equal(labels, whole.partial_fit(X[1300:]).labels_)
-    assert model.n_tables_ == 5
-    assert model.log_evidence_ == whole.log_evidence_
+    before, labels = arrays(whole), whole.partial_fit(X[1300:]).labels_
+    for size in (1, 50, 333):
+        model = cut(DynamicalMixture(), X[:1300], size)
+        assert arrays(model) == before
+        np.testing.assert_array_equal(model.partial_fit(X[1300:]).labels_, labels)
+        assert model.n_tables_ == 5
+        assert model.log_evidence_ == whole.log_evidence_
 
 
 @pytest.mark.parametrize("dated", [False, True])

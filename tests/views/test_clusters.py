@@ -126,10 +126,9 @@ def test_curves_are_whole(make, n):
 
 
 @pytest.mark.parametrize("kind", ["uniform", "student", "lognormal", "cauchy"])
-@pytest.mark.parametrize("D", [2, 5])
-def test_a_cloud_has_no_valley(kind, D):
+def test_a_cloud_has_no_valley(kind):  # nor in five dimensions: see tests/search/test_cloud.py
     rng = np.random.default_rng(5)
-    shape = (1000, D)
+    shape = (1000, 2)
     X = {
         "uniform": rng.uniform(size=shape),
         "student": rng.standard_t(2, size=shape),
@@ -207,21 +206,6 @@ def test_by_default_curves_are_found(n, seed):
     for X, y in curves:
         model = DynamicalMixture().fit(X)
         assert adjusted_mutual_info_score(y, model.clusters().labels(model.labels_)) >= 0.95
-
-
-def test_by_default_a_cloud_is_one_cluster():
-    clouds = {
-        "uniform": lambda rng, shape: rng.uniform(size=shape),
-        "gaussian": lambda rng, shape: rng.normal(size=shape),
-        "student": lambda rng, shape: rng.standard_t(2, size=shape),
-        "lognormal": lambda rng, shape: rng.lognormal(size=shape),
-    }
-    cases = [(name, D, seed) for name in clouds for D in (2, 5) for seed in range(2)]
-    found = {
-        (name, D, seed): len(DynamicalMixture().fit(clouds[name](np.random.default_rng(seed), (1000, D))).clusters())
-        for name, D, seed in cases
-    }
-    assert sum(n == 1 for n in found.values()) >= 15, found
 
 
 def test_by_default_overlapping_ellipses_are_not_one_cluster():
