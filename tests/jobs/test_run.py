@@ -485,7 +485,7 @@ def test_nothing_is_replaced_without_being_told(source, tmp_path):
     done = label(source, output, "--checkpoint", tmp_path / "state", code=2)
     finished = f"{tmp_path / 'state'} is the checkpoint of a run that has finished, after row {N}"
     assert f"{finished}: add --resume to continue it, or --force to start again\n" in done.stderr
-    source.write_text("t,x,y\n0,1,?\n1,2,3\n")
+    source.write_text("t,x,y\n0,1,huh\n1,2,3\n")
     label(source, output, "--checkpoint", tmp_path / "state", "--force", code=1)
     assert not (tmp_path / "state").exists()  # or --resume would continue another run
 
@@ -594,10 +594,10 @@ def test_a_full_disk_at_a_checkpoint_loses_nothing(source, tmp_path, monkeypatch
 
 def test_bad_rows_stop_or_are_skipped(tmp_path):
     source = tmp_path / "in.csv"
-    source.write_text("x,y\n1,2\n3,?\n4,5\n1e200,7\n8,9\n")
+    source.write_text("x,y\n1,2\n3,huh\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
-    fault = "line 3, column 'y': '?' is not a number"
-    remedies = "--missing '?' takes it for a missing cell, --skip-bad skips such rows"
+    fault = "line 3, column 'y': 'huh' is not a number"
+    remedies = "--missing 'huh' takes it for a missing cell, --skip-bad skips such rows"
     assert done.stderr == f"dyncrp: features: x, y\ndyncrp: {source}, {fault}; {remedies}\n"
     done = run(source, "--skip-bad", *KNOWN, "-o", "-")
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
