@@ -613,6 +613,13 @@ def test_every_answer_forbids_what_a_page_need_not_do(client):
         assert headers["x-content-type-options"] == "nosniff"
 
 
+def test_browsers_ask_for_the_page_again_after_an_upgrade(client):
+    for path in ("/", "/docs", "/static/page.js", "/static/style.css", "/streams"):
+        assert client.get(path).headers.get_list("cache-control") == ["no-cache"]
+    unchanged = client.get("/static/page.js", headers={"if-none-match": client.get("/static/page.js").headers["etag"]})
+    assert unchanged.status_code == 304
+
+
 @pytest.mark.parametrize("path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py"])
 def test_nothing_but_the_page_is_served(client, path):
     assert client.get(path).status_code == 404

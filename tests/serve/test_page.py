@@ -314,6 +314,16 @@ class TestPage:
         page.get_by_role("button", name="Close").tap()
         expect(page.locator("#panel")).to_be_hidden()
 
+    def test_a_phone_shows_long_dates_and_the_names_of_tables_whole(self, server, visit):
+        server.make("old")
+        times = (np.datetime64("2013-02-22T01:00:00") + np.arange(20) * np.timedelta64(1, "h")).astype(str).tolist()
+        server.send("old", visits(2, 10, 2), times=times)
+        page = visit(server, "old", viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
+        expect(line(page, 0)).to_contain_text("2013")
+        assert page.locator(".frame").evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
+        one_line = "span => span.getClientRects().length === 1 && span.offsetHeight < 30"
+        assert line(page, 1).get_by_text("table 1").evaluate(one_line)
+
 
 # Every text against what is behind it, by WCAG's formula: at least 4.5 to 1, but for what is disabled.
 FAINT = """() => {

@@ -30,6 +30,17 @@ def test_what_is_older_than_ten_seconds_or_an_hour_is_forgotten():
     assert pulse.tell()["hour"]["rows"] == 0
 
 
+def test_alarms_that_are_told_after_their_rows_are_counted():
+    clock = Clock()
+    pulse = Pulse(clock)
+    pulse.add(1000, 0)
+    clock.now += 2.0
+    pulse.add(0, 3)  # the warm-up has ended in the background
+    told = pulse.tell()
+    assert (told["hour"]["rows"], told["hour"]["alarms"]) == (1000, 3)
+    assert told["age"] == 2.0  # no row came with them
+
+
 def test_what_is_kept_is_bounded():
     clock = Clock()
     pulse = Pulse(clock)

@@ -28,6 +28,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+ASK_AGAIN = (b"cache-control", b"no-cache")  # or browsers mix the page of this version with files of the one before
 CLOSE = {"connection": "close"}  # the rest of the body is thrown away
 HEADERS_OF = {401: {"www-authenticate": "Bearer"}, 408: CLOSE, 413: CLOSE, 503: {"retry-after": "1"}}
 
@@ -55,7 +56,9 @@ class Middleware:
         async def answer(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 self.codes[message["status"]] += 1
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                own = message.get("headers", [])
+                kept = any(name == b"cache-control" for name, _ in own)
+                message["headers"] = [*own, *HEADERS, *([] if kept else [ASK_AGAIN])]
             await send(message)
 
         try:

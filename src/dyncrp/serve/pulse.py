@@ -55,9 +55,10 @@ class Pulse:
         self.counters = self._lately, self._hour = _Counter(SECONDS, 1.0), _Counter(HOUR, MINUTE)
 
     def add(self, rows: int, alarms: int) -> None:
-        """Count rows that came now, and their alarms."""
-        if rows:
-            self._last = now = self._clock()
+        """Count rows that came now, and alarms that were told now: those of a warm-up are told after its rows."""
+        if rows or alarms:
+            now = self._clock()
+            self._last = now if rows else self._last
             self._lately.add(now, rows, alarms)
             self._hour.add(now, rows, alarms)
 

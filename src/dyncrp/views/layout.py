@@ -43,12 +43,12 @@ def as_cell(value: Any) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage; a small one is shown as <1 %.
+    """Return a share as a percentage; one that would be rounded to 0 is shown as <1 %.
 
-    >>> percent(0.5), percent(0.001), percent(0.0)
-    ('50 %', '<1 %', '0 %')
+    >>> percent(0.5), percent(0.006), percent(0.005), percent(0.0)
+    ('50 %', '1 %', '<1 %', '0 %')
     """
-    return "<1 %" if 0.0 < share < 0.005 else f"{100.0 * share:.0f} %"
+    return "<1 %" if 0.0 < share <= 0.005 else f"{100.0 * share:.0f} %"
 
 
 def dates(first: Any, last: Any, *, days: bool = False) -> tuple[list[str], list[str]]:

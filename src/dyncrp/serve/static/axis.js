@@ -14,7 +14,7 @@ export function ticks(lo, hi, n) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= raw * (1 - 1e-9));
   const found = [];
-  for (let at = Math.ceil(lo / step); at * step <= hi + step * 1e-9; at += 1) found.push(at * step);
+  for (let at = Math.ceil(lo / step); at * step <= hi + step * 1e-9; at += 1) found.push(at * step + 0); // no −0
   return found;
 }
 

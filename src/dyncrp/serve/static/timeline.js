@@ -255,7 +255,7 @@ export class Timeline {
     const ids = this.lines(rows);
     const width = this.root.clientWidth;
     const narrow = width < 600;
-    const left = narrow ? 84 : 132;
+    const left = narrow ? 104 : 132;
     const joined = this.by === "tables" && ids.some((id) => id >= 0 && this.clusters(id) !== null && this.clusters(id) !== id);
     const right = joined ? (narrow ? 28 : 46) : 10;
     const top = TOP;
