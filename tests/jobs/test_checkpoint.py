@@ -15,7 +15,7 @@ from dyncrp.jobs.checkpoint import Checkpoint
 def state(tmp_path):
     """The checkpoint of a run over dates with a bad row in every third place."""
     source = tmp_path / "in.csv"
-    rows = [f"2024-01-01T00:00:{i:02}Z,{'huh' if i % 3 == 2 else i % 2 * 9}\n" for i in range(30)]
+    rows = [f"2024-01-01T00:00:{i:02}Z,{'*' if i % 3 == 2 else i % 2 * 9}\n" for i in range(30)]
     source.write_text("when,x\n" + "".join(rows))
     known = ["--set", "variance=1", "--set", "prior_variance=50", "--alpha", "1", "--dynamics", "stationary()"]
     kept = ["--skip-bad", "--output", str(tmp_path / "out.csv"), "--checkpoint", str(tmp_path / "state")]
@@ -57,9 +57,9 @@ def test_the_summary_after_a_resumption_counts_all_bad_rows(state):
     done = CliRunner().invoke(app, [*command, "--resume"])
     assert "dyncrp: 10 bad rows skipped\n" in done.stderr
     with source.open("a") as file:
-        file.write("2024-01-01T00:01:00Z,huh\n")
+        file.write("2024-01-01T00:01:00Z,*\n")
     done = CliRunner().invoke(app, [*command, "--resume"])
-    fault = "line 32, column 'x': 'huh' is not a number"
+    fault = "line 32, column 'x': '*' is not a number"
     assert f"dyncrp: 11 bad rows skipped: {fault}; and 10 more\n" in done.stderr
 
 

@@ -597,7 +597,7 @@ def test_bad_rows_stop_or_are_skipped(tmp_path):
     source.write_text("x,y\n1,2\n3,huh\n4,5\n1e200,7\n8,9\n")
     done = run(source, *KNOWN, code=1)
     fault = "line 3, column 'y': 'huh' is not a number"
-    remedies = "--missing 'huh' takes it for a missing cell, --skip-bad skips such rows"
+    remedies = "--missing huh takes it for a missing cell, --skip-bad skips such rows"
     assert done.stderr == f"dyncrp: features: x, y\ndyncrp: {source}, {fault}; {remedies}\n"
     done = run(source, "--skip-bad", *KNOWN, "-o", "-")
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["row", "0", "2", "4"]
