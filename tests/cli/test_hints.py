@@ -170,3 +170,27 @@ def test_a_pipe_of_sentences_is_refused_with_the_option(typed, tmp_path, monkeyp
         done = CliRunner().invoke(app, ["run", "-", "--format", "csv"], input=file.read())
     assert done.exit_code == 1
     assert "--text 'my review' clusters the sentences by their words" in done.stderr
+
+
+@pytest.mark.parametrize("others", [[], ["method"]])  # without words all columns hold plain numbers
+def test_whole_numbers_that_are_named_as_codes_are_suggested_as_categories(typed, tmp_path, others):
+    lines = [f"{i * 37 % 101},{(200, 301, 404, 500)[i * i % 7 % 4]},{i % 5},{i % 9}" for i in range(90)]
+    names = ["ms,http status,rating,type", *others]
+    lines = [line + ",get" * bool(others) if i % 2 else line + ",put" * bool(others) for i, line in enumerate(lines)]
+    (tmp_path / "in.csv").write_text("\n".join([",".join(names), *lines]))
+    told = typed(["in.csv"])
+    assert "http status, type hold few whole numbers, which may be codes" in told
+    option = re.search(r"may be codes: (--categorical .*) takes them for categories", told).group(1)
+    told = typed(f"dyncrp run in.csv {option} --force")
+    assert f"categories: http status, type{', method' * bool(others)}" in told
+    assert "may be codes" not in told
+    assert "may be codes" not in typed("dyncrp run in.csv --numeric 'http status,type' --force")
+    assert "may be codes" not in typed(["in.csv", *KNOWN, "--force"])  # the family takes numbers
+
+
+@pytest.mark.parametrize("case", [("rating", 1, 5), ("type", 0.5, 5), ("type", 1, 2), ("type", 1, 21)])
+def test_other_numbers_are_not_suggested_as_categories(typed, tmp_path, case):
+    name, step, n_values = case
+    lines = [f"{i * 37 % 101},{i * i % 163 % n_values * step}" for i in range(200)]
+    (tmp_path / "in.csv").write_text("\n".join([f"x,{name}", *lines]))
+    assert "may be codes" not in typed(["in.csv"])

@@ -28,6 +28,7 @@ from dyncrp.io.readers.columns import (
     find_only_text,
     holds_words,
     read_cells,
+    suggest_categories,
     suggest_options,
     tell_constants,
 )
@@ -259,9 +260,13 @@ class Reader(ABC):
         wanted = self.selection
         keep = wanted.columns is not None or (plain and not wanted.decides)
         entries = {entry.name: entry for entry in infer_entries(contents, plain=plain, keep=keep)} | (others or {})
+        codes: list[str] = []
+        if wanted.decides:
+            codes = suggest_categories([one for one in contents if one.name not in self._categorical | self._numeric])
         left_out = any(entry.kind == LEFT_OUT for entry in entries.values())
         if wanted.learned is None and plain and not (self._categorical or wanted.log or left_out):
             self._advise(contents)
+            self.notes += codes
             return
         if wanted.learned is None:
             chosen = []
@@ -289,7 +294,7 @@ class Reader(ABC):
         self.notes.append(line)
         self._suggest_times(entry.name for entry in self.encoding.entries if entry.reason == TIMES)
         if wanted.learned is None:
-            self.notes += [*suggest_options(self.encoding), *tell_constants(self.encoding, self._first)]
+            self.notes += [*suggest_options(self.encoding), *codes, *tell_constants(self.encoding, self._first)]
 
     def _advise(self, contents: Sequence[Content]) -> None:
         """Add a note about a column that is no feature, but is not left out since a family was given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,8 @@ import numpy as np
 
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import BOOLEAN, CATEGORY, CONSTANT, COUNTER, NUMBER, SENTENCES, join_columns
-from dyncrp.input.infer import ROWS_TO_INFER, Content, are_codes, read_words, shows_words
+from dyncrp.input.infer import FEW_NUMBERS, ROWS_TO_INFER, Content, are_codes, read_words, shows_words
+from dyncrp.input.left_out import FEW_ROWS
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import cells
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
@@ -23,6 +25,11 @@ NOTES = {
     COUNTER: "to cluster {0} all the same: --numeric {0}",
     SENTENCES: "to cluster the sentences by their words: --text {1}",
 }
+# Names of what is numbered, not measured. The numbers alone do not tell: in the files of R and of KEEL, ratings and
+# brackets are as uneven as codes, and as categories they gave worse clusters as often as better ones.
+CODES = "id|code|status|type|kind|category|region|sector|zone|zip"
+CODE_NAME = re.compile(rf"(?i:(^|[^a-z])({CODES}|zipcode|postcode)$)|[a-z]({CODES.title()}|ID)$")
+LEAST_REPEATS = 5  # rows of the mean code
 
 
 class OnlyTextError(FileError):
@@ -119,6 +126,28 @@ def suggest_options(encoding: Encoding) -> list[str]:
         if name is not None:
             found.append(note.format(as_argument(name), shlex.quote(name)))
     return found
+
+
+def suggest_categories(contents: Sequence[Content]) -> list[str]:
+    """Return a sentence about columns of numbers that are likely codes, if any are.
+
+    Their names say so, and they hold 3 to 20 different whole numbers that repeat.
+
+    >>> suggest_categories([Content("status", "number", np.array([200.0, 301.0, 404.0] * 9))])
+    ['status holds few whole numbers, which may be codes: --categorical status takes them for categories']
+    """
+    names = [content.name for content in contents if content.kind == NUMBER and _may_be_codes(content)]
+    hold = "holds" if len(names) == 1 else "hold"
+    remedy = f"--categorical {as_argument(*names)} takes them for categories"
+    return [f"{join_columns(names)} {hold} few whole numbers, which may be codes: {remedy}"] if names else []
+
+
+def _may_be_codes(content: Content) -> bool:
+    numbers = np.asarray(content.cells)
+    if not CODE_NAME.search(content.name) or not np.array_equal(numbers, np.rint(numbers)):
+        return False
+    different = len(np.unique(numbers))
+    return 3 <= different <= FEW_NUMBERS and len(numbers) >= max(LEAST_REPEATS * different, FEW_ROWS)
 
 
 def tell_constants(encoding: Encoding, first: Mapping[str, Sequence[object]]) -> list[str]:
