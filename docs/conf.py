@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from docutils import nodes
 from sphinx import addnodes
-from sphinx.util import logging
 from sphinx.errors import ExtensionError
+from sphinx.util import logging
 from sphinx_gallery.scrapers import matplotlib_scraper
 from sphinx_gallery.sorting import FileNameSortKey
 
