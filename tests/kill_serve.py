@@ -166,10 +166,11 @@ def wait_for(port):
         time.sleep(0.01)
 
 
-def run(folder, n, *, longest=None, sync=True):
+def run(folder, n, *, longest=None, most=0, sync=True):
     """Serve a folder, let the clients write, and return what they were told and how often the server was killed.
 
-    longest: the seconds after which it is killed at the latest; None not to kill it, but to ask it to stop in the end.
+    longest: the seconds after which it is killed at the latest, but not more than ``most`` times. In the end it is
+    asked to stop.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -178,7 +179,7 @@ def run(folder, n, *, longest=None, sync=True):
     client = fork(lambda: told.write_text(json.dumps(asyncio.run(write_all(port, n)))))
     children = {"client": client, "server": start(folder, port, sync=sync)}
     try:
-        kills = disturb(children, lambda: start(folder, port, sync=sync), port, longest)
+        kills = disturb(children, lambda: start(folder, port, sync=sync), port, longest, most)
     finally:
         for child in children.values():
             os.kill(child, signal.SIGKILL)
@@ -187,21 +188,21 @@ def run(folder, n, *, longest=None, sync=True):
     return json.loads(told.read_text()), kills
 
 
-def disturb(children, restart, port, longest):
+def disturb(children, restart, port, longest, most):
     """Kill the server at random moments and start it again, until the client has ended; return how often.
 
-    children: the ids of both, without those that have ended. longest: as ``run`` has it. In the end the server is asked
-    to stop, and must do so.
+    children: the ids of both, without those that have ended. longest, most: as ``run`` has them. In the end the server
+    is asked to stop, and must do so.
     """
     kills = 0
     while True:
-        if longest is not None and random.random() < 0.5:
+        if kills < most and random.random() < 0.5:
             wait_for(port)
-        time.sleep(0.05 if longest is None else random.uniform(0.0, longest))
+        time.sleep(random.uniform(0.0, longest) if kills < most else 0.05)
         if os.waitpid(children["client"], os.WNOHANG) != (0, 0):
             del children["client"]
             break
-        if longest is not None:
+        if kills < most:
             server = children.pop("server")
             os.kill(server, signal.SIGKILL)  # a child that has ended waits for us, so its id is still its own
             _, status = os.waitpid(server, 0)
@@ -240,10 +241,10 @@ def kill_until(n_kills, n_requests=150, *, folder):
     wanted, _ = run(folder / "undisturbed", n_requests)
     longest = LONGEST_LIFE * (time.monotonic() - begin)
     registry.ROWS_PER_CHECKPOINT = 100  # so that some kills come while one is written
-    kills = runs = 0
+    kills, runs, half = 0, 0, -(-n_kills // 2)  # so that there is a run of either kind
     try:
         while kills < n_kills:
-            got, more = run(folder / f"killed{runs}", n_requests, longest=longest, sync=runs % 2 == 0)
+            got, more = run(folder / f"killed{runs}", n_requests, longest=longest, most=half, sync=runs % 2 == 0)
             found = difference(wanted, got)
             if found is not None:
                 sys.exit(f"run {runs} differs after {more} kills: {found}")

@@ -70,7 +70,7 @@ def test_a_memory_too_long_to_matter_is_an_infinite_one_to_the_bit(name, rules):
     assert all(np.array_equal(arrays[0][key], arrays[1][key]) for key in arrays[0])
 
 
-@pytest.mark.parametrize(("name", "rules", "engine"), pairwise(FAMILIES, RULES, ENGINES))
+@pytest.mark.parametrize(("name", "rules", "engine"), pairwise(FAMILIES, RULES, ENGINES, apart=(0, 1)))
 def test_a_count_never_exceeds_the_memory(name, rules, engine):
     case = FAMILIES[name]
     X, times = draw(case, n=60, n_tables=2)

@@ -255,7 +255,7 @@ def test_thousands_of_tables_and_clusters_are_drawn():
     assert len(figure.axes[1].get_yticklabels()) == MOST_TREE_ROWS
     assert not figure.legends
     assert "with 2% of the rows" in figure.get_suptitle()
-    figure.savefig(io.BytesIO())
+    figure.savefig(io.BytesIO(), dpi=30)
 
 
 def test_far_clusters_do_not_hide_how_near_tables_join():

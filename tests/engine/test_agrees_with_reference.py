@@ -154,7 +154,7 @@ def test_clipping_what_is_never_negative_changes_nothing(name):
 @pytest.mark.parametrize(("name", "memory"), in_turn(ENGINE_FAMILIES, MEMORIES))
 def test_long_streams(name, memory):
     family, D = ENGINE_FAMILIES[name]
-    X, times = make_stream(family, D, 500, seed=7, n_clusters=12)
+    X, times = make_stream(family, D, 400, seed=7, n_clusters=12)
     assert_agrees(make_model(family, ENGINE_DYNAMICS["sticky"], memory=memory), X, times)
 
 

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("no_lower_bounds")
 def test_extreme_thresholds(name, threshold, assignment):
     # At the smallest, tables open whose first responsibility is too small to be passed on.
     family, D = ENGINE_FAMILIES[name]
-    X, times = make_stream(family, D, 60, seed=3)
+    X, times = make_stream(family, D, 45, seed=3)
     model = make_model(family, Exponential(30.0), assignment=assignment, new_table_threshold=threshold)
     assert_agrees(model, X, times)
 

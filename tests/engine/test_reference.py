@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import digamma
 
+from cases import pairwise
 from dyncrp import (
     Bernoulli,
     Columns,
@@ -276,10 +277,10 @@ def generated_stream(family, n, seed, n_features=3):
     return X, np.cumsum(rng.exponential(1.0, n) * rng.integers(0, 2, n))
 
 
-@pytest.mark.parametrize("table_count", ["map", "posterior"])
-@pytest.mark.parametrize("assignment", ["predictive", "variational"])
-@pytest.mark.parametrize("dynamics", DYNAMICS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "dynamics", "assignment", "table_count"),
+    pairwise(FAMILIES, DYNAMICS, ["predictive", "variational"], ["map", "posterior"]),
+)
 def test_engine_equals_the_oracle(family, dynamics, assignment, table_count):
     family, densities = FAMILIES[family]
     dynamics, kernel = DYNAMICS[dynamics]

@@ -199,8 +199,7 @@ def test_what_a_table_has_forgotten_still_counts(memory, shape):
 # The default
 
 
-@pytest.mark.parametrize("n", [500, 1500])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("n", "seed"), [(500, 0), (1500, 1)])
 def test_by_default_curves_are_found(n, seed):
     curves = make_moons(n, noise=0.06, random_state=seed), make_circles(n, factor=0.5, noise=0.05, random_state=seed)
     for X, y in curves:
