@@ -158,7 +158,7 @@ def wait_for(port):
     """Wait until a server answers, so that some of them get something done before they are killed."""
     for _ in range(1000):
         with socket.socket() as probe:
-            probe.settimeout(10)
+            probe.settimeout(100)
             if not probe.connect_ex(("127.0.0.1", port)):
                 probe.sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
                 probe.recv(100)

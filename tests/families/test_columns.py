@@ -164,6 +164,8 @@ def test_names_become_positions():
     with pytest.raises(ValueError, match=r"columns \['age'\] of X have no part"):
         columns.at(["height", "city", "weight", "age"])
     with pytest.raises(ValueError, match="needs the names of the columns"):
+        Columns({0: Gaussian(1.0, 1.0), "auto": Gaussian(1.0, 1.0)}).require_known()  # as the model of a forged file
+    with pytest.raises(ValueError, match="needs the names of the columns"):
         columns.check(np.zeros((1, 3)))
 
 

@@ -11,7 +11,7 @@ from dyncrp.engine import has_extension
 from dyncrp.families import protocols
 from dyncrp.families.protocols import Scatter
 from dyncrp.joining import clusters, components
-from dyncrp.joining.components import join_by_likelihood, join_by_scatter, join_slowly
+from dyncrp.joining.components import join_by_likelihood, join_by_scatter, join_greedily, join_slowly
 from dyncrp.joining.linkage import apply
 
 
@@ -159,3 +159,11 @@ def test_clusters_are_better_than_tables_where_clusters_are_long():
     model = DynamicalMixture(Gaussian(4.0, 400.0)).fit(X)
     tables, clusters = model.labels_, model.clusters().labels(model.labels_)
     assert adjusted_mutual_info_score(y, clusters) > adjusted_mutual_info_score(y, tables) + 0.1
+
+
+def test_distances_that_overflow_join_no_table_with_itself():
+    means = np.array([[0.0], [1e200], [-1e200], [3e200], [1.0]])  # as only a forged file has them
+    with np.errstate(over="ignore", invalid="ignore"):
+        joins = join_greedily(np.ones(5), means, lambda a, others: np.full(len(a), np.nan), lambda a, b: None)
+    assert len(joins) == 4
+    assert all(join.kept < join.gone for join in joins)

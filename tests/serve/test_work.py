@@ -19,6 +19,7 @@ from serving import KNOWN, post, serving
 
 TEXTS = {"text": "message", "dynamics": "stationary()", "alpha": 1.0, "set": {"concentration": 50.0}}
 WIDE = KNOWN | {"set": {"variance": 1.0, "prior_variance": 1e8}}
+FULL = KNOWN | {"family": "normal_wishart", "set": {"degrees": 500, "variance": 1.0, "prior_variance": 100.0}}
 X = np.repeat(20.0 * np.arange(5), 10)[:, None] + np.random.default_rng(0).normal(size=(50, 1))
 
 
@@ -42,6 +43,7 @@ def batch_of(n, width):
         (KNOWN, 0, batch_of(20_000, 50), 10**6, True),  # each row may open a table
         (WIDE | {"max_tables": 900}, 900, batch_of(60_000, 10), 10**6, True),
         (KNOWN | {"max_tables": 20}, 20, Batch(60_000, columns=([None] * 60_000, [0.5] * 60_000)), 10**6, True),
+        (FULL, 0, batch_of(5, 400), 10**4, True),  # each row factorises a matrix
         (TEXTS, 0, Batch(10, ("message",), columns=(["a storm"] * 10,)), 100, False),
         (TEXTS, 0, Batch(10, ("message",), columns=(["a storm"] * 10,)), 10**6, True),
     ],

@@ -143,6 +143,15 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
         """Whether columns are given by name."""
         return any(isinstance(column, str) for part, _ in self.parts for column in part)
 
+    def require_known(self) -> None:
+        """Raise if a hyperparameter is unknown, or a column is given by name."""
+        super().require_known()
+        self._require_positions()
+
+    def _require_positions(self) -> None:
+        if self.has_names:
+            raise ValueError(f"{self!r} needs the names of the columns: pass a DataFrame")
+
     def at(self, names: Sequence[str] | None) -> Columns:
         """Return the family with positions in place of names, given the names of all columns.
 
@@ -223,8 +232,7 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
 
     def check(self, X: Float) -> Float:
         """Check that parts take X. NaN is a missing cell; a part that is not independent must be missing as a whole."""
-        if self.has_names:
-            raise ValueError(f"{self!r} needs the names of the columns: pass a DataFrame")
+        self._require_positions()
         if X.shape[1] != self.width:
             raise ValueError(f"Columns has parts for {self.width} columns, but X has {X.shape[1]} features")
         found = X

@@ -180,6 +180,7 @@ def join_greedily(
         for begin in range(0, len(some), at_once):
             here, there = _near(n, means, some[begin : begin + at_once], others)
             gained = gains(here, there)
+            gained[np.isnan(gained)] = -np.inf  # of statistics that overflow, which only a forged file has
             may_matter = gained >= -slack  # any other would be the last join, and not be kept
             pairs = here[may_matter].tolist(), there[may_matter].tolist(), gained[may_matter].tolist()
             for a, other, gain in zip(*pairs, strict=True):
@@ -221,6 +222,7 @@ def _near(n: Float, means: Float, some: Int, others: Int) -> tuple[Int, Int]:
     there = others[at]
     gaps = np.sum((means[there] - means[some, None]) ** 2, axis=2)
     gaps = gaps * n[there] * n[some, None] / (n[there] + n[some, None])
-    gaps[there == some[:, None]] = np.inf
+    gaps[np.isnan(gaps)] = np.inf
+    gaps[there == some[:, None]] = np.nan  # which comes last, after gaps that overflow
     nearest = np.argsort(gaps, axis=1, kind="stable")[:, : min(NEAR, len(others) - 1)]
     return np.repeat(some, nearest.shape[1]), np.take_along_axis(there, nearest, axis=1).ravel()

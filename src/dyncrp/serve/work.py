@@ -51,7 +51,8 @@ def _of_rows(stream: ServedStream, batch: Batch, n_bytes: int) -> float:
         work = float(PER_LETTER * n_bytes)
     else:
         each = _per_table(own, batch.width)
-        work = 0.0 if batch.numbers is not None else PER_CELL * n * batch.width
+        work = n * float(each) ** 1.5  # those of pairs of columns are a matrix, which a row factorises
+        work += 0.0 if batch.numbers is not None else PER_CELL * n * batch.width
     if batch.cannot_link is not None:
         each += PER_TAKEN
     work += n * each * (there + most) / 2 * steps + PER_BYTE * n_bytes

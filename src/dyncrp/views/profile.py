@@ -264,8 +264,10 @@ def _number(value: float, unit: float | None) -> str:
     ('1,012.3', '1,012', '0.0001234', '0')
     >>> _number(-0.0512, 0.05), _number(-0.00084, 0.05)
     ('-0.051', '-0.001')
+    >>> _number(12.5, math.inf)
+    '12.5'
     """
-    if unit is None or not unit > 0.0 or not abs(value) < 1e12:
+    if unit is None or not 0.0 < unit < math.inf or not abs(value) < 1e12:
         return f"{value + 0.0:.4g}"
     if abs(value) < min(1e-3, 0.01 * unit):
         return "0"
