@@ -267,10 +267,13 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         >>> model.partial_fit([[-1.0], [-2.0], [50.0]], sample_weight=[12, 0.5, 0]).labels_
         array([ 0,  0, -1])
         """
-        stream = self._stream if self.__sklearn_is_fitted__() else self._new_stream()
-        self._check_names(X, stream)
+        stream: Stream | None = self.__dict__.get("_stream")
+        if stream is None or not stream.started:
+            stream = self._new_stream()
+        if type(X) is not np.ndarray or stream.input.names is not None:
+            self._check_names(X, stream)
         stream.learn(X, times, labels=labels, cannot_link=cannot_link, sample_weight=sample_weight)
-        return self._continue_with(stream)
+        return self if "_stream" in self.__dict__ and self._stream is stream else self._continue_with(stream)
 
     def learn_one(self, x: ArrayLike, t: Any = None, *, level: str = "table") -> int:
         """Learn from one observation and return its table: the fast path for loops.
@@ -459,7 +462,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
     def _check_names(self, X: Any, stream: Stream) -> None:
         """Warn or raise as scikit-learn does if names of features differ. An encoding finds its columns by name."""
         names = stream.input.names
-        if (names is None and type(X) is np.ndarray) or not stream.started or stream.input.encoding is not None:
+        if not stream.started or stream.input.encoding is not None:
             return
         if isinstance(X, NamedRows) or (stream.family.sparse and (names is None or not is_frame(X))):
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,12 +66,12 @@ class NativeEngine(loop.Engine):
 
     def run(self, X: Rows, times: Float, told: TableConstraints | None = None) -> Trace:
         """Learn from a segment of the stream: rows X at times (n,), valid and in order; see ``reference.run``."""
-        return LazyTrace(partial(getattr, self._learn(X, times, *(told or ()))))
+        return LazyTrace(self._learn(X, times, *(told or ())).__getattribute__)
 
     @property
     def latest(self) -> Trace:
         """What the rows of the latest ``run`` did, as far as it came."""
-        return LazyTrace(partial(getattr, self._latest))
+        return LazyTrace(self._latest.__getattribute__)
 
     def set_alpha(self, alpha: float) -> None:
         """Let alpha be this from the next observation on."""

@@ -114,16 +114,22 @@ class Learner:
         if constraints is not None and constraints.empty:
             constraints = None
         weights = None if constraints is None else constraints.weights
+        first = len(X) if whole or missing.takes_missing(engine) else first_missing(X)
         try:
-            trace = self._run_parts(X, times, constraints, whole=whole)
-            self._keep_examples(kept, first_row, X, times, trace, weights)
+            if first == len(X):
+                trace = self._run(X, times, constraints)
+            else:
+                trace = self._run_parts(first, X, times, constraints)
+            if kept is not None:
+                self._keep_examples(kept, first_row, X, times, trace, weights)
         except BaseException:  # the rows learned so far count
             self._mend()
             if sum(len(trace.labels) for trace in self._done) < self.engine.n_observations - first_row:
                 self._done.append(self.engine.latest)
             if self._done:
                 trace = concatenate(self._done)
-                self._keep_examples(kept, first_row, X, times, trace, weights)
+                if kept is not None:
+                    self._keep_examples(kept, first_row, X, times, trace, weights)
                 t, renamed = times[: len(trace.labels)], tuple(self._renamed)
                 self.interrupted = Batch(trace, t, first_row, n_opened, sketch, renamed, self.surges)
             raise
@@ -132,11 +138,8 @@ class Learner:
             self.surges.add(trace.labels, trace.closed, trace.closed_rows)
         return Batch(trace, times, first_row, n_opened, sketch, tuple(self._renamed), self.surges)
 
-    def _run_parts(self, X: Rows, times: Float, constraints: Constraints | None, *, whole: bool) -> Trace:
-        """Learn from rows, with another engine from the first missing cell on."""
-        first = len(X) if whole or missing.takes_missing(self.engine) else first_missing(X)
-        if first == len(X):
-            return self._run(X, times, constraints)
+    def _run_parts(self, first: int, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
+        """Learn from rows, with another engine from ``first`` on, the first row with a missing cell."""
         before, rest = slice(0, first), slice(first, None)
         traces = [self._run(X[before], times[before], _part(constraints, before))] if first else []
         self.engine = missing.for_missing(self.engine)
@@ -144,14 +147,13 @@ class Learner:
         return concatenate(traces)
 
     def _keep_examples(
-        self, kept: Reservoir | None, first_row: int, X: Rows, times: Float, trace: Trace, weights: Float | None
+        self, kept: Reservoir, first_row: int, X: Rows, times: Float, trace: Trace, weights: Float | None
     ) -> None:
         """Add the rows of a trace to what was kept before. If this is interrupted, it can be done again."""
-        if kept is not None:
-            n, examples = len(trace.labels), kept.copy()
-            examples.add(first_row, X[:n], times[:n], trace.labels, None if weights is None else weights[:n])
-            examples.forget(trace.closed)
-            self.examples = examples
+        n, examples = len(trace.labels), kept.copy()
+        examples.add(first_row, X[:n], times[:n], trace.labels, None if weights is None else weights[:n])
+        examples.forget(trace.closed)
+        self.examples = examples
 
     def _mend(self) -> None:
         """Let the sketch and alpha catch up with the engine after an interruption."""
@@ -210,7 +212,7 @@ class Learner:
         """Learn from rows. With ``learn_alpha``, update alpha after every hundredth row."""
         engine = self.engine
         if self.alpha_posterior is None:
-            return self._seat(X, times, constraints)
+            return self._take_in(X, times, None) if constraints is None else self._seat(X, times, constraints)
         self._catch_up()
         traces = []
         begin = 0
@@ -218,15 +220,14 @@ class Learner:
             end = min(begin + ROWS_PER_ALPHA - engine.n_observations % ROWS_PER_ALPHA, len(X))
             some = _part(constraints, slice(begin, end))
             self._latest_times, self._latest_weights = times[begin:end], None if some is None else some.weights
-            traces.append(self._seat(X[begin:end], self._latest_times, some))
+            x, t = X[begin:end], self._latest_times
+            traces.append(self._take_in(x, t, None) if some is None else self._seat(x, t, some))
             self._catch_up()
             begin = end
         return concatenate(traces)
 
-    def _seat(self, X: Rows, times: Float, constraints: Constraints | None) -> Trace:
+    def _seat(self, X: Rows, times: Float, constraints: Constraints) -> Trace:
         """Seat rows under constraints. A table that is not open, or no longer, opens with its first row."""
-        if constraints is None:
-            return self._take_in(X, times, None)
         told_all = TableConstraints(self._ids(constraints), constraints.marks, constraints.weights)
         tables = told_all.tables
         traces, begin, ahead = [], 0, FEWEST_AHEAD
@@ -257,8 +258,13 @@ class Learner:
 
     def _take_in(self, X: Rows, times: Float, told: TableConstraints | None) -> Trace:
         """Let the engine learn rows, and the sketch their novelty; see ``_mend`` for interruptions."""
-        trace = self.engine.run(X, times) if told is None else self.engine.run(X, times, told)
-        if len(trace.labels):
+        if told is None:
+            trace = self.engine.run(X, times)
+            n = len(X)  # labels become an array when they are read, which takes longer than to learn a row
+        else:
+            trace = self.engine.run(X, times, told)
+            n = len(trace.labels)
+        if n:
             self._done.append(trace)
         self.sketch.add_evidence(self.engine.latest_evidence)
         return trace

@@ -235,7 +235,7 @@ class NoveltySketch:
     def copy(self) -> NoveltySketch:
         """Return an independent copy."""
         other = object.__new__(NoveltySketch)
-        other.__dict__.update(self.__dict__)  # arrays and lists are replaced, never changed
+        other.__dict__ = self.__dict__.copy()  # arrays and lists are replaced, never changed
         return other
 
     def arrays(self) -> dict[str, NDArray[Any]]:

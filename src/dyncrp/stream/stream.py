@@ -30,7 +30,7 @@ from dyncrp.stream.keeping import type_of_learner
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.predictions import PredictingTables
 from dyncrp.stream.tables import LEVELS
-from dyncrp.stream.turn import Turn, changing, whole
+from dyncrp.stream.turn import Turn, change, changing, whole
 from dyncrp.stream.warmup import Searching, Warmup
 
 Told = tuple[Any, Any, Any] | None  # labels, cannot_link and weights of rows, if any were given
@@ -116,7 +116,6 @@ class Stream(PredictingTables):
 
     # Learning
 
-    @changing
     def learn(
         self,
         X: Any,
@@ -153,6 +152,9 @@ class Stream(PredictingTables):
         told = None
         if labels is not None or cannot_link is not None or sample_weight is not None:
             told = labels, cannot_link, sample_weight
+        return change(self, self._learn, X, times, told, whole, remember)
+
+    def _learn(self, X: Any, times: Any, told: Told, whole: bool, remember: bool, /) -> Batch:
         learner = self._learner if self.warmup is None else self.warmup.learner
         if learner is not None and self.input.names is None and learner.engine.accepts(X, 2):
             done = self._continue(X, self.input, times, told, remember=remember, plain=True)
@@ -248,8 +250,10 @@ class Stream(PredictingTables):
         given: Any = None,
     ) -> Batch:
         """Learn from more rows. plain: whether they need no check. given: the input from which they were read."""
-        learner = self.learner
-        learner.clock.check(Clock.of(times))
+        learner = self._learner
+        if learner is None or times is not None or learner.clock is not Clock.INDEX:
+            learner = self.learner
+            learner.clock.check(Clock.of(times))
         constraints, ahead = (None, False) if told is None else self._constraints(told, len(rows))
         if self.warmup is None:
             rows, n_before = rows if plain else check_rows(learner.family, rows), learner.engine.n_observations
@@ -264,10 +268,14 @@ class Stream(PredictingTables):
                 if learner.engine.n_observations > n_before:
                     self.input = input
                 if learner.interrupted is not None:
-                    self._follow(learner.interrupted, remember=remember)
+                    self.batch = learner.interrupted if remember else self.batch
+                    self._report(learner.interrupted)
                 raise
             self._learner, self.input = learner, input
-            self._follow(done, remember=remember)
+            if remember:
+                self.batch = done
+            if self.on_event is not None:
+                self._report(done)
             return done
         t = learner.times(times, len(rows))
         if self.input.looks_different(given, self.spec):
@@ -282,13 +290,6 @@ class Stream(PredictingTables):
                 self.input = input.with_frame(given)
         self._take(self.warmup)
         return done
-
-    def _follow(self, done: Batch, *, remember: bool) -> None:
-        """Take note of rows that were learned."""
-        if remember:
-            self.batch = done
-        if self.on_event is not None:
-            self._report(done)
 
     def _start_again(self, X: Any, t: Float, constraints: Constraints | None, *, remember: bool) -> Batch:
         """Begin again with the rows so far and X (n, D) at times t (n,): X shows that columns hold something else."""

@@ -39,7 +39,7 @@ class EditableTables(ABC):
         self.cluster_of: Mapping[int, int] = {}
         self.on_event: Callable[[Event], object] | None = None
         self._edits: tuple[Event, ...] = ()  # since the last batch
-        self._untold: list[Event] = []  # for ``on_event``, when this call is over: the function may ask for more
+        self.untold: list[Event] = []  # for ``on_event``, when this call is over: the function may ask for more
         self.turn = Turn()
 
     @property
@@ -231,7 +231,7 @@ class EditableTables(ABC):
         cluster = self.cluster_of.get(table) if kept is None else int(kept.resolve([table])[0])
         event = Event(kind, row, time, table, learner.names.of.get(table), cluster, what)
         self._edits = (*self._edits, event)
-        self._untold.append(event)
+        self.untold.append(event)
 
     def _note_moves(self) -> None:
         """Record what an edit did to the clusters that are kept."""
@@ -245,12 +245,12 @@ class EditableTables(ABC):
         if len(batches) > 1:  # names are looked up as they are now: those of the first batch may have changed since
             renamed = tuple(change for batch in batches for change in batch.renamed)
             batches = tuple(replace(batch, renamed=renamed) for batch in batches)
-        self._untold += [event for batch in batches for event in self._events(batch)]
+        self.untold += [event for batch in batches for event in self._events(batch)]
 
     def tell(self) -> None:
         """Call ``on_event`` with the events that it has not been told."""
-        while self._untold:
-            event = self._untold.pop(0)
+        while self.untold:
+            event = self.untold.pop(0)
             if self.on_event is not None:
                 self.on_event(event)
 

@@ -10,9 +10,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from threading import get_ident
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
@@ -71,32 +71,40 @@ class HasTurn(Protocol):
     """What the decorators need."""
 
     turn: Turn
+    untold: list[Any]
 
     def tell(self) -> None:
-        """Tell others what has happened."""
+        """Tell others what is untold."""
 
 
 Own = TypeVar("Own", bound=HasTurn)
 
 
+def change(own: HasTurn, method: Callable[..., Result], /, *args: Any) -> Result:
+    """Call a method that changes its stream: a second thread that would do so meanwhile is refused. Then ``tell``."""
+    turn = own.turn
+    if turn.changer is not None or turn.left_behind:
+        turn.refuse_to_change()
+    try:
+        with turn.lock:
+            turn.changer = get_ident()
+            try:
+                return method(*args)
+            finally:
+                turn.changer = None
+    finally:
+        if own.untold:
+            own.tell()
+
+
 def changing(method: Callable[Concatenate[Own, Args], Result]) -> Callable[Concatenate[Own, Args], Result]:
-    """Let a method change its stream: a second thread that would do so meanwhile is refused. Then ``tell``."""
+    """Let a method change its stream, see ``change``."""
 
     @wraps(method)
-    def change(self: Own, /, *args: Args.args, **kwargs: Args.kwargs) -> Result:
-        turn = self.turn
-        turn.refuse_to_change()
-        try:
-            with turn.lock:
-                turn.changer = get_ident()
-                try:
-                    return method(self, *args, **kwargs)
-                finally:
-                    turn.changer = None
-        finally:
-            self.tell()
+    def call(self: Own, /, *args: Args.args, **kwargs: Args.kwargs) -> Result:
+        return change(self, partial(method, self, **kwargs), *args)
 
-    return change
+    return call
 
 
 def whole(method: Callable[Concatenate[Own, Args], Result]) -> Callable[Concatenate[Own, Args], Result]:
