@@ -19,6 +19,7 @@ from dyncrp.arrays.checks import LARGEST_PARAMETER, LATEST_TIME, SMALLEST_PARAME
 from dyncrp.engine import edit, make_engine, missing, schema
 from dyncrp.engine.types import (
     NEW,
+    UNKNOWN,
     Arrays,
     Engine,
     Float,
@@ -66,6 +67,7 @@ class Learner:
         self._latest_times: Float = np.zeros(0)  # of the rows from which alpha is learned next,
         self._latest_weights: Float | None = None
         self.names, self.sketch = Names(), NoveltySketch()
+        self._sketch_before = self.sketch  # as it was before the latest call of ``run``
         self.examples = Reservoir(spec.n_examples, model.family.rows) if spec.n_examples else None
         self.surges = None if spec.surge_rate is None else Surges(spec.surge_rate)
         self._saves_sketch = spec.alarm_rate is not None  # without alarms, files and states stay small
@@ -104,9 +106,10 @@ class Learner:
     def run(self, X: Rows, times: Float, constraints: Constraints | None = None, *, whole: bool = False) -> Batch:
         """Learn from rows (n, D). whole: whether it is known that no cell is missing."""
         if self.wants_p:
-            self.sketch.read()  # once here, instead of once in each copy
+            self._read_sketch()
         self._done, self.interrupted, self._renamed = [], None, []
-        engine, sketch, kept = self.engine, self.sketch.copy(), self.examples
+        engine, kept = self.engine, self.examples
+        sketch = self._sketch_before = self.sketch.copy()
         first_row, n_opened = engine.n_observations, engine.n_opened
         if self.surges is not None:
             self.surges.settle(engine.ids)
@@ -154,6 +157,14 @@ class Learner:
         examples.add(first_row, X[:n], times[:n], trace.labels, None if weights is None else weights[:n])
         examples.forget(trace.closed)
         self.examples = examples
+
+    def _read_sketch(self) -> None:
+        """Let the sketch process all scores: once here, and not in each copy of it, nor again if a copy has done so."""
+        ahead = self._sketch_before.ahead
+        if ahead is not None and ahead.n == self.sketch.n:
+            self.sketch = ahead
+        else:
+            self.sketch.read()
 
     def _mend(self) -> None:
         """Let the sketch and alpha catch up with the engine after an interruption."""
@@ -230,7 +241,7 @@ class Learner:
         """Seat rows under constraints. A table that is not open, or no longer, opens with its first row."""
         told_all = TableConstraints(self._ids(constraints), constraints.marks, constraints.weights)
         tables = told_all.tables
-        traces, begin, ahead = [], 0, FEWEST_AHEAD
+        traces, begin, ahead = [], 0, FEWEST_AHEAD if np.any(tables != UNKNOWN) else len(X)
         while begin < len(X):
             some = slice(begin, begin + ahead)  # the engine makes room for the rows that it is given
             trace = self._take_in(X[some], times[some], told_all.part(some))
@@ -426,7 +437,7 @@ class Learner:
         engine = missing.engine_for_arrays(self.engine, self.family, arrays)
         engine.restore(arrays)  # the last call that can fail, so that an error changes nothing
         self.engine, self.sketch, self.examples, self.surges = engine, kept, reservoir, surges
-        self._n_unscored = engine.n_observations - kept.n
+        self._sketch_before, self._n_unscored = kept, engine.n_observations - kept.n
         if posterior is not None:
             posterior.restore(arrays, engine.n_observations)
             self._latest_times, self._latest_weights = np.zeros(0), None

@@ -92,6 +92,7 @@ class NoveltySketch:
         # the array, to which scores are appended; each knows how many of its entries belong to it.
         self._unread = array("d")
         self._n_unread = 0
+        self.ahead: NoveltySketch | None = None  # with the scores of the last call of ``p_values`` added
         self._start_block()
 
     @property
@@ -160,7 +161,9 @@ class NoveltySketch:
         scores = _checked(scores)
         p = np.ones(len(scores))
         self.read()
-        self.copy()._take(scores, p, most)
+        ahead = self.copy()
+        ahead._take(scores, p, most)
+        self.ahead = ahead
         return p
 
     def add_with_p(self, scores: Float, most: float = 1.0) -> Float:
@@ -236,6 +239,7 @@ class NoveltySketch:
         """Return an independent copy."""
         other = object.__new__(NoveltySketch)
         other.__dict__ = self.__dict__.copy()  # arrays and lists are replaced, never changed
+        other.ahead = None
         return other
 
     def arrays(self) -> dict[str, NDArray[Any]]:
