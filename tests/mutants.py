@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(CPP + "trials.hpp", "streams[1 - j]", "streams[j]"),
     Mutant("engine/reference.py", "value > NEGLIGIBLE", "value > -np.inf"),
     Mutant("engine/reference.py", "t - state.time", "t"),
-    Mutant("stream/novelty.py", "self._total = 1.0 + W", "self._total = W", "tests/stream/test_novelty.py"),
+    Mutant("stream/bins.py", "self._total = 1.0 + W", "self._total = W", "tests/stream/test_novelty.py"),
     Mutant("stream/warmup.py", "1 << (n.bit_length() - 1)", "n", "tests/stream/test_warmup.py"),
     Mutant("stream/warmup.py", "X[:n].copy()", "X[:n]", "tests/stream/test_warmup.py tests/test_estimator.py"),
     Mutant(

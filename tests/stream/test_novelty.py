@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import genpareto
 
 from dyncrp import Bernoulli, DynamicalMixture, Exponential, Gaussian, VonMisesFisher
-from dyncrp.stream.novelty import NoveltySketch, _Tail
+from dyncrp.stream.bins import SlowBins, Tail, make_bins
+from dyncrp.stream.novelty import NoveltySketch
 
 RATE = 0.001
 
@@ -165,7 +166,7 @@ def test_the_tail_of_exact_quantiles(shape):
     n = 20_000
     law = genpareto(c=shape, scale=3.0, loc=-50.0)
     values = law.ppf(np.arange(1, n + 1) / (n + 1))  # where the scores are on average
-    tail = _Tail(values, np.ones(n), np.arange(n, 0.0, -1.0))
+    tail = Tail(values, np.ones(n), np.arange(n, 0.0, -1.0))
     # The highest 96 have the shape of all, but for what lies beyond the last, which is most if it is heavy.
     assert tail.shape == pytest.approx((96 * shape + 10 * 0.5) / 106, abs=0.1)
     law_again = genpareto(c=tail.shape, scale=tail.scale, loc=tail.start)
@@ -216,6 +217,25 @@ def test_any_division_into_calls_gives_the_same_bits(kind, n, cuts, seed):
     for name, array in whole.arrays().items():
         np.testing.assert_array_equal(parts.arrays()[name], array, err_msg=name)
     assert np.all((wanted > 0.0) & (wanted <= 1.0))
+
+
+@pytest.mark.parametrize("kind", sorted(SCORES))
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bins_in_cpp_are_those_of_the_reference(kind, seed):
+    pytest.importorskip("dyncrp.engine.loop")
+    rng = np.random.default_rng(seed)
+    scores = np.clip(SCORES[kind](rng, 60_000), -1e300, 1e300)
+    fast, slow = make_bins(), SlowBins()
+    for part in np.split(scores, np.sort(rng.integers(60_000, size=30))):
+        most = float(rng.choice([1.0, 0.05, 1e-3]))
+        p = np.full(len(part), np.nan), np.full(len(part), np.nan)
+        for bins, of_bins in zip((fast, slow), p, strict=True):
+            bins.take(part, of_bins, most)
+        np.testing.assert_allclose(*p, rtol=1e-12)
+        assert (fast.n, fast.start, fast.end, fast.border) == (slow.n, slow.start, slow.end, slow.border)
+        np.testing.assert_array_equal(fast.values, slow.values)
+        np.testing.assert_allclose(fast.weights, slow.weights, rtol=1e-13)
+        assert (fast.high, fast.low) == (slow.high, slow.low)
 
 
 @pytest.mark.parametrize("kind", SCORES)

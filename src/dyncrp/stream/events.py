@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ KINDS = (
     *("opened", "returned", "alarm", "surge", "growing", "fading", "closed", "merged", "renamed"),
     *("joined", "parted"),
 )
+NO_ROWS = np.zeros(0, dtype=np.int64)
 ORDER = {kind: place for place, kind in enumerate(KINDS)}
 
 
@@ -88,10 +90,12 @@ class Batch:
         """The cluster of each row as known when it came, (n,), if clusters are kept."""
         return clusters_on_arrival(self.trace.labels, self.first_row, self.joinings)
 
-    def cluster_of(self, table: int, row: int) -> int:
-        """Return the cluster of a table as known at one of these rows, if clusters are kept."""
-        known = [joining for joining in self.joinings[1:] if joining.row - self.first_row <= row]
-        return int((known[-1] if known else self.joinings[0]).of(np.array([table]))[0])
+    def clusters_of(self, tables: Int, rows: Int) -> Int:
+        """Return the clusters of tables (n,) as known at these rows (n,), which increase, if clusters are kept."""
+        begins = [joining.row - self.first_row for joining in self.joinings[1:]]
+        ends = [0, *np.searchsorted(rows, begins).tolist(), len(rows)]
+        parts = zip(self.joinings, pairwise(ends), strict=True)
+        return np.concatenate([joining.of(tables[begin:end]) for joining, (begin, end) in parts])
 
     @cached_property
     def surged(self) -> list[Surge]:
@@ -144,7 +148,7 @@ def events_of(
 
     found: list[tuple[int, str, int, dict[str, Any]]] = []  # row, kind, table, what
     found += [(row, "opened", table, {}) for table, row in batch.opening_rows()]
-    away = np.flatnonzero(trace.absences > 0.0)
+    away = np.flatnonzero(trace.absences > 0.0) if np.any(modes.rates) else NO_ROWS
     if len(away):
         counts = (np.exp(-np.multiply.outer(trace.absences[away], modes.rates)) @ modes.amplitudes).real
         away = away[counts < FAINT]
@@ -166,6 +170,10 @@ def events_of(
         moves = ((move, "parted" if move.parted else "joined") for move in joining.moves)
         found += [(row, kind, move.tables[0], move.what) for move, kind in moves]
     found.sort(key=lambda one: (one[0], ORDER[one[1]]))
+    of: Iterable[int | None] = (clusters.get(table) for _, _, table, _ in found)
+    if batch.joinings:
+        rows, _, tables, _ = zip(*found, strict=True) if found else ((), (), (), ())
+        of = batch.clusters_of(np.array(tables, dtype=np.int64), np.array(rows, dtype=np.int64)).tolist()
     return [
         Event(
             kind,
@@ -173,10 +181,10 @@ def events_of(
             as_time(batch.times[row], clock),
             table,
             name_at(batch.first_row + row, table),
-            batch.cluster_of(table, row) if batch.joinings else clusters.get(table),
+            cluster,
             what,
         )
-        for row, kind, table, what in found
+        for (row, kind, table, what), cluster in zip(found, of, strict=True)
     ]
 
 

@@ -27,6 +27,7 @@ namespace dyncrp {
 
 void add_index(nb::module_& module);
 void add_components(nb::module_& module);
+void add_bins(nb::module_& module);
 
 namespace {
 
@@ -613,6 +614,7 @@ NB_MODULE(loop, module) {
     find_blas();
     add_index(module);
     add_components(module);
+    add_bins(module);
 
     nb::class_<Mode>(module, "Mode")
         .def(
