@@ -239,9 +239,10 @@ class Learner:
 
     def _seat(self, X: Rows, times: Float, constraints: Constraints) -> Trace:
         """Seat rows under constraints. A table that is not open, or no longer, opens with its first row."""
-        told_all = TableConstraints(self._ids(constraints), constraints.marks, constraints.weights)
-        tables = told_all.tables
-        traces, begin, ahead = [], 0, FEWEST_AHEAD if np.any(tables != UNKNOWN) else len(X)
+        tables, traces, begin, ahead = constraints.tables, list[Trace](), 0, len(X)
+        if np.any(tables != UNKNOWN):  # the engine stops where one of them is not open
+            tables, ahead = self._ids(constraints), FEWEST_AHEAD
+        told_all = TableConstraints(tables, constraints.marks, constraints.weights)
         while begin < len(X):
             some = slice(begin, begin + ahead)  # the engine makes room for the rows that it is given
             trace = self._take_in(X[some], times[some], told_all.part(some))

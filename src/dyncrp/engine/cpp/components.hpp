@@ -40,7 +40,7 @@ class ComponentTree {
     /// slack: the joins end where the sum of gains is lower than its maximum by more than this.
     ComponentTree(std::vector<TableRows> tables, const ComponentPrior& prior, std::size_t near, double slack)
         : rows_(std::move(tables)), prior_(prior), near_(near), slack_(slack), K_(rows_.size()),
-          Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2) {
+          Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2), inverse_(Q_) {
         constant_ = prior_.degrees / 2.0 * static_cast<double>(Q_) * std::log(psi());
         constant_ -= log_gamma(prior_.degrees / 2.0);
         for (const TableRows& rows : rows_) log_marginals_.push_back(log_marginal(rows));
@@ -59,7 +59,8 @@ class ComponentTree {
             tree.joins.push_back({static_cast<std::int64_t>(best.a), static_cast<std::int64_t>(best.b), best.gain});
             total += best.gain;
             most = std::max(most, total);
-            rows_[best.a] = joined(rows_[best.a], rows_[best.b]);
+            join(rows_[best.a], rows_[best.b], both_);
+            std::swap(rows_[best.a], both_);
             log_marginals_[best.a] = log_marginal(rows_[best.a]);
             alive_[best.b] = 0;
             ++stamp_[best.a], ++stamp_[best.b];
@@ -82,30 +83,65 @@ class ComponentTree {
     std::size_t width() const { return rows_.front().mean.size(); }
     double psi() const { return (prior_.degrees - static_cast<double>(Q_) - 1.0) * prior_.spread; }
 
-    /// log Γ_Q(x) without its constant, which is the same on both sides of every ratio.
+    /// log Γ_Q(x) without its constant, which is the same on both sides of every ratio: Σ log Γ(x − i/2), by
+    /// Γ(y − 1) = Γ(y)/(y − 1) from the two largest.
     double log_gamma(double x) const {
+        double sum = 0.0;
+        LogProduct factors;
+        for (std::size_t half = 0; half < std::min<std::size_t>(Q_, 2); ++half) {
+            const std::size_t m = (Q_ + 1 - half) / 2;
+            double y = x - 0.5 * static_cast<double>(half), divided = 1.0;
+            sum += static_cast<double>(m) * std::lgamma(y);
+            for (std::size_t j = 1; j < m; ++j) {
+                divided *= y -= 1.0;
+                if (divided > LogProduct::LARGE) return slow_log_gamma(x);
+                factors.multiply(divided);
+            }
+        }
+        return sum - factors.log();
+    }
+
+    double slow_log_gamma(double x) const {
         double sum = 0.0;
         for (std::size_t i = 0; i < Q_; ++i) sum += std::lgamma(x - static_cast<double>(i) / 2.0);
         return sum;
     }
 
+    /// The log of a product, whose factors must lie between 1/LARGE and LARGE.
+    class LogProduct {
+      public:
+        static constexpr double LARGE = 1e150;
+        void multiply(double factor) {
+            product_ *= factor;
+            if (product_ > LARGE || product_ < 1.0 / LARGE) {
+                sum_ += std::log(product_);
+                product_ = 1.0;
+            }
+        }
+        double log() const { return sum_ + std::log(product_); }
+
+      private:
+        double sum_ = 0.0, product_ = 1.0;
+    };
+
     /// Σ log of the diagonal of the Cholesky factor of a packed lower triangle, which is used up.
-    double half_log_det(std::vector<double>& lower) const {
+    double half_log_det(std::vector<double>& lower) {
         const double least = psi();  // no pivot of psi I + S is lower, unless rounding or a split made S indefinite
-        double sum = 0.0;
+        LogProduct product;
         for (std::size_t i = 0, row = 0; i < Q_; row += ++i) {
             for (std::size_t j = 0, other = 0; j <= i; other += ++j) {
                 double rest = lower[row + j];
                 for (std::size_t k = 0; k < j; ++k) rest -= lower[row + k] * lower[other + k];
                 if (j < i) {
-                    lower[row + j] = rest / lower[other + j];
+                    lower[row + j] = rest * inverse_[j];
                 } else {
-                    lower[row + i] = std::sqrt(std::max(rest, least));
-                    sum += std::log(lower[row + i]);
+                    const double pivot = std::sqrt(std::max(rest, least));
+                    inverse_[i] = 1.0 / pivot;
+                    product.multiply(pivot);
                 }
             }
         }
-        return sum;
+        return product.log();
     }
 
     /// log of the density of these rows, given that they are one component.
@@ -121,8 +157,9 @@ class ComponentTree {
                0.5 * Q * std::log(kappa / (kappa + n));
     }
 
-    TableRows joined(const TableRows& a, const TableRows& b) const {
-        TableRows both{a.n + b.n, a.mean, a.scatter};
+    void join(const TableRows& a, const TableRows& b, TableRows& both) const {
+        both = a;  // which keeps the room that it has
+        both.n += b.n;
         const double share = b.n / both.n, cross = a.n * share;
         for (std::size_t i = 0, at = 0; i < Q_; ++i) {
             const double gap = b.mean[i] - a.mean[i];
@@ -131,14 +168,14 @@ class ComponentTree {
                 both.scatter[at] += b.scatter[at] + cross * gap * (b.mean[j] - a.mean[j]);
             }
         }
-        return both;
     }
 
     /// What joining gains: of the rows, and of the Chinese Restaurant's partition into tables of n and m.
     double gain(std::size_t a, std::size_t b) {
         const double n = rows_[a].n, m = rows_[b].n;
         const double seats = n * std::log1p(m / n) + m * std::log1p(n / m);
-        return log_marginal(joined(rows_[a], rows_[b])) - log_marginals_[a] - log_marginals_[b] + seats;
+        join(rows_[a], rows_[b], both_);
+        return log_marginal(both_) - log_marginals_[a] - log_marginals_[b] + seats;
     }
 
     /// Let a component wait to join each of those that are near, by Ward's distance, unless these have seen it. Return
@@ -175,7 +212,8 @@ class ComponentTree {
     std::size_t K_, Q_;
     std::vector<std::uint32_t> stamp_;
     std::vector<char> alive_;
-    std::vector<double> work_, log_marginals_;
+    std::vector<double> work_, inverse_, log_marginals_;
+    TableRows both_;
     double constant_ = 0.0;
     std::vector<std::pair<double, std::size_t>> order_;
     std::priority_queue<Pair> waiting_;
