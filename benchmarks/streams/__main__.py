@@ -118,7 +118,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU time of a system on a stream")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--chart", type=Path, default=CHART)
+    parser.add_argument("--saved", action="store_true", help="print the means and draw what was saved, and run nothing")
     options = parser.parse_args(arguments)
+    if options.saved:
+        saved = json.loads(options.results.read_text())["streams"]
+        print_means(saved)
+        draw(saved, options.chart)
+        return
+    commit = report.commit()
     makers = {name: make for name, make in all_systems().items() if not options.system or name in options.system}
     results: dict[str, list[Row]] = {}
     for name, load in streams(options.data).items():
@@ -139,15 +146,15 @@ def main(arguments: list[str] | None = None) -> None:
             row = mean_row(rows)
             results[name].append(row)
             print(f"| {row['system']} | {row['told']} | {' | '.join(cells(row))} |", flush=True)
-        save(options.results, results)
+        save(options.results, results, commit)
     print_means(results)
     draw(results, options.chart)
 
 
-def save(path: Path, results: dict[str, list[Row]]) -> None:
-    """Save the rows of every stream and the means, with the commit and the machine."""
+def save(path: Path, results: dict[str, list[Row]], commit: str) -> None:
+    """Save the rows of every stream and the means, with the commit, as it was at the start, and the machine."""
     means = {name: dict(zip(MEAN_HEADS, values, strict=True)) for name, _, values in summary(results)}
-    content = {"commit": report.commit(), "machine": report.machine(), "streams": results, "means": means}
+    content = {"commit": commit, "machine": report.machine(), "streams": results, "means": means}
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
@@ -162,29 +169,44 @@ def print_means(results: dict[str, list[Row]]) -> None:
 
 
 def draw(results: dict[str, list[Row]], path: Path) -> None:
-    """Draw the AMI on arrival of every system on every stream, as cells shaded by it, with the number in each."""
+    """Draw AMI of every system on every stream, as cells shaded by it, with the number in each."""
     from matplotlib.figure import Figure
 
-    systems = [name for name, _, means in summary(results)]
-    systems = [name for name in systems if any(_ami(results, stream, name) is not None for stream in results)]
-    table = np.array([[_ami(results, stream, name) for name in systems] for stream in results], dtype=float)
-    figure = Figure(figsize=(1.0 * len(systems) + 3.0, 0.34 * len(results) + 2.0), layout="constrained")
-    axis = figure.subplots()
+    names = [name for name, _, _ in summary(results)]
+    online = [name for name in names if any(_row(rows, name).get("arrival") for rows in results.values())]
+    panels = {"labels on arrival": ("arrival", online)}
+    if len(online) < len(names):
+        panels["all rows at once"] = ("end", [name for name in names if name not in online])
+    sizes = [len(systems) for _, systems in panels.values()]
+    figure = Figure(figsize=(0.72 * sum(sizes) + 2.6, 0.32 * len(results) + 2.4), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, width_ratios=sizes, squeeze=False)[0]
+    for axis, (title, (moment, systems)) in zip(axes, panels.items(), strict=True):
+        _cells(axis, [[_row(rows, name) for name in systems] for rows in results.values()], moment)
+        axis.set_xticks(range(len(systems)), systems, rotation=60, ha="right", rotation_mode="anchor")
+        axis.set_title(title, fontsize=10)
+    axes[0].set_yticks(range(len(results)), list(results))
+    figure.suptitle(
+        "AMI with the true clusters: 1 is perfect, 0 is chance; the best of each stream and part in bold", fontsize=11
+    )
+    figure.savefig(path, dpi=130)
+
+
+def _cells(axis: Any, rows: list[list[Row]], moment: str) -> None:
+    """Draw one panel: a cell for each stream and system."""
+    table = np.array([[np.nan if not row.get(moment) else row[moment]["ami"] for row in line] for line in rows])
     axis.imshow(np.nan_to_num(table), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     for (i, j), value in np.ndenumerate(table):
         text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8}
-        best = np.isfinite(value) and value == np.nanmax(table[i])
+        best = np.isfinite(value) and round(value, 2) == round(np.nanmax(table[i]), 2)
         text |= {"color": "white" if value > 0.6 else "black", "fontweight": "bold" if best else "normal"}
-        axis.text(j, i, f"{value:.2f}" if np.isfinite(value) else "–", **text)
-    axis.set_xticks(range(len(systems)), systems, rotation=35, ha="right")
-    axis.set_yticks(range(len(results)), list(results))
-    axis.set_title("AMI of labels given on arrival; the best of a stream in bold", fontsize=10)
-    figure.savefig(path, dpi=150)
+        said = "too slow" if str(rows[i][j]["stopped"]).startswith("over") else "–"
+        axis.text(j, i, f"{value:.2f}".replace("-0.00", "0.00") if np.isfinite(value) else said, **text)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
 
 
-def _ami(results: dict[str, list[Row]], stream: str, system: str) -> float | None:
-    row = next((row for row in results[stream] if row["system"] == system), None)
-    return None if row is None or row["stopped"] or row["arrival"] is None else float(row["arrival"]["ami"])
+def _row(rows: list[Row], system: str) -> Row:
+    return next(row for row in rows if row["system"] == system)
 
 
 if __name__ == "__main__":
