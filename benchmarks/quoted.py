@@ -30,7 +30,8 @@ CODE = re.compile(r"`[^`]*`")
 class Source(NamedTuple):
     """Where the figures of a section come from.
 
-    results: names of stored results. why: if nothing is compared, why. given: numbers that say what was measured.
+    results: names of stored results, or of an entry. why: if nothing is compared, why. given: numbers that say what was
+    measured.
     """
 
     command: str
@@ -63,7 +64,7 @@ SOURCES = {
     ("docs/real-data.md", "Streaming systems"): Source("make bench-real", ("real",), given=STAY),
     ("docs/real-data.md", "How it is measured"): Source("make bench-real", ("real",), given=("4.0",)),
     ("docs/streams.md", "A benchmark of stream clustering"): Source(
-        "python -m benchmarks.streams", ("streams",), given=STAY
+        "python -m benchmarks.streams", ("streams/means",), given=STAY
     ),
     ("docs/river.md", "Speed"): Source("python -m benchmarks.speed --only river", ("speed",)),
     ("docs/rooms.md", "Results on thirty buildings"): EXPERIMENTS,
@@ -148,11 +149,17 @@ def numbers_in(content: Any) -> Iterator[float]:
         yield float(content)
 
 
+def load(name: str) -> Any:
+    """Return stored results, or one entry of them: "streams/means". Among very many numbers any figure is found."""
+    file, _, entry = name.partition("/")
+    content = json.loads((RESULTS / f"{file}.json").read_text())
+    return content[entry] if entry else content
+
+
 @cache
 def stored(names: tuple[str, ...]) -> list[float]:
     """Return all numbers of stored results, in every unit, sorted."""
-    documents = (json.loads((RESULTS / f"{name}.json").read_text()) for name in names)
-    return sorted(number * unit for one in documents for number in numbers_in(one) for unit in UNITS)
+    return sorted(number * unit for name in names for number in numbers_in(load(name)) for unit in UNITS)
 
 
 def is_stored(figure: str, names: tuple[str, ...]) -> bool:
@@ -208,7 +215,7 @@ def main(root: Path = ROOT) -> int:
         if not (section.figures or compared):
             continue
         where = f"{section.page}, {section.headings[-1] if section.headings else ''}"
-        how = "" if source is None else source.why or f"in {', '.join(f'{name}.json' for name in source.results)}"
+        how = "" if source is None else source.why or f"in {', '.join(source.results)}"
         said = "" if source is None else f", {source.command} ({how})"
         print(f"{where}: {len(section.figures)} figures, and {len(compared)} in sentences{said}")
         print("".join(f"  {fault}\n" for fault in wrong), end="")

@@ -54,10 +54,7 @@ def made_up(tmp_path, monkeypatch):
 @pytest.mark.parametrize("cell", ["0.25", "0.250", "1.23 million", "0.95"])
 def test_a_page_that_quotes_its_results_passes(made_up, cell, capsys):
     assert made_up(cell) == 0
-    assert (
-        "docs/made.md, Measured: 1 figures, and 3 in sentences, python -m made (in made.json)"
-        in capsys.readouterr().out
-    )
+    assert "docs/made.md, Measured: 1 figures, and 3 in sentences, python -m made (in made)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -77,7 +74,16 @@ def test_a_table_without_a_command_fails(made_up, monkeypatch, capsys):
 
 def test_results_that_are_quoted_exist():
     names = {name for source in quoted.SOURCES.values() for name in source.results}
-    assert names <= {path.stem for path in quoted.RESULTS.glob("*.json")}
+    assert all(quoted.load(name) for name in names)
+
+
+def test_only_the_named_entry_is_searched(tmp_path, monkeypatch):
+    (tmp_path / "big.json").write_text(json.dumps({"rows": [0.111], "means": [0.222]}))
+    monkeypatch.setattr(quoted, "RESULTS", tmp_path)
+    quoted.stored.cache_clear()
+    found = [quoted.is_stored(figure, ("big/means",)) for figure in ("0.222", "0.111")]
+    quoted.stored.cache_clear()
+    assert found == [True, False]
 
 
 def test_results_without_their_commit_are_listed(tmp_path, monkeypatch):
