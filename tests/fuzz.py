@@ -22,6 +22,7 @@ import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -575,6 +576,12 @@ def show(kind, seed, number, folder):
     close()
 
 
+def commit():
+    """Return the commit that is checked out, "" outside a repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def start():
     options = parse()
     shm = Path("/dev/shm")
@@ -599,6 +606,7 @@ def start():
     )
     if options.results is not None:
         told = {
+            "commit": commit(),
             "seed": options.seed,
             "inputs": total,
             "minutes": round(minutes, 1),

@@ -1,6 +1,7 @@
 """The benchmarks run at toy size. Nothing here looks at a clock."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -606,10 +607,15 @@ def test_stream_clusterers_at_toy_size(tmp_path, capsys):
     (rows,) = json.loads(results.read_text())["streams"].values()
     assert len(rows) == len(all_systems())
     assert [row["stopped"] for row in rows] == [None] * len(rows)
-    assert rows[0]["system"] == "dyncrp"
-    assert rows[0]["arrival"]["ami"] > 0.9
-    assert "Means over the streams that every system finished, 1 of 1" in capsys.readouterr().out
+    assert [row["system"] for row in rows[:2]] == ["dyncrp, row by row", "dyncrp"]
+    assert rows[1]["arrival"]["ami"] > 0.9
+    assert json.loads(results.read_text())["commit"] == report.commit()
+    printed = capsys.readouterr().out
+    assert "Means over the streams that every system finished, 1 of 1" in printed
     assert chart.stat().st_size > 1000
+    streams.main(["--saved", "--results", str(results), "--chart", str(tmp_path / "again.png")])
+    assert capsys.readouterr().out in printed
+    assert (tmp_path / "again.png").read_bytes() == chart.read_bytes()
 
 
 def test_means_are_over_the_streams_that_every_system_finished():
@@ -617,15 +623,81 @@ def test_means_are_over_the_streams_that_every_system_finished():
 
     def row(system, ami, stopped=None):
         scores = dict.fromkeys(("ami", "ari", "purity", "b3", "clusters"), ami)
-        return {"system": system, "told": "", "stopped": stopped, "arrival": scores, "end": None, "rate": 8.0}
+        found = {"system": system, "told": "", "stopped": stopped, "arrival": scores, "later": None, "end": None}
+        return {**found, "rate": 8.0, "kilobytes": 5.0}
 
     results = {
         "a": [row("x", 0.4), row("y", 0.6)],
         "b": [row("x", 0.8), {**row("y", 0.0, "over 60 s"), "arrival": None}],
+        "c": [{**row(name, 0.2), "later": {"ami": 0.5}} for name in "xy"],  # long enough for later rows of their own
     }
     x, y = summary(results)
-    assert x[2] == pytest.approx([0.4] * 4 + [None, 8.0, 0.6, None])
-    assert y[2] == pytest.approx([0.6] * 4 + [None, 8.0, None, None])
+    assert x[2] == pytest.approx([0.3] * 4 + [0.5, None, 8.0, 5.0, 1.4 / 3, None])
+    assert y[2] == pytest.approx([0.4] * 4 + [0.5, None, 8.0, 5.0, None, None])
+
+
+def test_clusters_keep_their_names_when_they_are_numbered_anew():
+    from benchmarks.streams.base import Names
+
+    names, rng = Names(), np.random.default_rng(0)
+    centers = 10.0 * rng.normal(size=(8, 3))
+    names.update(list(range(8)), centers)
+    for _ in range(20):
+        order = rng.permutation(8)
+        names.update(list(range(8)), centers[order] + 0.1 * rng.normal(size=(8, 3)))
+        assert names.of(range(8)).tolist() == order.tolist()
+    names.update([], np.zeros((0,)))
+    assert names.of(range(8)).tolist() == order.tolist()
+    names.update([3, 1], centers[[0, 7]] + 90.0, renamed=False)
+    assert names.of([3, 1, 0]).tolist() == [order[3], order[1], -1]
+    names.add([1, 0])
+    assert names.of([3, 1, 0]).tolist() == [order[3], order[1], 8]
+
+
+def test_no_label_on_arrival_depends_on_later_rows():
+    from benchmarks.streams.base import Rows, follow
+    from benchmarks.streams.systems import all_systems
+    from benchmarks.streams.systems.river_clusterers import EVERY
+
+    X, truth = data.gaussian(4, 2, 0, 260).rows, data.gaussian(4, 2, 0, 260).truth
+    other = X.copy()
+    other[200:] += 50.0
+    makers = all_systems()
+    for name in ("dyncrp_itself.row_by_row", "scikit_learn.mini_batch_k_means", "threshold.distance_threshold"):
+        one, another = (follow(makers[name](Rows(X, truth), 0), given)[:200] for given in (X, other))
+        np.testing.assert_array_equal(one, another, err_msg=name)
+    assert 200 % EVERY == 0
+
+
+def test_files_of_a_folder_that_are_no_rows_and_classes_are_left_out(tmp_path):
+    from benchmarks.streams.shipped import in_folder
+
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "rows.npz", X=rng.normal(size=(60, 3)).astype(np.float16), y=rng.integers(3, size=60))
+    np.savez(tmp_path / "words.npz", indptr=np.arange(3), indices=np.arange(2), counts=np.ones(2), y=np.arange(2))
+    np.savez(tmp_path / "gas.npz", X=rng.normal(size=(60, 3)), y=np.repeat([4, 7, 9], 20))
+    (tmp_path / "connections.csv.gz").write_bytes(b"no npz")
+    found = in_folder(tmp_path)
+    assert list(found) == ["gas, as recorded", "rows, in runs"]
+    assert found["rows, in runs"](0).X.dtype == np.float64
+    assert np.all(np.diff(found["gas, as recorded"](1).truth) >= 0)
+
+
+def test_the_system_of_the_page_on_streams_can_be_measured():
+    from benchmarks.streams.base import measure
+    from benchmarks.streams.made import visits
+
+    page = (speed.HERE.parent / "docs" / "streams.md").read_text()
+    (block,) = [
+        code for code in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "SYSTEMS" in code
+    ]
+    names: dict = {}
+    exec(block, names)
+    (make,) = names["SYSTEMS"]
+    stream = visits(0)
+    row = measure(make, type(stream)(stream.X[:200], stream.truth[:200]), 0, 60.0)
+    assert row["stopped"] is None, row
+    assert row["arrival"]["ami"] > 0.0
 
 
 def test_b_cubed_is_the_mean_over_rows():

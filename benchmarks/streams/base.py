@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, pairwise_distances
 from sklearn.metrics.cluster import contingency_matrix
 
 from benchmarks.data import Float
@@ -20,7 +21,8 @@ from benchmarks.timing import TooLong, limit
 Labels = NDArray[Any]
 Row = dict[str, Any]
 FIRST = 1000  # rows from which a system may be set up, without labels
-LEAST_SECONDS, MOST_RUNS = 0.2, 20  # of what a rate is measured on
+LATER = 500  # least rows after these for a score of their own
+LEAST_SECONDS, MOST_RUNS = 0.1, 5  # of what a rate is measured on
 
 
 class Rows(NamedTuple):
@@ -41,8 +43,8 @@ class System:
 
     name, told: what the table says of it. step: takes the next rows (m, D), returns their labels (m,) by what is known
     before them, and then learns them; None for a system that needs all rows at once. chunk: rows in a call of ``step``,
-    0 for all. relabel: returns labels (n,) of all rows by what is known after the last; None if it has no such answer.
-    state: what is measured as its memory, by pickling it.
+    0 for all. first: rows in the first call, if that needs more. relabel: returns labels (n,) of all rows by what is
+    known after the last; None if it has no such answer. state: what is measured as its memory, by pickling it.
     """
 
     name: str
@@ -51,7 +53,52 @@ class System:
     relabel: Callable[[Float], ArrayLike] | None
     state: Callable[[], Any]
     chunk: int = 1
-    notes: dict[str, Any] = field(default_factory=dict)
+    first: int = 0
+
+
+class Names:
+    """Names of clusters that stay when a system numbers its clusters anew.
+
+    Some systems cluster their summaries of the stream anew from time to time. A cluster gets the name of the earlier
+    cluster with the nearest centre, if no other is nearer to that centre, and a new name otherwise.
+
+    >>> names = Names()
+    >>> names.update([0, 1], np.array([[0.0], [9.0]]))
+    >>> names.update([0, 1, 2], np.array([[9.2], [4.0], [0.1]]))
+    >>> names.of([0, 1, 2, 7]).tolist()
+    [1, 2, 0, -1]
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[int, int] = {}
+        self._of_center: list[int] = []
+        self._centers: Float | None = None
+        self._n = 0
+
+    def update(self, ids: Sequence[int], centers: Float, *, renamed: bool = True) -> None:
+        """Take the present ids of the clusters, and their centres (k, D); not ``renamed``: ids mean what they did."""
+        if not len(centers):
+            return
+        found: dict[int, int] = {}
+        if not renamed:
+            found = {at: self._names[one] for at, one in enumerate(ids) if one in self._names}
+        elif self._centers is not None:
+            distances = pairwise_distances(centers, self._centers)
+            of_new, of_old = distances.argmin(axis=1), distances.argmin(axis=0)
+            found = {new: self._of_center[old] for new, old in enumerate(of_new) if of_old[old] == new}
+        self._names = {one: found[at] for at, one in enumerate(ids) if at in found}
+        self.add(ids)
+        self._of_center, self._centers = [self._names[one] for one in ids], np.array(centers)
+
+    def add(self, ids: Iterable[int]) -> None:
+        """Name clusters that are new, while the others stay as they are."""
+        for one in ids:
+            if one not in self._names:
+                self._names[one], self._n = self._n, self._n + 1
+
+    def of(self, labels: Iterable[int]) -> Labels:
+        """Return the names of labels (n,), -1 where there is no such cluster."""
+        return np.array([self._names.get(label, -1) for label in labels])
 
 
 def measure(make: Callable[[Rows, int], System], stream: Rows, seed: int, seconds: float) -> Row:
@@ -63,7 +110,7 @@ def measure(make: Callable[[Rows, int], System], stream: Rows, seed: int, second
         try:
             with limit(seconds, cpu=True):
                 start = process_time()
-                arrival = None if system.step is None else _follow(system, stream.X)
+                arrival = None if system.step is None else follow(system, stream.X)
                 elapsed = process_time() - start
                 end = None if system.relabel is None else np.asarray(system.relabel(stream.X))
         except TooLong:
@@ -73,6 +120,8 @@ def measure(make: Callable[[Rows, int], System], stream: Rows, seed: int, second
         row["rate"] = None if arrival is None else _rate(lambda: make(stream, seed), stream.X, elapsed)
         row["kilobytes"] = len(pickle.dumps(system.state())) / 1e3
     row["arrival"] = None if arrival is None else scores(stream.truth, arrival)
+    long = arrival is not None and len(stream.X) >= FIRST + LATER
+    row["later"] = scores(stream.truth[FIRST:], arrival[FIRST:]) if long else None
     row["end"] = None if end is None else scores(stream.truth, end)
     return row
 
@@ -82,16 +131,17 @@ def _rate(make: Callable[[], System], X: Float, elapsed: float) -> float:
     runs = 1
     while elapsed < LEAST_SECONDS and runs < MOST_RUNS:
         system, start = make(), process_time()
-        _follow(system, X)
+        follow(system, X)
         elapsed, runs = elapsed + process_time() - start, runs + 1
     return runs * len(X) / max(elapsed, 1e-9)
 
 
-def _follow(system: System, X: Float) -> Labels:
+def follow(system: System, X: Float) -> Labels:
     """Return the label that each row got when it came."""
     assert system.step is not None
     chunk = system.chunk or len(X)
-    return np.concatenate([np.asarray(system.step(X[at : at + chunk])) for at in range(0, len(X), chunk)])
+    edges = [0, *range(max(system.first, chunk), len(X), chunk), len(X)]
+    return np.concatenate([np.asarray(system.step(X[start:stop])) for start, stop in pairwise(edges)])
 
 
 def scores(truth: ArrayLike, labels: ArrayLike) -> dict[str, float]:

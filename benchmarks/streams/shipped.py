@@ -27,6 +27,8 @@ def shipped() -> dict[str, Load]:
         "image segments, in runs": lambda seed: in_runs(*_river("ImageSegments"), seed),
         "phishing": lambda seed: shuffled(*_river("Phishing"), seed),
         "bananas": lambda seed: shuffled(*_river("Bananas"), seed),
+        "waveforms and noise": _waveforms,
+        "drifting centroids": _drifting,
         "weather of Seattle, by day": lambda seed: _weather(),
         "cars": lambda seed: shuffled(*_cars(), seed),
     }
@@ -76,6 +78,27 @@ def _river(name: str) -> tuple[Any, Any]:
 
     rows = list(getattr(streams, name)())
     return _scaled(np.array([list(x.values()) for x, _ in rows], dtype=float)), np.array([y for _, y in rows])
+
+
+def _waveforms(seed: int) -> Rows:
+    """Return river's waveforms: 21 features of three overlapping classes, and 19 of noise."""
+    from river.datasets import synth
+
+    return _take(synth.Waveform(seed=seed, has_noise=True))
+
+
+def _drifting(seed: int) -> Rows:
+    """Return river's radial basis functions, which start anew in other directions at the walls of a cube."""
+    from river.datasets import synth
+
+    kind = {"n_classes": 10, "n_features": 10, "n_centroids": 10, "n_drift_centroids": 10, "change_speed": 0.001}
+    return _take(synth.RandomRBFDrift(seed_model=seed, seed_sample=seed, **kind))
+
+
+def _take(stream: Any) -> Rows:
+    rows = list(stream.take(MOST))
+    X = np.array([list(x.values()) for x, _ in rows], dtype=float)
+    return Rows(_scaled(X), np.unique([y for _, y in rows], return_inverse=True)[1])
 
 
 def _weather() -> Rows:

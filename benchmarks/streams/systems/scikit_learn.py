@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 from sklearn.cluster import Birch, MiniBatchKMeans
 
 from benchmarks.data import Float
 from benchmarks.real_systems import neighbour_distance
-from benchmarks.streams.base import Labels, Rows, System
+from benchmarks.streams.base import Labels, Names, Rows, System
 
 BATCH = 100
 
@@ -19,28 +18,31 @@ def mini_batch_k_means(stream: Rows, seed: int) -> System:
     model = MiniBatchKMeans(K, random_state=seed)
 
     def step(X: Float) -> Labels:
-        return _label(model, X, "cluster_centers_")
+        labels = model.predict(X) if hasattr(model, "cluster_centers_") else None
+        model.partial_fit(X)
+        return model.predict(X) if labels is None else labels
 
-    told = f"K; batches of {max(3 * K, BATCH)}"
-    return System("MiniBatchKMeans", told, step, model.predict, lambda: model, max(3 * K, BATCH))
+    return System("MiniBatchKMeans", "K", step, model.predict, lambda: model, BATCH, first=3 * K)
 
 
 def birch(stream: Rows, seed: int) -> System:
     """Return Birch, told K and a threshold: half the median distance of neighbours in the first 1,000 rows."""
-    threshold = neighbour_distance(stream.X, 0.5) / 2
-    model = Birch(threshold=threshold, n_clusters=stream.n_classes)
+    model = Birch(threshold=neighbour_distance(stream.X, 0.5) / 2, n_clusters=stream.n_classes)
+    names = Names()
+
+    def learn(X: Float) -> None:
+        model.partial_fit(X)  # which clusters its subclusters anew
+        ids = np.unique(model.subcluster_labels_)
+        names.update(
+            ids.tolist(), np.array([model.subcluster_centers_[model.subcluster_labels_ == k].mean(axis=0) for k in ids])
+        )
 
     def step(X: Float) -> Labels:
-        return _label(model, X, "subcluster_centers_")
+        labels = names.of(model.predict(X).tolist()) if hasattr(model, "subcluster_centers_") else None
+        learn(X)
+        return names.of(model.predict(X).tolist()) if labels is None else labels
 
-    told = f"K; threshold half the median neighbour distance; batches of {BATCH}"
-    return System("Birch", told, step, model.predict, lambda: model, BATCH)
-
-
-def _label(model: Any, X: Float, fitted: str) -> Labels:
-    labels = model.predict(X) if hasattr(model, fitted) else None
-    model.partial_fit(X)
-    return model.predict(X) if labels is None else labels
+    return System("Birch", "K, a radius", step, model.predict, lambda: model, BATCH, first=3 * stream.n_classes)
 
 
 SYSTEMS = (mini_batch_k_means, birch)
