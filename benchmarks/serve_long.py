@@ -22,22 +22,19 @@ from benchmarks.serve import N_CLUSTERS, N_CONNECTIONS, N_FEATURES, SETTINGS, Cl
 
 SECONDS_BETWEEN = 0.02  # of the requests of the other stream
 BOUNDED = SETTINGS | {"max_tables": 100, "prune_below": 0.001, "n_examples": 3}
+ROWS_PREPARED = 500_000
 N_TOLD = 8  # of the slowest requests
 
 
-class Rows:
-    """Bodies whose clusters move: one of them anew in each."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self._rng = size, np.random.default_rng(0)
-        self._centers = self._rng.normal(0.0, 10.0, (N_CLUSTERS, N_FEATURES))
-
-    def body(self) -> bytes:
-        """Return a body."""
-        rng = self._rng
-        self._centers[rng.integers(N_CLUSTERS)] = rng.normal(0.0, 10.0, N_FEATURES)
-        rows = self._centers[rng.integers(N_CLUSTERS, size=self.size)] + rng.normal(size=(self.size, N_FEATURES))
-        return json.dumps({"rows": rows.round(3).tolist()}).encode()
+def bodies(size: int) -> list[bytes]:
+    """Return bodies of so many rows, whose clusters move: one of them anew in each. They are sent again and again."""
+    rng, found = np.random.default_rng(0), []
+    centers = rng.normal(0.0, 10.0, (N_CLUSTERS, N_FEATURES))
+    for _ in range(max(10, ROWS_PREPARED // size)):
+        centers[rng.integers(N_CLUSTERS)] = rng.normal(0.0, 10.0, N_FEATURES)
+        rows = centers[rng.integers(N_CLUSTERS, size=size)] + rng.normal(size=(size, N_FEATURES))
+        found.append(json.dumps({"rows": rows.round(3).tolist()}).encode())
+    return found
 
 
 def resident(process: int) -> float:
@@ -51,7 +48,7 @@ async def measure(port: int, process: int, n: int, size: int) -> None:
     asking = await Client(port, "-").open()
     for name, settings in (("load", BOUNDED), ("other", SETTINGS)):
         await asking.ask("PUT", f"/streams/{name}", json.dumps(settings).encode())
-    rows, left = Rows(size), -(-n // size)
+    prepared, left = bodies(size), -(-n // size)
     took: list[float] = []
     waits: list[tuple[float, float]] = []  # how long, and after how many seconds
     memory: list[float] = []
@@ -61,9 +58,8 @@ async def measure(port: int, process: int, n: int, size: int) -> None:
         nonlocal left
         while left > 0:
             left -= 1
-            body = rows.body()
             since = time.perf_counter()
-            await client.post(body)
+            await client.post(prepared[left % len(prepared)])
             took.append(time.perf_counter() - since)
 
     async def look() -> None:
