@@ -75,3 +75,12 @@ def test_the_conda_recipe():
     assert wanted <= needs
     path, pattern = re.search(r"load_file_regex\(\"(.*?)\", '(.*?)'", text).groups()
     assert re.search(pattern, (ROOT / "conda" / path).read_text(encoding="utf-8"))[1] == __version__
+
+
+def test_the_program_for_the_proxy_reads_the_configuration_of_the_page(tmp_path):
+    from proxy_serve import configuration
+
+    text = configuration(tmp_path, 1, 2)
+    assert "listen 127.0.0.1:1 ssl;" in text
+    assert "proxy_pass http://127.0.0.1:2;" in text
+    assert text.count("{") == text.count("}")

@@ -202,6 +202,16 @@ def test_what_load_would_refuse_is_not_saved():
         model_file.dumps({"deep": deep}, {})
 
 
+def test_a_model_whose_numbers_load_would_refuse_is_not_saved():
+    """Such numbers come from forged files only: the engine computes others from them, which may not be finite."""
+    model = DynamicalMixture(Gaussian(), Exponential(5.0)).fit(np.zeros((9, 2)))
+    arrays = model.engine_.arrays()
+    arrays["squares"] = np.full_like(arrays["squares"], np.nan)
+    model.engine_.go_on(arrays)
+    with pytest.raises(ValueError, match="'squares' cannot be saved: it must hold finite numbers"):
+        model.to_bytes()
+
+
 @pytest.mark.parametrize("options", [{}, {"learn_alpha": True}], ids=str)
 def test_a_model_goes_on_with_the_modes_of_its_file(options, monkeypatch):
     """Another SciPy finds other modes for the same kernel; 24 modes may be 23 of them, or 22."""

@@ -7,7 +7,9 @@ import sys
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from dyncrp.io.files import FileError
 from dyncrp.io.readers import Selection, find_format, json_values, open_reader
@@ -204,3 +206,14 @@ def test_spreadsheets_are_refused_with_a_remedy(name):
         find_format(name)
     with pytest.raises(FileError, match=r"save it as Parquet"):
         find_format("rows.feather")
+
+
+def test_row_groups_that_have_other_rows_than_the_file_are_refused(tmp_path):
+    path = tmp_path / "in.parquet"
+    parquet.write_table(pa.table({"x": np.arange(100.0)}), path, row_group_size=50)
+    content = path.read_bytes()
+    before, number, after = content.rpartition(b"\x16\x64")  # of the last row group: field 3, 2 · 50
+    path.write_bytes(before + b"\x16\x62" + after)
+    assert number
+    with pytest.raises(FileError, match="is damaged: it has 100 rows, but its row groups have 99"):
+        open_reader(str(path), "parquet", Selection(), 10)

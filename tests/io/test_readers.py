@@ -21,7 +21,8 @@ from pyarrow import parquet
 
 from dyncrp.input.entries import KINDS as KINDS_OF_COLUMNS
 from dyncrp.io.files import FileError
-from dyncrp.io.readers import READERS, Selection, lines, open_reader, source
+from dyncrp.io.readers import READERS, Selection, jsonl, lines, open_reader, source
+from dyncrp.io.readers import csv as csv_reader
 from dyncrp.io.readers.csv import CsvReader
 from reading import ROWS, read, selection, write_rows
 
@@ -739,3 +740,39 @@ def test_a_quote_that_does_not_end_is_looked_for_in_linear_time(tmp_path, monkey
     with pytest.raises(FileError, match="line 3: unexpected end of data"):
         open_reader(str(path), "csv", Selection(columns=("x",)), 100)
     assert sum(looked) < 10 * path.stat().st_size
+
+
+def test_blank_lines_are_not_kept_and_hold_up_nothing(tmp_path, monkeypatch):
+    """A small compressed file may hold millions of them, between the rows that decide what columns hold."""
+    path = tmp_path / "in.csv"
+    path.write_text("x,y\n1,2\n" + "\n" * 300_000 + "3,4\n" + "\n" * 10 + "5,6\n")
+    monkeypatch.setattr(source, "BLOCK", 4096)
+    monkeypatch.setattr(csv_reader, "LONGEST_GAP", 1000)
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        assert reader.file.tell() < 200_000
+        chunks = list(reader.chunks())
+    assert np.concatenate([chunk.X for chunk in chunks]).tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    with open_reader(str(path), "csv", Selection(), 100) as reader:
+        assert np.concatenate([chunk.X for chunk in reader.chunks(chunks[5].place)]).tolist() == [
+            [3.0, 4.0],
+            [5.0, 6.0],
+        ]
+
+
+def test_a_row_of_empty_cells_between_tabs_is_no_blank_line(tmp_path):
+    path = tmp_path / "in.tsv"
+    path.write_text("x\ty\n1\t2\n\t\n3\t4\n")
+    with open_reader(str(path), "csv", Selection(), 1) as reader:
+        X = np.concatenate([chunk.X for chunk in reader.chunks()])
+    np.testing.assert_array_equal(X, [[1.0, 2.0], [np.nan, np.nan], [3.0, 4.0]])
+
+
+def test_an_object_is_not_looked_for_for_ever(tmp_path, monkeypatch):
+    path = tmp_path / "in.jsonl"
+    path.write_text("\n" * 5000 + '{"x": 1}\n')
+    monkeypatch.setattr(jsonl, "LONGEST_GAP", 1000)
+    with open_reader(str(path), "jsonl", Selection(skip_bad=True), 10) as reader:  # blank lines are no faults
+        assert [len(chunk.rows) for chunk in reader.chunks()] == [1]
+    path.write_text("0\n" * 5000 + '{"x": 1}\n')
+    with pytest.raises(FileError, match="line 1: a row must be an object"):
+        open_reader(str(path), "jsonl", Selection(skip_bad=True), 10)

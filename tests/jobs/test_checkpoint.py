@@ -80,6 +80,11 @@ def test_a_checkpoint_in_which_something_is_missing_is_refused(state, missing):
     [
         (("options",), 1.5),
         (("counts",), 3),
+        (("counts",), {"alarm": {"a": 1}}),
+        (("counts",), {"alarm": -1}),
+        (("place", "row"), 1),
+        (("n_rows",), 10**6),
+        (("events",), {"path": "e.jsonl", "length": 0, "tail": ""}),
         (("length",), -1),
         (("length",), 2**70),
         (("n_rows",), True),

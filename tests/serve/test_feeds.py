@@ -8,7 +8,9 @@ import numpy as np
 from cases import PATIENCE
 from dyncrp.serve import feeds
 from dyncrp.serve.feeds import Feed, watch_events, watch_rows
+from dyncrp.serve.limits import RequestError
 from dyncrp.serve.registry import Notice
+from dyncrp.serve.sending import EventStream
 from dyncrp.serve.streams import Outcome, Segment
 
 
@@ -93,3 +95,29 @@ def test_tables_that_become_final_are_a_change():
     for first in (0, 5):
         feed.publish(Notice("s", Outcome({}, segment=segment(first, 5))))
     assert feed.n_changes == 1
+
+
+def test_a_feed_that_cannot_go_on_ends_as_an_answer_does():
+    class Service:
+        n_readers = 0
+
+    async def watch():
+        yield ":\n\n"
+        raise RequestError(404, "there is no stream 's'")
+
+    async def run():
+        sent, never = [], asyncio.Event()
+
+        async def receive():
+            await never.wait()
+
+        async def send(message):
+            sent.append(message)
+
+        async with asyncio.timeout(PATIENCE):
+            await EventStream(Service(), watch)({"type": "http"}, receive, send)
+        return sent
+
+    start, *parts = asyncio.run(run())
+    assert start["status"] == 200
+    assert [(part["body"], part.get("more_body", False)) for part in parts] == [(b":\n\n", True), (b"", False)]

@@ -83,6 +83,18 @@ def test_rows_without_dates_are_told_by_when_they_came():
     assert told["begins"][1] - told["begins"][0] == 100.0
 
 
+def test_while_a_clock_that_was_set_back_is_behind_time_goes_on():
+    passed, wrong, found = [0.0], [0.0], []
+    clocks = {"clock": lambda: 1.7e9 + passed[0] + wrong[0], "steady": lambda: passed[0]}
+    history = History(None, "index", **clocks)
+    for wrong[0] in (0.0, 0.0, -7200.0, -7200.0, -7200.0, 0.0, 0.0):
+        passed[0] += 100.0
+        history.add(segment([0.0], clock="index"))
+        found.append(history.latest - 1.7e9)
+    assert found == [100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0]
+    assert history.tell(begin=1.7e9)["rows"] == [1] * 7
+
+
 def test_novelty_that_is_no_number_is_left_out():
     history = History(None, "dates")
     history.add(segment([0.0, 0.1], novelty=[np.nan, np.inf]))

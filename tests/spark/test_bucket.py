@@ -240,3 +240,20 @@ def test_missing_cells_are_learned_however_rows_are_cut():
 def test_tables_as_bytes():
     rows = stream()
     assert from_bytes([to_bytes(rows.slice(0, 100)), to_bytes(rows.slice(100))]) == rows
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda kept: kept[: len(kept) // 2],
+        lambda kept: kept[:40] + bytes(40) + kept[80:],
+        lambda kept: to_bytes(from_bytes([kept]).replace_schema_metadata(None)),
+        lambda kept: to_bytes(from_bytes([kept]).drop_columns("seen")),
+    ],
+    ids=["cut", "zeros", "no version", "no column"],
+)
+def test_a_state_that_is_damaged_is_refused_in_words(damage):
+    rows = stream()
+    kept, _ = make().learn(None, rows, 0)
+    with pytest.raises(ValueError, match="the checkpoint has a state that is damaged: "):
+        make().learn(damage(kept), rows, 0)

@@ -143,6 +143,7 @@ def test_documents_have_weights_in_steps():
         ([1.0, 2e9], "got 2000000000.0, at row 1"),
         ([1.0, "heavy"], "got 'heavy', at row 1"),
         ([1.0, None], "got None, at row 1"),
+        ([1.0, 10**400], r"from 0 to 1e\+09, got 1000.*, at row 1"),
         ([[1.0], [1.0]], r"a number for each of the 2 rows, got shape \(2, 1\)"),
         ([1.0], r"a number for each of the 2 rows, got shape \(1,\)"),
         (3.0, r"a number for each of the 2 rows, got shape \(\)"),

@@ -252,6 +252,20 @@ def check(arrays: Mapping[str, NDArray[Any]], group: Group, sizes: Mapping[str, 
     return found
 
 
+def check_numbers(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ``ValueError`` if arrays hold numbers that are refused when they are loaded.
+
+    >>> check_numbers({"stats": np.array([[1.0, np.nan]])})
+    Traceback (most recent call last):
+        ...
+    ValueError: the array 'stats' cannot be saved: it must hold finite numbers
+    """
+    for name, array in arrays.items():
+        entry = ARRAYS.get(name)
+        if entry is not None and not _holds(array, entry.holds):
+            raise ValueError(f"the array {name!r} cannot be saved: it must hold {entry.holds}")
+
+
 def shape_text(entry: Array) -> str:
     """Return the shape of an array as Python would print it.
 

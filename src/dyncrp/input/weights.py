@@ -63,7 +63,7 @@ def _numbers(given: Any, n: int) -> Float:
     for row, value in enumerate(array.tolist()):
         try:
             found[row] = np.nan if is_missing(value) or isinstance(value, str) else float(value)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):  # of which the first is an integer beyond 1e308
             found[row] = np.nan
         if np.isnan(found[row]):
             raise BadWeight(f"sample_weight {ALLOWED}, got {value!r}", row)

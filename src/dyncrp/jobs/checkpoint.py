@@ -92,9 +92,23 @@ class Checkpoint:
             timeline.restore({name.removeprefix(TIMELINE): array for name, array in arrays.items()})
             _check(config["run"], KINDS)
             _check(config["run"]["place"]["row"], int)
-            return cls(**config["run"], stream=stream, timeline=timeline)
+            found = cls(**config["run"], stream=stream, timeline=timeline)
+            found._check_consistency()
+            return found
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a readable checkpoint: {error}") from error
+
+    def _check_consistency(self) -> None:
+        """Raise if numbers contradict each other, or if entries are missing: somebody has edited the file."""
+        for kind, n in self.counts.items():
+            _check(n, int, f"counts, {kind}")
+        missing = () if self.events is None else [name for name in KINDS["events"][0] if name not in self.events]
+        if missing:
+            raise ValueError(f"events has no {missing[0]!r}")
+        if self.place["row"] != self.n_rows + self.n_bad:
+            raise ValueError(f"it is at row {self.place['row']} after {self.n_rows} rows and {self.n_bad} bad ones")
+        if self.stream is not None and self.stream.n_rows < self.n_rows:
+            raise ValueError(f"its model has {self.stream.n_rows} rows of {self.n_rows}")
 
 
 def _check(value: Any, kind: Any, name: str = "it") -> None:

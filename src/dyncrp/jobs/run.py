@@ -145,6 +145,8 @@ class Run:
             finally:
                 stop.waiting = False
             if chunk is not None:
+                if held and not len(held[-1].rows) and not held[-1].bad:  # blank lines, of which there may be millions
+                    held.pop()
                 held.append(self._check_rows(chunk))
                 if sum(len(chunk.rows) for chunk in held) < max(least, 1) and stop.signal is None:
                     continue

@@ -104,6 +104,7 @@ class Level:
 
 class History:
     """The history of one stream. alarm_rate: the p from which a row is an alarm. clock: gives seconds since 1970.
+    steady: gives seconds since any time, and is never set.
 
     >>> history = History(0.01, "dates")
     >>> p = np.array([0.5, 0.5, 0.001])
@@ -115,16 +116,29 @@ class History:
     ([2], 5.0)
     """
 
-    def __init__(self, alarm_rate: float | None, kind: str, clock: Callable[[], float] = time.time) -> None:
-        self.dated, self._rate, self._clock = kind == Clock.DATES, alarm_rate, clock
+    def __init__(
+        self,
+        alarm_rate: float | None,
+        kind: str,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.dated, self._rate, self._clock, self._steady = kind == Clock.DATES, alarm_rate, clock, steady
         self.levels = [Level(span / N_BUCKETS, span) for span in SPANS] + [Level(FIRST_WIDTH, math.inf)]
         self.latest = -math.inf
+        self._since = 0.0  # when that was, by a clock that nobody sets
         self._waiting: list[tuple[float, Segment]] = []
         self._n_waiting = 0
 
     def now(self) -> float:
-        """Return the time at which the history ends: that of the last row, or of the server's clock."""
-        return self.latest if self.dated else max(self.latest, self._clock())
+        """Return the time at which the history ends: that of the last row, or of the server's clock.
+
+        If the clock is set back, time goes on from where it was, until the clock gets there.
+        """
+        if self.dated:
+            return self.latest
+        now = self._clock()
+        return now if now >= self.latest else self.latest + (self._steady() - self._since)
 
     def add(self, segment: Segment) -> None:
         """Add the results of rows. They wait until there are many or somebody looks, so that learning waits little."""
@@ -132,6 +146,7 @@ class History:
             self._waiting.append((self.now(), segment))
             self._n_waiting += len(segment)
             self.latest = max(self.latest, float(segment.times[-1]) if self.dated else self._waiting[-1][0])
+            self._since = self._steady()
             if self._n_waiting >= MOST_WAITING or len(self._waiting) >= MOST_WAITING // 10:
                 self._sort_in()
 

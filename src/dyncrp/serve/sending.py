@@ -47,9 +47,11 @@ class EventStream(Response):
             async for text in self._watch():
                 async with asyncio.timeout(SECONDS_PER_SEND):
                     await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        except (RequestError, TimeoutError):
+        except RequestError:  # the stream was deleted, or the server stops
+            pass
+        except TimeoutError:
             return  # the reader can come back with Last-Event-ID
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _wait_for_the_end(receive: Receive) -> None:

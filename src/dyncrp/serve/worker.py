@@ -7,7 +7,8 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -22,6 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Heavy = Callable[[ServedStream], bool]
 MOST_TOGETHER = 256  # requests that share a commit
+SECONDS_TOGETHER = 0.05  # of work, after which those that are done are answered before the rest
 SECONDS_PER_SYNC = 1.0  # where commits do not wait for the disk
 SECONDS_TO_END, SECONDS_PER_LOOK = 10.0, 0.02  # for what is under way when the server stops
 
@@ -67,6 +69,7 @@ class Worker:
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._left: deque[Job] = deque()  # taken from the queue, and not done yet
         self._aside = Aside(self.registry, lambda: self._queue.put(Job(_do_nothing, None)))
         self._thread = threading.Thread(target=self._run, name="dyncrp-streams", daemon=True)
         self._closed, self._next_sync = False, 0.0
@@ -96,7 +99,7 @@ class Worker:
     @property
     def n_waiting(self) -> int:
         """How many jobs wait."""
-        return self._queue.qsize() + len(self._aside.waiting)
+        return self._queue.qsize() + len(self._left) + len(self._aside.waiting)
 
     async def _wait_for(self, job: Job) -> Any:
         if self._closed:
@@ -129,47 +132,49 @@ class Worker:
 
     def _run(self) -> None:
         ending = False
-        while not ending or self._aside.errands or self._aside.waiting:
-            jobs, asked = self._take()
-            ending = ending or asked
+        while not ending or self._left or self._aside.errands or self._aside.waiting:
+            ending = self._take() or ending
             for errand in self._aside.collect():
                 self.aside_seconds += errand.seconds
-                self._serve_and_deliver([], errand)
+                self._serve(deque(), errand)
                 if errand.found is not None:
-                    self._serve_and_deliver([Job(errand.end_search, None)])
-            self._serve_and_deliver(jobs)
-            while jobs := self._aside.next():
-                self._serve_and_deliver(jobs, waited=True)
+                    self._serve(deque([Job(errand.end_search, None)]))
+            if self._left:
+                self._serve(self._left)
+            while found := self._aside.next():
+                jobs = deque(found)
+                while jobs:
+                    self._serve(jobs, waited=True)
             if not ending:
                 self._search()
             self._sync()
 
-    def _serve_and_deliver(self, jobs: list[Job], errand: Errand | None = None, *, waited: bool = False) -> None:
-        if jobs or errand is not None:
-            served, notices = self._serve(jobs, errand, waited=waited)
-            self._tell(served, notices)
+    def _serve(self, jobs: deque[Job], errand: Errand | None = None, *, waited: bool = False) -> None:
+        """Carry out jobs, commit and answer, see ``_carry_out``."""
+        self._tell(*self._carry_out(jobs, errand, waited=waited))
 
     def _search(self) -> None:
         """End warm-ups whose time is over, and let another thread do a piece of a search."""
         job = Job(lambda registry: registry.next_search(self._aside.names), None)
-        _, notices = self._serve([job])
+        _, notices = self._carry_out(deque([job]))
         if notices:
             self._tell([], notices)
         if job.result is not None and job.error is None and WARMING not in self._aside.errands:
             self._aside.start(job.result, [], WARMING)
 
-    def _take(self) -> tuple[list[Job], bool]:
-        """Wait for jobs, at most a second. Return them, and whether the worker is to end."""
-        jobs: list[Job] = []
+    def _take(self) -> bool:
+        """Take jobs, and wait for one if there are none, at most a second. Return whether the worker is to end."""
+        ending = False
         with suppress(queue.Empty):
-            found = self._queue.get(timeout=SECONDS_PER_SYNC)
+            found = self._queue.get_nowait() if self._left else self._queue.get(timeout=SECONDS_PER_SYNC)
             while found is not None:
-                jobs.append(found)
-                if len(jobs) == MOST_TOGETHER:
-                    return jobs, False
+                self._left.append(found)
+                if len(self._left) >= MOST_TOGETHER:
+                    break
                 found = self._queue.get_nowait()
-            return jobs, True
-        return jobs, False
+            ending = found is None
+        self._left = deque(in_turns(self._left))
+        return ending
 
     def _sync(self) -> None:
         """Sync the journal once a second, if commits do not."""
@@ -178,10 +183,10 @@ class Worker:
             with suppress(JournalError):  # the next commit reports it
                 self.registry.journal.sync()
 
-    def _serve(
-        self, jobs: list[Job], errand: Errand | None = None, *, waited: bool = False
+    def _carry_out(
+        self, jobs: deque[Job], errand: Errand | None = None, *, waited: bool = False
     ) -> tuple[list[Job], list[Notice]]:
-        """Carry out jobs and commit. If the commit fails, all of them fail and nothing is changed.
+        """Take jobs and carry them out for a while, and commit. If that fails, all of them fail and change nothing.
 
         errand: what another thread has done, which comes first. waited: whether they have waited for their streams
         already. Return the jobs that are done, and what happened; the others wait.
@@ -191,13 +196,17 @@ class Worker:
         try:
             if registry.broken is not None:
                 served += jobs
+                jobs.clear()
                 raise RequestError(503, registry.broken)
             if errand is not None:
                 errand.end(registry)
-            for job in jobs:
+            while jobs:
+                job = jobs.popleft()
                 if waited or not self._aside.takes(job):
                     served.append(job)
                     self._do(job)
+                if time.perf_counter() - begin > SECONDS_TOGETHER:
+                    break
             learned = time.perf_counter()
             notices = registry.commit()
         except (JournalError, RequestError) as error:
@@ -248,6 +257,23 @@ class Worker:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)
+
+
+def in_turns(jobs: Sequence[Job]) -> list[Job]:
+    """Return jobs so that each stream has its turn: the first of each, then the second of each, and so on.
+
+    Otherwise one row would wait for all requests of another stream that were there before it.
+
+    >>> jobs = [Job(lambda _: None, name) for name in ("a", "a", "a", "b", "b")]
+    >>> [job.name for job in in_turns(jobs)]
+    ['a', 'b', 'a', 'b', 'a']
+    """
+    turns: Counter[str | None] = Counter()
+    found = []
+    for job in jobs:
+        found.append((turns[job.name], job))
+        turns[job.name] += 1
+    return [job for _, job in sorted(found, key=lambda one: one[0])]
 
 
 async def in_thread(run: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:

@@ -121,14 +121,16 @@ class Bucket:
     def _read(self, kept: bytes | None, now: int) -> dict[Any, Kept]:
         if kept is None:
             return {}
-        table = pa.ipc.open_stream(kept).read_all()
-        told = table.schema.metadata
-        if told[b"version"] != VERSION:
-            raise ValueError(
-                f"the checkpoint has states of version {told[b'version'].decode()}, but this reads {VERSION!r}"
-            )
-        columns = (table[name].to_pylist() for name in ("state", "last", "seen"))
-        models = dict(zip(table["key"].to_pylist(), map(Kept, *columns), strict=True))
+        try:
+            table = pa.ipc.open_stream(kept).read_all()
+            table.validate(full=True)
+            version = (table.schema.metadata or {})[b"version"]
+            columns = [table[name].to_pylist() for name in ("key", *Kept._fields)] if version == VERSION else []
+        except (pa.ArrowException, LookupError, OSError, SystemError, ValueError) as error:
+            raise ValueError(f"the checkpoint has a state that is damaged: {error}") from error
+        if version != VERSION:
+            raise ValueError(f"the checkpoint has states of version {version!r}, but this reads {VERSION!r}")
+        models = dict(zip(columns[0], map(Kept, *columns[1:]), strict=True))
         if self.ttl is None:
             return models
         return {key: entry for key, entry in models.items() if now - entry.seen <= self.ttl}

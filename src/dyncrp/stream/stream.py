@@ -15,7 +15,7 @@ import numpy as np
 from dyncrp.arrays.checks import BadLabel, Clock, as_observations, as_times
 from dyncrp.arrays.exchange import readable
 from dyncrp.engine.missing import takes_missing
-from dyncrp.engine.schema import check_config
+from dyncrp.engine.schema import check_config, check_numbers
 from dyncrp.engine.types import Arrays, Engine, Float, Rows
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
@@ -416,9 +416,11 @@ class Stream(PredictingTables):
         self.finish_search()
         learner, warmup = self.learner, self.warmup
         config = {"params": dict(self.spec.params), **self.input.to_plain(), **learner.config()}
-        if warmup is None:
-            return model_file.dumps(config, learner.arrays())
-        return model_file.dumps(config | warmup.config(), learner.arrays() | warmup.arrays())
+        arrays = learner.arrays()
+        if warmup is not None:
+            config, arrays = config | warmup.config(), arrays | warmup.arrays()
+        check_numbers(arrays)
+        return model_file.dumps(config, arrays)
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = "this") -> Self:

@@ -33,7 +33,7 @@ from dyncrp.io.readers.header import (
     suggest_columns,
     what_is_row,
 )
-from dyncrp.io.readers.lines import LONGEST_LINE, LinesReader, Piece
+from dyncrp.io.readers.lines import BREAKS, LONGEST_GAP, LONGEST_LINE, LinesReader, Piece
 from dyncrp.io.readers.quotes import (
     WHITESPACE,
     aligns,
@@ -173,12 +173,15 @@ class CsvReader(LinesReader):
         return isinstance(format, NumberFormat) and (format.decimal, format.thousands) == (".", "")
 
     def _hold(self, n: int) -> None:
-        """Read pieces until they have n rows, or the input ends. Blank pieces at the beginning are skipped."""
-        while self._n_held < n:
+        """Read pieces until they have n rows, or the input ends, or for long has no row. Blank pieces are not kept."""
+        n_blank = 0
+        while self._n_held < n and n_blank < LONGEST_GAP:
             piece = next(self.pieces, None)
             if piece is None:
                 return
-            if self._held or piece.content.strip():
+            if not piece.content.strip(BREAKS if self._held else None):
+                n_blank += len(piece.content) if self._held else 0
+            else:
                 self._held.append(piece)
                 with suppress(csv.Error):  # raised again when the cells are read
                     rows = csv.reader(io.StringIO(piece.text, newline="\n"), delimiter="\x1f")

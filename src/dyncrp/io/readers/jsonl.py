@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from dyncrp.io.readers.chunk import Rows
 from dyncrp.io.readers.json_values import JsonSource, rows_within, why_not_rows
-from dyncrp.io.readers.lines import LinesReader, Piece
+from dyncrp.io.readers.lines import LONGEST_GAP, LinesReader, Piece
 from dyncrp.io.readers.selection import Selection
 
 
@@ -29,11 +29,13 @@ class JsonLinesReader(LinesReader):
         held: list[Piece] = []
         first: dict[str, Any] | None = None
         for piece in pieces:
+            if not piece.content.strip():
+                continue
             held.append(piece)
             first = next((row for _, row in _read(piece) if isinstance(row, dict)), None)
-            if first is not None or (piece.content.strip() and not selection.skip_bad):
+            if first is not None or not selection.skip_bad or piece.place["offset"] > LONGEST_GAP:
                 break
-        if not any(piece.content.strip() for piece in held):
+        if not held:
             raise self.error(" is empty")
         if first is None:
             line, fault = next((row for piece in held for row in _read(piece)), (0, "blank"))

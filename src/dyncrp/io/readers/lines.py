@@ -22,6 +22,8 @@ TAIL = 4096  # how many bytes before a place are compared when reading continues
 MUCH = 1 << 20  # bytes of a row that is not complete: more are looked at only a few times
 BOM = b"\xef\xbb\xbf"
 NEW_LINE = ord("\n")
+BREAKS = b"\r\n"
+LONGEST_GAP = 1 << 26  # bytes without a row, in which those that decide what columns hold are looked for
 
 
 class Piece(NamedTuple):

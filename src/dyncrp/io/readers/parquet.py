@@ -79,9 +79,14 @@ class ParquetReader(Reader):
             self.file = copy
             self.seekable, self.live = True, False
         try:
-            return parquet.ParquetFile(self.file)
+            opened = parquet.ParquetFile(self.file)
+            metadata = opened.metadata
+            n = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
         except Exception as error:  # damaged bytes make the reader raise almost anything
             raise self._read_error(error) from error
+        if n != metadata.num_rows:  # then it is unclear which row a place is at
+            raise self.error(f" is damaged: it has {metadata.num_rows} rows, but its row groups have {n}")
+        return opened
 
     def _list_width(self, name: str) -> int | None:
         """Return the length of the lists of a column, from its type or its first row; None if it has no lists."""
