@@ -57,6 +57,7 @@ def figures(size: int = POOL) -> dict[str, Figure]:
         "partial_fit of 100 rows, K = 10, D = 8": Figure("row", lambda: _small_batches(size, 100)),
         "partial_fit of one row, K = 10, D = 8": Figure("row", lambda: _small_batches(size, 1)),
         "learn_one, K = 10, D = 8": Figure("row", lambda: _one_by_one(size)),
+        "river, predict_one and learn_one, K = 10, D = 8": Figure("row", lambda: _in_river(size)),
         "predict, K = 100, D = 16": Figure("row", lambda: _predicting(size)),
         "text, 20 topics": Figure("text", lambda: _texts(min(size, 4096))),
         "search, 1,000 rows, D = 2": Figure("search", lambda: _search(min(size, 1000))),
@@ -140,6 +141,22 @@ def _one_by_one(size: int) -> Measure:
     X = data.gaussian(10, 8, min(size, 1 << 14), 0).pool
     model = _model().partial_fit(X)
     return _fed(lambda rows: model.learn_one(rows[0]), X, 1)
+
+
+def _in_river(size: int) -> Measure:
+    from dyncrp import Exponential, Gaussian
+    from dyncrp.river import DynamicalMixture
+
+    model = DynamicalMixture(Gaussian(1.0, data.SPREAD**2), Exponential(1e5), alpha=0.01)
+    rows = [dict(enumerate(x)) for x in data.gaussian(10, 8, min(size, 1 << 12), 0).pool.tolist()]
+    turns = cycle(rows)
+
+    def both() -> None:
+        x = next(turns)
+        model.predict_one(x)
+        model.learn_one(x)
+
+    return _repeated(both)
 
 
 def _predicting(size: int) -> Measure:

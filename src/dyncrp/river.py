@@ -102,8 +102,6 @@ class DynamicalMixture(base.Clusterer):
     ...     model.learn_one(x)
     >>> model.predict_one({"a": 7.7, "b": 8.1}), model.predict_one({"a": 50.0})
     (1, -1)
-    >>> model.n_tables
-    2
     """
 
     _get: Callable[[Mapping[Any, Any]], tuple[Any, ...]]  # the values of the features
@@ -162,6 +160,7 @@ class DynamicalMixture(base.Clusterer):
         self._rows: list[bytes] = []
         self._bags: list[tuple[dict[Any, Any], Any]] = []  # the same of counts of words: the counts, and the time
         self._weights: dict[int, float] = {}  # of rows in either buffer that do not count as one, by their place there
+        self._has_gaps = False  # whether cells of the buffered rows may be missing
         self._lay_out(feature_names(features, self._family.width, time_key))
 
     def _new_stream(self) -> Stream:
@@ -288,7 +287,8 @@ class DynamicalMixture(base.Clusterer):
         if self._mixed or (self._kept is not None and holds_texts(x, self.features)):
             self._learn_mixed(dict(x), t, clock, time, weight)
             return
-        names, row = self._pack_row(x)
+        names, row, whole = self._pack_row(x)
+        self._has_gaps |= not whole
         if names is not self._names or self._clock is None:
             if self._clock is None:
                 self._stream.spec.check_clock(clock)
@@ -350,8 +350,8 @@ class DynamicalMixture(base.Clusterer):
         rest = dict(x)
         return rest, rest.pop(self.time_key, None)
 
-    def _pack_row(self, x: Mapping[Any, Any]) -> tuple[Names, bytes]:
-        """Return the names of the features, with those that are new in x, and its values in that order as bytes."""
+    def _pack_row(self, x: Mapping[Any, Any]) -> tuple[Names, bytes, bool]:
+        """Return the names of the features, those new in x last, its values as bytes, and if none is missing."""
         names = self._names
         if not self._positions.issuperset(x):
             if self._grows:
@@ -366,14 +366,14 @@ class DynamicalMixture(base.Clusterer):
             values = [nan if value is None else value for value in values]
         try:
             if names is self._names and hypot(*values) <= self._safe_norm:
-                return names, self._pack(*values)
+                return names, self._pack(*values), True
         except (TypeError, OverflowError):
             pass
         check_numbers(names, values, missing=takes_missing)
         if self._kept is None and names is self._names:
             values = self._complete(np.array(values, dtype=np.float64)).tolist()
         check_row(names, values, self._family)
-        return names, struct.pack(f"{len(values)}d", *values)
+        return names, struct.pack(f"{len(values)}d", *values), not any(map(isnan, values))
 
     def _prepare(self, x: Mapping[Any, Any], t: Any) -> tuple[Engine | None, Any, float]:
         """Return an engine that predicts x, x as a row for it, and the time; None if nothing was learned yet."""
@@ -383,7 +383,7 @@ class DynamicalMixture(base.Clusterer):
             read_documents([x])
         if not self._mixed and self._kept is not None and holds_texts(x, self.features):
             return None, None, 0.0  # all that came so far were numbers
-        names, row = (self._names, b"") if words or self._mixed else self._pack_row(x)
+        names, row, whole = (self._names, b"", False) if words or self._mixed else self._pack_row(x)
         clock, time = (self._clock, 0.0) if t is None else read_time(t, self._clock, self._last)
         self._catch_up()
         values = np.frombuffer(row)
@@ -399,8 +399,8 @@ class DynamicalMixture(base.Clusterer):
         if self._mixed:
             rows = as_rows(x, names, self._stream.input, self._stream.family).numbers
             return self._stream.engine_for(rows), rows[0], time
-        values = self._check_row(self._complete(values))
-        if np.isnan(values).any():
+        values = self._check_row(values if whole else self._complete(values))
+        if not whole and np.isnan(values).any():
             engine = self._stream.engine_for(values[None, :])
         if names is not self._names:
             if engine.model.family.can_widen:
@@ -429,17 +429,16 @@ class DynamicalMixture(base.Clusterer):
         """Let the model learn all buffered rows. If that is interrupted, the rows already learned leave the buffer."""
         stream, rows, bags, clock = self._stream, self._rows, self._bags, self._clock
         before = stream.n_rows
-        one_by_one = len(rows) <= MOST_ROWS_ONE_BY_ONE and clock is not Clock.DATES and not self.learn_alpha
-        one_by_one = one_by_one and not any(isnan(np.frombuffer(row).sum()) for row in rows)  # missing cells
+        whole = not (clock is Clock.DATES or self.learn_alpha or self._has_gaps)
         weights = [self._weights.get(i, 1.0) for i in range(len(rows) + len(bags))] if self._weights else None
         try:
             if bags:
                 t = None if clock is Clock.INDEX else [t for _, t in bags]
                 stream.learn([bag for bag, _ in bags], t, sample_weight=weights)
-            elif stream.learned and one_by_one and weights is None:
-                for row in map(np.frombuffer, rows):
+            elif stream.learned and whole and len(rows) <= MOST_ROWS_ONE_BY_ONE and weights is None:
+                for i, row in enumerate(map(np.frombuffer, rows)):
                     if clock is Clock.INDEX:
-                        stream.learner.run_one(self._check_row(row), float(stream.n_rows))
+                        stream.learner.run_one(self._check_row(row), float(before + i))
                     else:
                         stream.learner.run_one(self._check_row(row[1:]), row.item(0))
             else:
@@ -453,6 +452,7 @@ class DynamicalMixture(base.Clusterer):
             n_learned = stream.n_rows - before
             del rows[:n_learned], bags[:n_learned]  # one of the two is empty
             self._weights = {i - n_learned: w for i, w in self._weights.items() if i >= n_learned}
+            self._has_gaps &= bool(rows)
         if not self._learned:
             self._lay_out(self._names)
 

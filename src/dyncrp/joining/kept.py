@@ -1,7 +1,7 @@
 """KeptClusters: clusters that a stream keeps by itself, joined anew as rows come.
 
 When. After 16 rows, and after an eighth more each time, up to 65,536 more, one looks whether a table has opened or
-closed since the last look, or four times as many rows have come since that last happened. These moments depend on the
+closed since the last look, or twice as many rows have come since that last happened. These moments depend on the
 rows alone, not on how they are divided into calls.
 
 What. Only then are tables joined, by evidence (``components.py``): by likelihood until the evidence is clearly against
@@ -33,7 +33,7 @@ from dyncrp.joining.components import PRIORS, Join, join_by_likelihood, join_und
 from dyncrp.joining.linkage import Merge, apply
 
 FIRST_LOOK, LOOKS, MOST_ROWS_APART = 16, 8, 65_536  # a look comes after 1/8 more rows, up to so many
-TWICE, LATER, MUCH_LATER = 2, 4, 8  # as many rows as last time
+TWICE, MUCH_LATER = 2, 8  # as many rows as last time
 SLACK = 100.0  # nats by which the evidence against any more joins must be clear
 SHARE = 10  # one row in so many may be spent
 FIRST_ROWS = 65_536
@@ -123,7 +123,7 @@ class KeptClusters:
         if not edited:
             self.due = n + min(max(n // LOOKS, 1), MOST_ROWS_APART)
         same = (engine.n_opened, K) == (self._n_opened, len(now.tables)) and not edited
-        if same and n - self._changed < LATER * (self._looked - self._changed):
+        if same and n - self._changed < TWICE * (self._looked - self._changed):
             return None
         if K > MOST_TABLES or K * (engine.n_features + 1) > MOST_CELLS:
             return None
