@@ -616,6 +616,12 @@ def test_stream_clusterers_at_toy_size(tmp_path, capsys):
     streams.main(["--saved", "--results", str(results), "--chart", str(tmp_path / "again.png")])
     assert capsys.readouterr().out in printed
     assert (tmp_path / "again.png").read_bytes() == chart.read_bytes()
+    only = ["--only", "visits", "--system", "dyncrp_itself.dyncrp", "--most", "120"]
+    streams.main(["--quick", "--keep", *only, "--results", str(results), "--chart", str(chart)])
+    (again,) = json.loads(results.read_text())["streams"].values()
+    assert [*again[:1], *again[2:]] == [*rows[:1], *rows[2:]]
+    assert again[1]["commit"] == report.commit()
+    assert again[1]["kilobytes"] != rows[1]["kilobytes"]
 
 
 def test_means_are_over_the_streams_that_every_system_finished():

@@ -119,15 +119,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--chart", type=Path, default=CHART)
     parser.add_argument("--saved", action="store_true", help="print the means and draw what was saved, and run nothing")
+    parser.add_argument("--keep", action="store_true", help="keep what was saved of all that does not run now")
     options = parser.parse_args(arguments)
+    before = json.loads(options.results.read_text()) if options.saved or options.keep else {"streams": {}}
+    saved: dict[str, list[Row]] = before["streams"]
     if options.saved:
-        saved = json.loads(options.results.read_text())["streams"]
         print_means(saved)
         draw(saved, options.chart)
         return
     commit = report.commit()
     makers = {name: make for name, make in all_systems().items() if not options.system or name in options.system}
-    results: dict[str, list[Row]] = {}
+    results = saved
     for name, load in streams(options.data).items():
         if options.only and name not in options.only:
             continue
@@ -137,22 +139,36 @@ def main(arguments: list[str] | None = None) -> None:
         n, D = given[0].X.shape
         print(f"\n{name}: {n:,} × {D}, {given[0].n_classes} classes\n")
         print(f"| system | told | {' | '.join(HEADS)} |\n|---|---{'|---' * len(HEADS)}|")
-        results[name] = []
+        found: list[Row] = []
         for make in makers.values():
             rows: list[Row] = []
             for seed, stream in enumerate(given):
                 if not any(row["stopped"] for row in rows):  # it would only be too slow again
                     rows.append(measure(make, stream, seed, options.seconds))
-            row = mean_row(rows)
-            results[name].append(row)
+            row = mean_row(rows) | ({"commit": commit} if options.keep else {})
+            found.append(row)
             print(f"| {row['system']} | {row['told']} | {' | '.join(cells(row))} |", flush=True)
-        save(options.results, results, commit)
+        results[name] = put(results.get(name, []), found)
+        save(options.results, results, before.get("commit", commit))
     print_means(results)
     draw(results, options.chart)
 
 
+def put(before: list[Row], rows: list[Row]) -> list[Row]:
+    """Return the rows of systems before, those that ran replaced by what was found now.
+
+    >>> put([{"system": "a", "rate": 1}, {"system": "b"}], [{"system": "a", "rate": 2}, {"system": "c"}])
+    [{'system': 'a', 'rate': 2}, {'system': 'b'}, {'system': 'c'}]
+    """
+    now = {row["system"]: row for row in rows}
+    return [now.pop(row["system"], row) for row in before] + list(now.values())
+
+
 def save(path: Path, results: dict[str, list[Row]], commit: str) -> None:
-    """Save the rows of every stream and the means, with the commit, as it was at the start, and the machine."""
+    """Save the rows of every stream and the means, with the commit and the machine.
+
+    With ``--keep`` the commit is that of what was saved before, and rows that ran have their own.
+    """
     means = {name: dict(zip(MEAN_HEADS, values, strict=True)) for name, _, values in summary(results)}
     content = {"commit": commit, "machine": report.machine(), "streams": results, "means": means}
     path.write_text(json.dumps(content, indent=1) + "\n")
