@@ -149,6 +149,8 @@ def test_no_valleys_are_looked_for_where_they_cannot_matter(monkeypatch):
     X = np.array([[0.0, 0.0], [50.0, 1.0]] * 10)
     family = Columns([([0], NormalGamma(1.0, 400.0)), ([1], Categorical(1.0))])
     assert len(DynamicalMixture(family, Stationary(), 1.0).fit(X).clusters()) == 2
+    few = np.random.default_rng(0).normal(np.tile([[0.0, 0.0], [9.0, 1.0]], (10, 1)), 0.1)  # for a border to be seen
+    assert len(DynamicalMixture(Gaussian(0.01, 400.0), Stationary(), 1.0).fit(few).clusters()) == 2
 
 
 def test_clusters_are_better_than_tables_where_clusters_are_long():

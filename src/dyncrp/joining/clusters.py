@@ -124,24 +124,21 @@ def join(
     if shape == "any" and n is not None:
         merges = join_by_ward(shapes)
         return _made(state.ids, shapes.counts, merges, apply(merges[: K - n], K), "any")
-    merges, basins, n_basins = list[Merge](), np.zeros(K, dtype=np.int64), 0  # basins: tables without a valley between
-    may_matter = rows is not None or (n is None and model.cloud)  # to ellipses that cut through curves, or to a cloud
-    if shape == "any" or (shape == "auto" and may_matter and shapes.spread.size):
-        merges, basins = _valleys(family, shapes)
-        n_basins = len(np.unique(basins))
-        if shape == "any" or (n is None and n_basins == 1 and model.cloud):
-            return _made(state.ids, shapes.counts, merges, basins, "any")
+    valleys: tuple[list[Merge], Int] | None = None  # merges, and tables without a valley between them
+    is_cloud = shape == "auto" and n is None and model.cloud and shapes.spread.size > 0
+    if shape == "any" or is_cloud:
+        valleys = _valleys(family, shapes)
+        if shape == "any" or np.all(valleys[1] == valleys[1][0]):
+            return _made(state.ids, shapes.counts, *valleys, "any")
     if joins is None:
         joins = join_by_likelihood(family, state.stats, shapes) if rows is None else join_by_scatter(rows)
     n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
     elliptical = _merges(joins)
-    if (
-        n_basins
-        and n in (None, n_basins)
-        and rows is not None
-        and _cuts_curves(rows, apply(elliptical[:n_joins], K), basins)
-    ):
-        return _made(state.ids, shapes.counts, merges, basins, "any")
+    roots = apply(elliptical[:n_joins], K)
+    if shape == "auto" and rows is not None and shapes.spread.size and _may_cut_curves(rows, roots):
+        merges, basins = valleys or _valleys(family, shapes)
+        if n in (None, len(np.unique(basins))) and _cuts_curves(rows, roots, basins):
+            return _made(state.ids, shapes.counts, merges, basins, "any")
     if n is not None and n < K - n_joins:
         elliptical = _go_on_by_ward(elliptical[:n_joins], shapes)
     roots = apply(elliptical[: n_joins if n is None else K - n], K)
@@ -184,6 +181,11 @@ def _made(ids: Int, counts: Float, merges: list[Merge], roots: Int, shape: str) 
     oldest = np.full(K, K)
     np.minimum.at(oldest, roots, np.arange(K))
     return Clusters(ids, ids[oldest[roots]], counts, linkage(merges, K), shape)
+
+
+def _may_cut_curves(rows: Scatter, roots: Int) -> bool:
+    """Return whether there are two ellipses of enough rows to have a border that is looked at."""
+    return int(np.count_nonzero(np.bincount(roots, rows.counts) >= FEWEST_ROWS)) > 1
 
 
 def _cuts_curves(rows: Scatter, roots: Int, basins: Int) -> bool:
