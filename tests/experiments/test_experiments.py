@@ -15,6 +15,7 @@ import pandas as pd
 from dyncrp import DynamicalCRP, baselines
 from dyncrp.metrics import agreement
 from experiments import (
+    check,
     figures,
     gaussians,
     prior,
@@ -138,3 +139,20 @@ def test_pages_have_the_tables_of_the_results_that_are_kept():
     for page in (path.read_text(encoding="utf-8") for path in report.PAGES):
         assert report.MARK.findall(page)
         assert report.fill(page, known) == page
+
+
+def test_a_stored_result_that_is_not_computed_again_is_told(capsys, monkeypatch):
+    small = ["--streams", "1", "--only", "wrong_dynamics"]
+    check.main(small)
+    assert capsys.readouterr().out == "wrong_dynamics: 4 of 4 rows are as stored\n"
+    experiment = check.EXPERIMENTS["wrong_dynamics"]
+
+    def others(stream, names):
+        first, *rest = experiment.compute(stream, names)
+        return [first | {"ami": first["ami"] + 1e-12}, *rest]
+
+    monkeypatch.setitem(check.EXPERIMENTS, "wrong_dynamics", experiment._replace(compute=others))
+    with pytest.raises(SystemExit):
+        check.main(small)
+    assert "3 of 4 rows" in (out := capsys.readouterr().out)
+    assert out.endswith(": ami\n")
