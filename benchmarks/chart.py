@@ -62,14 +62,14 @@ def _label(axis: Any, ends: dict[str, tuple[int, float]], last: int) -> None:
         if i == last:
             axis.plot([i + 0.06, i + 0.15], [rate, height], color=color, lw=0.6, alpha=0.6)
         weight = "bold" if name.startswith("dyncrp") else "normal"
-        text = axis.text(i + (0.18 if i == last else 0.1), height, _told(name), color=color, va="center", zorder=5)
+        text = axis.text(i + (0.18 if i == last else 0.1), height, _label_of(name), color=color, va="center", zorder=5)
         text.set(fontweight=weight, path_effects=outline)
 
 
-def _told(name: str) -> str:
-    """Return the label: those that must be told K say so."""
+def _label_of(name: str) -> str:
+    """Return the label: those that must be given K say so."""
     if name.startswith(("MiniBatchKMeans", "river CluStream", "river STREAMKMeans")):
-        return f"{name} (told K)"
+        return f"{name} (given K)"
     return name.replace(", batch 1024", "")
 
 
@@ -78,7 +78,7 @@ def _rate(rows: list[Row], name: str) -> float | None:
 
 
 def _spread(heights: dict[str, float]) -> dict[str, float]:
-    """Move labels cannot_link, from the top down, until each is ``GAP`` times the next."""
+    """Move labels apart, from the top down, until each is ``GAP`` times the next."""
     placed: dict[str, float] = {}
     above = float("inf")
     for name, height in sorted(heights.items(), key=lambda item: -item[1]):

@@ -41,9 +41,9 @@ def draw(streams: dict[str, dict[str, list[Row]]], path: Path) -> None:
 def _key() -> list[Any]:
     from matplotlib.lines import Line2D
 
-    ours = Line2D([], [], **_style(ours=True, told_k=False), label="dyncrp: labels on arrival, not told K")
-    free = Line2D([], [], **_style(ours=False, told_k=False), label="not told K")
-    told = Line2D([], [], **_style(ours=False, told_k=True), label="told K, the number of classes")
+    ours = Line2D([], [], **_style(ours=True, told_k=False), label="dyncrp: labels on arrival, not given K")
+    free = Line2D([], [], **_style(ours=False, told_k=False), label="not given K")
+    told = Line2D([], [], **_style(ours=False, told_k=True), label="given K, the number of classes")
     error = Line2D([], [], color="#444444", lw=1.5, label="± standard error over orders of arrival")
     return [ours, free, told, error]
 

@@ -53,7 +53,7 @@ MEANS: Columns = {
     "ami": ("AMI", lambda v: f"{v:.3f}"),
     "clusters": ("clusters", lambda v: f"{v:.1f}"),
     "seconds": ("seconds", lambda v: f"{v:.2f}"),
-    "told": ("told", str),
+    "told": ("given", str),
 }
 
 

@@ -62,7 +62,7 @@ def columns() -> dict[str, Any]:
     from benchmarks import report
 
     shown: dict[str, Any] = {key: report.COLUMNS[key] for key in ("ami", "clusters", "fed", "rate", "ratio")}
-    shown = {"told": ("told", str), "ami": shown.pop("ami"), "nmi": ("NMI", lambda v: f"{v:.3f}")} | shown
+    shown = {"told": ("given", str), "ami": shown.pop("ami"), "nmi": ("NMI", lambda v: f"{v:.3f}")} | shown
     return shown | {"learning": ("obs/s without labels", report.count)}
 
 

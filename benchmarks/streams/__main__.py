@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
             given = [type(one)(one.X[: options.most], one.truth[: options.most]) for one in given]
         n, D = given[0].X.shape
         print(f"\n{name}: {n:,} × {D}, {given[0].n_classes} classes\n")
-        print(f"| system | told | {' | '.join(HEADS)} |\n|---|---{'|---' * len(HEADS)}|")
+        print(f"| system | given | {' | '.join(HEADS)} |\n|---|---{'|---' * len(HEADS)}|")
         found: list[Row] = []
         for make in makers.values():
             rows: list[Row] = []
@@ -178,7 +178,7 @@ def print_means(results: dict[str, list[Row]]) -> None:
     """Print the means of every system over the streams."""
     of = f"{len(finished(results))} of {len(results)}"
     print(f"\nMeans over the streams that every system finished, {of}, and over all\n")
-    print(f"| system | told | {' | '.join(MEAN_HEADS)} |\n|---|---{'|---' * len(MEAN_HEADS)}|")
+    print(f"| system | given | {' | '.join(MEAN_HEADS)} |\n|---|---{'|---' * len(MEAN_HEADS)}|")
     for name, told, means in summary(results):
         text = ["–" if one is None else f"{one:,.0f}" if one > 2.0 else f"{one:.3f}" for one in means]
         print(f"| {name} | {told} | {' | '.join(text)} |")

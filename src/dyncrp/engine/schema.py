@@ -86,8 +86,8 @@ HEADER = (
     Field("config.prior_alpha", "number", "the mean of alpha's prior", "alpha is not learned (`learn_alpha`)"),
     Field("config.names", "list", "`[id, name]` of the tables that have [names](constraints.md)", "none has"),
     Field("config.merged", "list", "`[id, id that it stands for]` of the tables that were merged", "none was"),
-    Field("config.told_names", "list", "as long as `learned_` is False, the names of tables that rows were told",
-          "they were told none"),
+    Field("config.told_names", "list", "as long as `learned_` is False, the names of tables that `labels` gave to rows",
+          "it gave none"),
 )  # fmt: skip
 FRAME = _group(
     Array("header", BYTE, ("h",), "UTF-8 JSON, see above"),
