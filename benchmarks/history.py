@@ -55,7 +55,7 @@ def draw(entries: list[Entry], path: Path) -> None:
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axis = figure.subplots()
-    styles = list(STYLES.values())
+    styles = list({color: (color, marker) for color, marker in STYLES.values()}.values())  # each colour once
     for (color, marker), name in zip(styles, entries[-1]["ratios"], strict=False):
         points = [(i, entry["ratios"][name]) for i, entry in enumerate(entries) if name in entry["ratios"]]
         axis.plot(*zip(*points, strict=True), color=color, marker=marker, lw=2)

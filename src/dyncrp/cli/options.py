@@ -264,7 +264,7 @@ class OutputOptions:
 class ModelOptions:
     """The model. Hyperparameters that are not given are learned from the first rows."""
 
-    family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="gaussian or normal_gamma")] = None
+    family: Annotated[str | None, _model(help=FAMILY_HELP, show_default="learned")] = None
     dynamics: Annotated[list[str] | None, _model(help=DYNAMICS_HELP)] = None
     alpha: Annotated[float | None, _model(help="The larger, the more readily new tables open.")] = None
     memory: Annotated[str | None, _model(help=MEMORY_HELP, show_default="inf")] = None
