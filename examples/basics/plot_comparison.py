@@ -161,7 +161,7 @@ for name, (X, truth) in streams.items():
         panels[name, system] = (max(amis), found[np.argmax(amis)], spent)
 
 # %%
-# Where round clusters come in random order, the two that are told K and start from
+# Where round clusters come in random order, the two that are given K and start from
 # centres are the best. In the sticky stream, where the order of the rows says
 # something, it is dyncrp. New clusters are found best by its tables and by ``Birch``,
 # and moving ones by dyncrp, ``DBSTREAM`` and ``STREAMKMeans``. The moons are found by

@@ -98,7 +98,7 @@ results["DBSTREAM"] = one_at_a_time(dbstream(*best), as_dicts(X))
 results["dyncrp.river"] = one_at_a_time(
     dyncrp.river.DynamicalMixture(dynamics=lasting), as_dicts(X)
 )
-results["dyncrp.river, told nothing"] = one_at_a_time(
+results["dyncrp.river, given nothing"] = one_at_a_time(
     dyncrp.river.DynamicalMixture(), as_dicts(X)
 )
 
@@ -123,8 +123,8 @@ def batch_by_batch(model, X):
 
 results["MiniBatchKMeans"] = batch_by_batch(MiniBatchKMeans(K, random_state=0), X)
 results["dyncrp"] = batch_by_batch(DynamicalMixture(dynamics=lasting), X)
-told_nothing = DynamicalMixture()
-results["dyncrp, told nothing"] = batch_by_batch(told_nothing, X)
+given_nothing = DynamicalMixture()
+results["dyncrp, given nothing"] = batch_by_batch(given_nothing, X)
 
 # %%
 # Side by side
@@ -136,8 +136,8 @@ results["dyncrp, told nothing"] = batch_by_batch(told_nothing, X)
 # same loop.
 
 loops = {
-    "DBSTREAM": ("dyncrp.river", "dyncrp.river, told nothing"),
-    "MiniBatchKMeans": ("dyncrp", "dyncrp, told nothing"),
+    "DBSTREAM": ("dyncrp.river", "dyncrp.river, given nothing"),
+    "MiniBatchKMeans": ("dyncrp", "dyncrp, given nothing"),
 }
 for peer, ours in loops.items():
     print(f"{'':28s}  AMI  clusters  rows a second")
@@ -152,10 +152,10 @@ for peer, ours in loops.items():
 # Told nothing, it forgets a cluster that has gone, and opens a new table when it
 # returns. Such tables lie together, and ``clusters`` joins them afterwards:
 
-joined = told_nothing.clusters().labels(results["dyncrp, told nothing"][0])
+joined = given_nothing.clusters().labels(results["dyncrp, given nothing"][0])
 score = adjusted_mutual_info_score(truth[WARMUP:], joined[WARMUP:])
 print(
-    f"told nothing, joined at the end: AMI {score:.3f}, {len(np.unique(joined))} "
+    f"given nothing, joined at the end: AMI {score:.3f}, {len(np.unique(joined))} "
     "clusters"
 )
 
