@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test test-fast test-spark lint build dist sanitize bench bench-quick bench-real bench-compare
+.PHONY: demo serve test test-fast test-spark lint build dist sanitize bench bench-quick bench-compare
 .PHONY: soak soak-billion kills mutants fuzz docs docs-links clean
 
 demo: .venv/demo
@@ -108,9 +108,6 @@ bench: .venv/bench
 
 bench-quick: .venv/bench
 	$(BIN)/python -m benchmarks.speed --quick --results .venv/speed.json --chart .venv/speed.png
-
-bench-real: .venv/bench
-	$(BIN)/python -m benchmarks.real
 
 # The speed of another commit and of the working tree, in turns: make bench-compare BASE=main
 bench-compare: .venv/bench

@@ -20,7 +20,7 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks import report, speed
-from benchmarks.real_data import STAY, sticky_order
+from benchmarks.streams.shipped import STAY, sticky_order
 from dyncrp import DynamicalMixture
 
 Rows = np.ndarray

@@ -82,11 +82,10 @@ def _clouds(options: Any) -> Iterator[tuple[str, list[Row]]]:
 
 def _classes(options: Any) -> Iterator[tuple[str, list[Row]]]:
     """Yield one table for each real data set, joined into as many clusters as there are classes."""
-    from benchmarks import real_data
+    from benchmarks.streams.shipped import of_scikit_learn
 
-    streams = real_data.streams(None)
-    for name in ("digits-shuffled", "digits-sticky", "wine", "breast-cancer"):
-        yield name, _mean(_given_k(*streams[name](seed)) for seed in range(1 if options.quick else ORDERS))
+    for name, load in of_scikit_learn().items():
+        yield name, _mean(_given_k(*load(seed)) for seed in range(1 if options.quick else ORDERS))
     if options.connections is not None:
         X, y = _connections(options.connections)
         yield "connections, rows 30,000 to 60,000", _mean([_given_k(X[30_000:], y[30_000:], CONNECTION_CLUSTERS)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import real_data, speed
+from benchmarks import speed
+from benchmarks.streams.shipped import of_scikit_learn
 
 
 def main() -> None:
@@ -10,8 +11,7 @@ def main() -> None:
     import dyncrp
     from dyncrp import plots
 
-    arrivals = real_data.streams(None, None)["digits-sticky"](0)
-    _, candidates = dyncrp.tune(arrivals.X)
+    _, candidates = dyncrp.tune(of_scikit_learn()["digits, in runs"](0).X)
     plots.evidence(candidates).savefig(speed.HERE.parent / "docs" / "images" / "evidence.png", dpi=110)
 
 

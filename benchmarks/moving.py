@@ -38,6 +38,11 @@ SPEED = {
 MOVING = ("walk", "drift", "rotate")
 BATCH = 100  # of k-means
 CONNECTIONS = 20_000  # rows
+COLUMNS = {
+    "ami": ("AMI", lambda v: f"{v:.3f}"),
+    "clusters": ("clusters", lambda v: f"{v:.1f}"),
+    "finite": ("forgets", str),
+}
 PICTURE = HERE.parent / "docs" / "images" / "moving.gif"
 FRAMES, RECENT, TRACK = 40, 120, 3  # of the picture; rows that each shows large; of those before, it shows every third
 
@@ -128,11 +133,11 @@ def artificial(seeds: range, show: Show) -> None:
 
 def real(connections: Path | None, show: Show) -> None:
     """Measure dyncrp on real data, three orders of each set, and on network connections in order of time."""
-    from benchmarks import real_data
+    from benchmarks.streams.shipped import of_scikit_learn
 
     names = list(systems())[:2]
-    for title, arrive in real_data.streams(None, None).items():
-        show(title, measure([arrive(seed) for seed in range(3)], names))
+    for title, load in of_scikit_learn().items():
+        show(title, measure([load(seed) for seed in range(3)], names))
     if connections is not None:
         show("connections", measure([_read_connections(connections)], names))
 
@@ -200,7 +205,7 @@ def main() -> None:
 
     def show(title: str, rows: list[dict[str, Any]]) -> None:
         results[title] = rows
-        console.print(report.table(title, rows, report.MEANS | {"finite": ("forgets", str)}))
+        console.print(report.table(title, rows, COLUMNS))
 
     seeds = range(*options.seeds)
     if options.real:

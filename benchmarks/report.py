@@ -48,13 +48,6 @@ COLUMNS: Columns = {
     "fed": ("learned", count),
     "labelled": ("labelled", count),
 }
-# of means over several orders of arrival; "stopped" says why there is none
-MEANS: Columns = {
-    "ami": ("AMI", lambda v: f"{v:.3f}"),
-    "clusters": ("clusters", lambda v: f"{v:.1f}"),
-    "seconds": ("seconds", lambda v: f"{v:.2f}"),
-    "told": ("given", str),
-}
 
 
 def table(title: str, rows: list[Row], columns: Columns = COLUMNS) -> Table:
@@ -75,8 +68,6 @@ def _cell(key: str, row: Row, text: Callable[[Any], str]) -> str:
         return f"< {count(row['below'])}"
     if key == "ratio" and row.get("below"):
         return f"> {text(value)}"
-    if key == "seconds" and row.get("stopped"):
-        return str(row["stopped"])
     if key == "ami" and row.get("ami_error") is not None:
         return f"{text(value)} ± {text(row['ami_error'])}"
     return "-" if value is None else text(value)
@@ -110,11 +101,8 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
-def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) -> dict[str, Any]:
-    """Save the sections that were run, each with the commit; those of an earlier run of the same kind stay.
-
-    Returns all sections.
-    """
+def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) -> None:
+    """Save the sections that were run, each with the commit; those of an earlier run of the same kind stay."""
     kept: dict[str, Any] = {}
     commits: dict[str, str] = {}
     if path.exists():
@@ -125,4 +113,3 @@ def write(path: Path, results: dict[str, dict[str, list[Row]]], *, quick: bool) 
     commits |= dict.fromkeys(results, commit())
     content = {"quick": quick, "machine": machine(), "commits": commits, "sections": kept | results}
     path.write_text(json.dumps(content, indent=1) + "\n")
-    return kept | results

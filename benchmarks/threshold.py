@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from benchmarks import speed
 from benchmarks.data import Float
+from benchmarks.streams.shipped import STAY, sticky_order
 
 SETS = {"clinc150": "banking77", "banking77": "clinc150"}  # the questions, and those that its threshold is tuned on
 PLACE = Path(__file__).parents[2] / "shared" / "data"
 THRESHOLDS = tuple(round(0.02 * k, 2) for k in range(15, 36))
 SEEDS, FIRST_ROWS, QUICK_ROWS = 2, 1000, 600
-STAY = 0.95  # probability that the next row of a sticky stream is of the same class
 Labels = NDArray[np.int64]
 Row = dict[str, Any]
 COLUMNS = {
@@ -115,12 +115,12 @@ def _row(system: str, told: str, runs: list[dict[Any, Row]], key: Any) -> Row:
 @cache
 def _scores(data: str, name: str, order: str, seed: int, quick: bool) -> dict[Any, Row]:
     """Return the scores of each system on one stream: "tables", "clusters", and by threshold."""
-    from benchmarks.real_data import shuffled_order, sticky_order
     from dyncrp import DynamicalMixture
 
     with np.load(Path(data) / f"{name}.npz") as questions:
         X, y = questions["X"].astype(np.float64), questions["y"].astype(np.int64)
-    at = shuffled_order(y, seed) if order == "shuffled" else sticky_order(y, STAY, seed)
+    shuffled = np.random.default_rng(seed).permutation(len(y))
+    at = shuffled if order == "shuffled" else sticky_order(y, STAY, seed)
     at = at[:QUICK_ROWS] if quick else at
     X, y = np.ascontiguousarray(X[at]), y[at]
     model = DynamicalMixture().fit(X)

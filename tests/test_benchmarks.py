@@ -24,11 +24,6 @@ from benchmarks import (
     history,
     many,
     options,
-    real,
-    real_chart,
-    real_data,
-    real_scores,
-    real_systems,
     report,
     speed,
     surges,
@@ -38,13 +33,13 @@ from benchmarks import (
 )
 from benchmarks.peers import measure_size
 from benchmarks.settings import TOY
-
-from dyncrp import DynamicalMixture, Gaussian
+from benchmarks.streams import shipped
+from benchmarks.streams.base import FIRST, neighbour_distance
+from benchmarks.streams.shipped import sticky_order
 
 
 def test_every_section_has_a_name():
     assert list(speed.sections()) == list(speed.SECTIONS)
-    assert set(real_data.streams(None)) <= set(real.STREAMS)
 
 
 def test_centres_lie_apart():
@@ -70,6 +65,15 @@ def test_peers_at_toy_size(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     chart.draw(saved["sections"]["peers"], tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 1000
+
+
+def test_results_of_other_sections_are_kept(tmp_path):
+    tables = {"three orders": [{"system": "dyncrp", "ami": 0.5, "ami_error": 0.25}]}
+    for name in ("wine", "digits"):
+        report.write(tmp_path / "some.json", {name: tables}, quick=True)
+    assert json.loads((tmp_path / "some.json").read_text())["sections"] == {"wine": tables, "digits": tables}
+    shown = report.table("three orders", tables["three orders"])
+    assert list(shown.columns[1].cells) == ["0.500 ± 0.250"]
 
 
 @pytest.mark.slow
@@ -144,22 +148,22 @@ def test_alarms_at_toy_size(monkeypatch):
 
 def test_sticky_order_is_a_permutation_in_runs_and_follows_its_seed():
     y = np.random.default_rng(0).integers(10, size=20_000)
-    order = real_data.sticky_order(y, 0.95, seed=1)
+    order = sticky_order(y, 0.95, seed=1)
     assert sorted(order) == list(range(len(y)))
     lasting = y[order][:10_000]  # half of the rows, while no class has run out
     assert len(np.unique(y[order][10_000:])) == 10
     runs = 1 + np.count_nonzero(np.diff(lasting))
     # Jumps are Binomial(10000, 0.05), so 500 ± 22; four standard errors either way.
     assert 412 < runs < 588
-    np.testing.assert_array_equal(order, real_data.sticky_order(y, 0.95, seed=1))
-    assert np.any(order != real_data.sticky_order(y, 0.95, seed=2))
+    np.testing.assert_array_equal(order, sticky_order(y, 0.95, seed=1))
+    assert np.any(order != sticky_order(y, 0.95, seed=2))
     steps = np.diff(order[y[order] == 3])
     assert np.mean(steps > 0) == pytest.approx(0.5, abs=0.05)  # the rows of a class are shuffled too
 
 
 def test_sticky_order_jumps_to_every_other_class_alike():
     y = np.repeat([0, 1, 2], 3000)
-    classes = y[real_data.sticky_order(y, 0.0, seed=0)][:3000]
+    classes = y[sticky_order(y, 0.0, seed=0)][:3000]
     assert np.all(np.diff(classes) != 0)
     after_zero = classes[1:][classes[:-1] == 0]
     # Binomial(n, 1/2), n about 1000: the share of either is 0.5 ± 0.016; four standard errors.
@@ -169,44 +173,38 @@ def test_sticky_order_jumps_to_every_other_class_alike():
 @pytest.mark.parametrize("stay", [0.0, 0.95, 1.0])
 def test_sticky_order_ends_when_a_class_is_all_that_is_left(stay):
     y = [7] * 50 + [3]
-    assert sorted(real_data.sticky_order(y, stay, seed=0)) == list(range(51))
+    assert sorted(sticky_order(y, stay, seed=0)) == list(range(51))
 
 
-def test_banking_questions_are_optional_and_cut_after_ordering(tmp_path, monkeypatch):
-    monkeypatch.delenv(real_data.BANKING_VARIABLE, raising=False)
-    monkeypatch.setattr(real_data, "BANKING_PLACES", (tmp_path / "absent.npz",))
-    assert real_data.find_banking(None) is None
-    assert "banking-sticky" not in real_data.streams(None)
-    path = tmp_path / "questions.npz"
-    y = np.repeat(np.arange(4, dtype=np.int16), 10)
-    np.savez(path, X=np.eye(4, dtype=np.float16)[y], y=y)
-    monkeypatch.setenv(real_data.BANKING_VARIABLE, str(path))
-    assert real_data.find_banking(None) == path
-    X, truth = real_data.streams(path, 25)["banking-sticky"](0)
-    assert X.dtype == np.float64
+def test_a_stream_in_runs_is_cut_after_ordering(monkeypatch):
+    monkeypatch.setattr(shipped, "MOST", 25)
+    y = np.repeat(np.arange(4), 10)
+    X, truth = shipped.in_runs(np.eye(4)[y], y, seed=0)
     np.testing.assert_array_equal(X.argmax(axis=1), truth)
-    np.testing.assert_array_equal(truth, y[real_data.sticky_order(y, real_data.STAY, 0)][:25])
+    np.testing.assert_array_equal(truth, y[sticky_order(y, shipped.STAY, 0)][:25])
 
 
 def test_only_wine_and_breast_cancer_are_standardised():
-    streams = real_data.streams(None)
-    for name in ("wine", "breast-cancer"):
+    streams = shipped.of_scikit_learn()
+    for name in ("wine", "breast cancer"):
         X = streams[name](0).X
         np.testing.assert_allclose(X.mean(axis=0), 0.0, atol=1e-9)
         np.testing.assert_allclose(X.std(axis=0), 1.0)
-    assert streams["digits-sticky"](0).X.max() == 16.0
+    assert streams["digits, in runs"](0).X.max() == 16.0
 
 
 def test_radius_is_a_quantile_of_neighbour_distances_in_the_first_rows():
-    X = 2.0 * np.arange(real_systems.SEEN)[:, None]
+    X = 2.0 * np.arange(FIRST)[:, None]
     later = np.concatenate([X, X + 1.0])
-    assert real_systems.neighbour_distance(later, 0.95) == 2.0
+    assert neighbour_distance(later, 0.95) == 2.0
     copies = np.repeat(np.array([[0.0], [3.0], [4.0]]), 5, axis=0)
-    assert real_systems.neighbour_distance(copies, 0.0) == 1.0
-    assert real_systems.neighbour_distance(copies, 1.0) == 3.0
+    assert neighbour_distance(copies, 0.0) == 1.0
+    assert neighbour_distance(copies, 1.0) == 3.0
 
 
 def test_nearest_center_says_what_rivers_predict_one_says():
+    from benchmarks.streams.systems.river_clusterers import nearest_center
+
     cluster = pytest.importorskip("river.cluster")
     X = data.gaussian(4, 3, 400, 0).pool
     rows = systems.dicts(X)
@@ -220,7 +218,7 @@ def test_nearest_center_says_what_rivers_predict_one_says():
             model.learn_one(row)
         expected = [model.predict_one(row) for row in rows]
         assert len(set(expected)) > 1
-        assert real_systems.nearest_center(model, X).tolist() == expected, type(model).__name__
+        assert nearest_center(model, X).tolist() == expected, type(model).__name__
 
 
 def test_first_answers_are_compared_on_further_sets(tmp_path, capsys):
@@ -233,64 +231,6 @@ def test_first_answers_are_compared_on_further_sets(tmp_path, capsys):
     assert found["commit"] == report.commit()
     assert found["sets"]["far"]["dyncrp, clusters"] == [1.0, 1.0] == found["mean"]["KMeans"]
     assert "| far | " in capsys.readouterr().out
-
-
-def test_every_peer_labels_a_tiny_stream():
-    pytest.importorskip("river")
-    arrivals = real_data.streams(None, 120)["wine"](0)
-    peers = [c for c in real_scores.everyone(arrivals, 0) if not c.name.startswith("dyncrp")]
-    assert len(peers) == 8
-    for peer in peers:
-        row = real_scores.measure(peer, arrivals.truth, seconds=60.0)
-        assert row["stopped"] is None, row
-        assert row["ami"] > 0.2, row
-
-
-def test_our_labels_are_those_on_arrival():
-    X = data.gaussian(4, 2, 250, 0).pool
-    make = lambda: DynamicalMixture(Gaussian(1.0, 100.0))  # noqa: E731
-    labels = real_systems.ours("dyncrp", "variances", make, X).run()
-    np.testing.assert_array_equal(labels, [make().fit(X[: i + 1]).labels_[-1] for i in range(250)])
-
-
-def test_a_run_gives_means_and_says_who_was_stopped():
-    def make(arrivals, seed):
-        def fail():
-            raise ValueError("broken")
-
-        def dawdle():
-            while True:
-                pass
-
-        right = arrivals.truth if seed else np.zeros(len(arrivals.truth))
-        yield real_systems.Contender("half right", "the truth", lambda: right)
-        yield real_systems.Contender("fails", "nothing", fail)
-        yield real_systems.Contender("dawdles", "nothing", dawdle)
-
-    settings = real_scores.Settings(seeds=2, seconds=0.05)
-    ((title, rows),) = real_scores.run("wine", real_data.streams(None, 60)["wine"], settings, make)
-    assert title == "wine: 60 × 13, 3 classes, 2 orders of arrival"
-    assert rows[0]["amis"] == [0.0, 1.0]
-    assert (rows[0]["ami"], rows[0]["ami_error"], rows[0]["clusters"]) == (0.5, 0.5, 2.0)
-    assert rows[1]["problem"] == "ValueError: broken"
-    assert rows[2]["stopped"] == "over 0.05"
-    table = report.table(title, rows, report.MEANS)
-    assert [list(column.cells)[1:] for column in table.columns[1:3]] == [["-", "-"], ["-", "-"]]
-    assert next(iter(table.columns[1].cells)) == "0.500 ± 0.500"
-    assert list(table.columns[3].cells)[1:] == ["failed", "over 0.05"]
-
-
-def test_the_chart_of_real_streams_is_drawn_from_what_was_saved(tmp_path):
-    pytest.importorskip("matplotlib")
-    rows = [
-        {"system": "dyncrp", "told": "nothing", "stopped": None, "ami": 0.5, "ami_error": None},
-        {"system": "peer", "told": "K", "stopped": "over 120"},
-    ]
-    saved = report.write(tmp_path / "real.json", {"wine": {"wine: 1 × 1, 1 classes, 1 order": rows}}, quick=True)
-    saved = report.write(tmp_path / "real.json", {"digits": {"digits: 1 × 1, 1 classes, 1 order": rows}}, quick=True)
-    assert list(saved) == ["wine", "digits"]
-    real_chart.draw(saved, tmp_path / "real.png")
-    assert (tmp_path / "real.png").stat().st_size > 1000
 
 
 @pytest.mark.slow

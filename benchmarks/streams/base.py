@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, pairwise_distances
 from sklearn.metrics.cluster import contingency_matrix
+from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.data import Float
 from benchmarks.timing import TooLong, limit
@@ -166,3 +167,16 @@ def scores(truth: ArrayLike, labels: ArrayLike) -> dict[str, float]:
         "b3": 2.0 * precision * recall / (precision + recall),
         "clusters": counts.shape[1],
     }
+
+
+def neighbour_distance(X: Float, quantile: float) -> float:
+    """Return a quantile of the distances from each of the first rows of X (n, D) to its nearest neighbour among them.
+
+    It sets a radius without labels. Copies of a row count as one row, since their distance says nothing.
+
+    >>> neighbour_distance(np.array([[0.0], [1.0], [1.0], [4.0]]), 0.5)
+    1.0
+    """
+    first = np.unique(X[:FIRST], axis=0)
+    distances = NearestNeighbors(n_neighbors=2).fit(first).kneighbors(first)[0][:, 1]
+    return float(np.quantile(distances, quantile))

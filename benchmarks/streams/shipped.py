@@ -7,23 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn import datasets
 
-from benchmarks.real_data import STAY, sticky_order
 from benchmarks.streams.base import Rows
 
 Load = Callable[[int], Rows]
 MOST = 2000  # rows of a set
+STAY = 0.95  # probability that the next row of a stream in runs is of the same class
 TIMED = ("outdoor", "gas")  # files of a folder whose rows are in order of time
 
 
 def shipped() -> dict[str, Load]:
     """Return the streams that scikit-learn, river and vega_datasets ship: the function takes a seed."""
     return {
-        "digits, shuffled": lambda seed: shuffled(*_sklearn("digits"), seed),
-        "digits, in runs": lambda seed: in_runs(*_sklearn("digits"), seed),
-        "wine": lambda seed: shuffled(*_sklearn("wine", scaled=True), seed),
-        "breast cancer": lambda seed: shuffled(*_sklearn("breast_cancer", scaled=True), seed),
+        **of_scikit_learn(),
         "image segments, in runs": lambda seed: in_runs(*_river("ImageSegments"), seed),
         "phishing": lambda seed: shuffled(*_river("Phishing"), seed),
         "bananas": lambda seed: shuffled(*_river("Bananas"), seed),
@@ -31,6 +29,16 @@ def shipped() -> dict[str, Load]:
         "drifting centroids": _drifting,
         "weather of Seattle, by day": lambda seed: _weather(),
         "cars": lambda seed: shuffled(*_cars(), seed),
+    }
+
+
+def of_scikit_learn() -> dict[str, Load]:
+    """Return the streams that scikit-learn ships. Digits stay pixels, 0 to 16; wine and breast cancer are scaled."""
+    return {
+        "digits, shuffled": lambda seed: shuffled(*_sklearn("digits"), seed),
+        "digits, in runs": lambda seed: in_runs(*_sklearn("digits"), seed),
+        "wine": lambda seed: shuffled(*_sklearn("wine", scaled=True), seed),
+        "breast cancer": lambda seed: shuffled(*_sklearn("breast_cancer", scaled=True), seed),
     }
 
 
@@ -53,10 +61,35 @@ def shuffled(X: Any, y: Any, seed: int) -> Rows:
 
 
 def in_runs(X: Any, y: Any, seed: int) -> Rows:
-    """Return a stream whose next row is of the same class with probability 0.95."""
+    """Return a stream in which rows of a class come in runs: see ``sticky_order``."""
     codes = np.unique(y, return_inverse=True)[1]
     some = sticky_order(codes, STAY, seed)[:MOST]
     return Rows(np.ascontiguousarray(X[some], dtype=float), codes[some])
+
+
+def sticky_order(y: ArrayLike, stay: float, seed: int) -> NDArray[np.int64]:
+    """Return a permutation of the rows whose classes y (n,) come in runs, as in a stream that changes with time.
+
+    A Markov chain over classes: the next row is of the same class with probability ``stay``, otherwise of another,
+    uniformly chosen among those that have rows left. Runs have mean length 1 / (1 - stay) while the classes last; a
+    class that runs out ends its run early, and the last class left has no other to jump to. The rows of a class come
+    in random order.
+
+    >>> y = [0, 0, 0, 1, 1, 1]
+    >>> [y[i] for i in sticky_order(y, stay=1.0, seed=0)]
+    [0, 0, 0, 1, 1, 1]
+    """
+    rng = np.random.default_rng(seed)
+    classes, members = np.unique(np.asarray(y), return_inverse=True)
+    left = [rng.permutation(np.flatnonzero(members == k)).tolist() for k in range(len(classes))]
+    order: list[int] = []
+    current = int(rng.integers(len(classes)))
+    while len(order) < len(members):
+        others = [k for k, rows in enumerate(left) if rows and k != current]
+        if others and (not left[current] or (order and rng.random() >= stay)):
+            current = others[rng.integers(len(others))]
+        order.append(left[current].pop())
+    return np.array(order, dtype=np.int64)
 
 
 def _file(path: Path, timed: bool, seed: int) -> Rows:

@@ -365,7 +365,7 @@ def test_bad_parameters(options, message):
 
 @pytest.mark.slow
 def test_real_rows_told_nothing():
-    """A floor well below what benchmarks/real.py measures on digits, so that a change for the worse is seen here."""
+    """A floor well below what benchmarks/answers.py measures on digits, so that a change for the worse is seen here."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     model = DynamicalMixture().fit(X[order])

@@ -1,6 +1,6 @@
 """river's clusterers of rows. TextClust wants texts, and ODAC clusters variables.
 
-Settings beside the defaults were chosen, once for all streams, in their favour; see docs/real-data.md. They are asked
+Settings beside the defaults were chosen, once for all streams, in their favour; see docs/streams.md. They are asked
 for labels every ten rows, since DBSTREAM and DenStream cluster anew whenever they are asked; and clusters keep their
 names when they do, which river does not see to.
 """
@@ -12,15 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import adjusted_mutual_info_score
+from sklearn.metrics import adjusted_mutual_info_score, pairwise_distances_argmin
 
 from benchmarks.data import Float
-from benchmarks.real_systems import CLEAN_UPS, MICRO, RADIUS, nearest_center, neighbour_distance
-from benchmarks.streams.base import FIRST, Labels, Names, Rows, System, follow
+from benchmarks.streams.base import FIRST, Labels, Names, Rows, System, follow, neighbour_distance
 from benchmarks.systems import dicts
 
 EVERY = 10  # rows between two questions
-RADII = (0.75, 1.0, 1.5, 2.0, 3.0)  # times a quantile of the distances of neighbours
+RADIUS = 0.95  # a quantile of the distances of neighbours
+RADII = (0.75, 1.0, 1.5, 2.0, 3.0)  # times that quantile
+CLEAN_UPS = 30  # of DBSTREAM in a stream
+MICRO = 100  # CluStream's default
 TUNED = 500  # first rows, with whose classes a radius is chosen
 TOLD = f"N, classes of {TUNED} rows, to choose of five radii"
 
@@ -87,6 +89,11 @@ def k_means(stream: Rows, seed: int) -> System:
 
 
 def _scale(stream: Rows, seed: int) -> dict[str, Any]:
+    """Return where centres start, and the half-life.
+
+    Centres drawn as wide as the data lie so far out, in many dimensions, that one of them takes every row. The default
+    half-life is better with many classes, the smaller one with few.
+    """
     first = stream.X[:FIRST]
     halflife = 0.5 if stream.n_classes >= 10 else 0.1
     return {"mu": float(first.mean()), "sigma": 0.1 * float(first.std()), "seed": seed, "halflife": halflife}
@@ -114,6 +121,19 @@ def _system(name: str, told: str, model: Any, *, row_by_row: bool = False, renam
         return names.of(found.tolist()) if renames else found
 
     return System(name, told, step, lambda X: label(X, dicts(X)), lambda: model, chunk=EVERY)
+
+
+def nearest_center(model: Any, X: Float) -> Labels:
+    """Return what river's ``predict_one`` says of each row of X (n, D), all at once.
+
+    It names the nearest centre. Asked row by row it is slow, and DenStream's clusters anew for each.
+    """
+    if not model.centers:
+        return np.zeros(len(X), dtype=np.int64)
+    names = np.array(list(model.centers))
+    centers = np.array([[center[i] for i in range(X.shape[1])] for center in model.centers.values()])
+    labels: Labels = names[pairwise_distances_argmin(X, centers)]
+    return labels
 
 
 SYSTEMS = (dbstream, denstream, clustream, stream_k_means, k_means) if importlib.util.find_spec("river") else ()

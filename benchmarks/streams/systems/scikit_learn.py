@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.cluster import Birch, MiniBatchKMeans
 
 from benchmarks.data import Float
-from benchmarks.real_systems import neighbour_distance
-from benchmarks.streams.base import Labels, Names, Rows, System
+from benchmarks.streams.base import Labels, Names, Rows, System, neighbour_distance
 
 BATCH = 100
 

@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.metrics import adjusted_mutual_info_score
 
 from benchmarks.data import Float
-from benchmarks.real_systems import neighbour_distance
-from benchmarks.streams.base import Labels, Rows, System
+from benchmarks.streams.base import Labels, Rows, System, neighbour_distance
 
 COSINES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 DISTANCES = (0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)  # times the median distance of neighbours
