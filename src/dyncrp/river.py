@@ -381,7 +381,7 @@ class DynamicalMixture(base.Clusterer):
         words = self._family.sparse
         if words:
             read_documents([x])
-        if not self._mixed and self._kept is not None and holds_texts(x, self.features):
+        if self._kept is not None and not self._mixed and holds_texts(x, self.features):
             return None, None, 0.0  # all that came so far were numbers
         names, row, whole = (self._names, b"", False) if words or self._mixed else self._pack_row(x)
         clock, time = (self._clock, 0.0) if t is None else read_time(t, self._clock, self._last)
@@ -449,10 +449,10 @@ class DynamicalMixture(base.Clusterer):
                     times = packed[:, 0].view("M8[us]") if clock is Clock.DATES else packed[:, 0]
                     stream.learn(packed[:, 1:], times, sample_weight=weights)
         finally:
-            n_learned = stream.n_rows - before
-            del rows[:n_learned], bags[:n_learned]  # one of the two is empty
-            self._weights = {i - n_learned: w for i, w in self._weights.items() if i >= n_learned}
-            self._has_gaps &= bool(rows)
+            n = stream.n_rows - before
+            del rows[:n], bags[:n]  # one of the two is empty
+            self._weights = self._weights and {i - n: w for i, w in self._weights.items() if i >= n}
+            self._has_gaps = bool(rows) and self._has_gaps
         if not self._learned:
             self._lay_out(self._names)
 
