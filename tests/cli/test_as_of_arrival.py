@@ -45,6 +45,7 @@ def test_clusters_are_those_that_were_known_when_the_rows_came(suffix, source, t
     model = tmp_path / "model.npz"
     done = invoke("run", source, *KNOWN, "-o", then, "--as-of-arrival", "--events", events, "--save", model)
     assert "clusters joined" in done.stderr
+    assert "the table of each row and its cluster as known when it came are in" in " ".join(done.stderr.split())
     invoke("run", source, *KNOWN, "-o", end)
     learned = DynamicalMixture(family=DynamicalMixture.load(model).family_, keep_clusters=True).fit(X)
     assert clusters_of(then) == learned.stream_.batch.clusters.tolist() != clusters_of(end)

@@ -330,4 +330,6 @@ def _print_clusters(job: Run) -> None:
         say(f"{job.reader.name} has no rows, so there are no clusters")
     elif job.writer.path != "-":
         columns = "the table of each row is" if job.clusters is None else "the table and the cluster of each row are"
+        if CLUSTER in job.writer.results:
+            columns = "the table of each row and its cluster as known when it came are"
         say(f"{columns} in {job.writer.path}")
