@@ -293,7 +293,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         Returns
         -------
         int
-            The id of its table, or of its cluster as known now.
+            The id of its table, which ``resolve`` brings up to date later, or of its cluster as known now.
 
         Examples
         --------
