@@ -79,8 +79,8 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
     alarm_rate : float or None, default=None
         The share of rows that raise an alarm while nothing changes, such as 0.001; see ``events_``. None for no alarms.
     surge_rate : float or None, default=None
-        The share of rows that tell a surge, a growing or a fading cluster while nothing changes, such as 0.0001; see
-        ``events_``. None for no such events.
+        The share of rows that tell a surge, a growing or a fading cluster while nothing changes, such as 0.0001, at
+        most 0.002; see ``events_``. None for no such events.
     n_examples : int, default=0
         How many typical rows and how many of the latest rows to keep of each table, for ``examples``.
     keep_clusters : bool, default=False
@@ -293,7 +293,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
         Returns
         -------
         int
-            The id of its table, or of its cluster as known now.
+            The id of its table, which ``resolve`` brings up to date later, or of its cluster as known now.
 
         Examples
         --------

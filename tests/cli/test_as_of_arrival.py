@@ -45,6 +45,7 @@ def test_clusters_are_those_that_were_known_when_the_rows_came(suffix, source, t
     model = tmp_path / "model.npz"
     done = invoke("run", source, *KNOWN, "-o", then, "--as-of-arrival", "--events", events, "--save", model)
     assert "clusters joined" in done.stderr
+    assert "the table of each row and its cluster as known when it came are in" in " ".join(done.stderr.split())
     invoke("run", source, *KNOWN, "-o", end)
     learned = DynamicalMixture(family=DynamicalMixture.load(model).family_, keep_clusters=True).fit(X)
     assert clusters_of(then) == learned.stream_.batch.clusters.tolist() != clusters_of(end)
@@ -79,7 +80,8 @@ def test_a_model_must_keep_its_clusters(source, tmp_path):
     invoke("run", source, *KNOWN, "-o", "-", "-q", "--save", plain)
     invoke("run", source, *KNOWN, "-o", "-", "-q", "--save", keeping, "--set", "keep_clusters=true")
     done = invoke("run", source, "--model", plain, "-o", tmp_path / "o.csv", "--as-of-arrival", code=2)
-    assert "--as-of-arrival needs a model that keeps its clusters" in " ".join(done.stderr.split())
+    wanted = "--as-of-arrival needs a model that keeps its clusters: plain.npz was learned without --as-of-arrival"
+    assert wanted in " ".join(done.stderr.split()).replace(str(plain), plain.name)
     invoke("run", source, "--model", keeping, "-o", tmp_path / "o.csv", "--as-of-arrival")
     told = "keep_clusters=false"
     done = invoke("run", source, *KNOWN, "--set", told, "-o", tmp_path / "p.csv", "--as-of-arrival", code=2)

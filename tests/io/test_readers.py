@@ -500,6 +500,18 @@ LINE = st.lists(CELL, max_size=4).map(",".join)
 no_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 
 
+def test_a_chunk_of_csv_is_read_again_only_once_however_many_rows_are_bad(tmp_path, monkeypatch):
+    path = tmp_path / "in.csv"
+    path.write_text("t,x\n" + "".join(f"{'' if i % 2 else i},{i}\n" for i in range(40)))
+    pieces = []
+    again = CsvReader._plain_rows
+    monkeypatch.setattr(CsvReader, "_plain_rows", lambda self, piece: pieces.append(piece) or again(self, piece))
+    (chunk,) = read(path, skip_bad=True, time_column="t", keep=None)
+    assert chunk.rows.tolist() == list(range(0, 40, 2))
+    assert [fault.split(":")[0] for fault in chunk.bad] == [f"line {i + 2}, column 't'" for i in range(1, 40, 2)]
+    assert len(pieces) == len({id(piece) for piece in pieces}) <= 2  # the first rows, and the rows themselves
+
+
 @no_fixture
 @given(lines=st.lists(LINE, max_size=6), skip_bad=st.booleans(), timed=st.booleans())
 def test_no_csv_is_a_surprise(tmp_path, lines, skip_bad, timed):

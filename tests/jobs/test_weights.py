@@ -2,6 +2,7 @@
 
 import csv
 import json
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -96,8 +97,18 @@ def test_a_bad_cell_is_named_or_skipped(tmp_path, cell, message):
     source, output = write(tmp_path / "in.csv", found), tmp_path / "out.csv"
     done = run(source, "--weight-column", "w", "-o", output, *KNOWN, code=1)
     assert f"line 9, column 'w': {message}" in done.output
+    assert "; --skip-bad skips such rows" in " ".join(done.output.split())
     run(source, "--weight-column", "w", "-o", output, "--skip-bad", "--force", *KNOWN)
     assert len(tables(output)) == N - 1
+
+
+def test_weights_may_be_decimals(tmp_path):
+    found = columns()
+    plain, output, other = write(tmp_path / "plain.parquet", found), tmp_path / "out.csv", tmp_path / "other.csv"
+    source = write(tmp_path / "in.parquet", found | {"w": [Decimal(str(weight)) for weight in found["w"]]})
+    run(plain, "--weight-column", "w", "-o", output, *KNOWN)
+    run(source, "--weight-column", "w", "-o", other, *KNOWN)
+    assert other.read_text() == output.read_text()
 
 
 def test_the_first_row_has_a_weight(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from cases import PATIENCE
 from dyncrp import DynamicalMixture
 from dyncrp.serve import app as app_module
-from dyncrp.serve import feeds, receiving, registry, sending
+from dyncrp.serve import feeds, lists, receiving, registry, sending
 from dyncrp.serve import journal as journal_module
 from dyncrp.serve.journal import Journal, JournalError
 from dyncrp.serve.limits import Limits
@@ -86,6 +86,16 @@ def test_rows_have_weights(client):
         assert answer.json()["error"].startswith("sample_weight must hold numbers from 0 to 1e+09, got ")
     answer = client.post("/streams/s/rows", json={"rows": [{"x0": 1, "x1": 2}], "sample_weight": [1, 2]})
     assert "sample_weight must be a list with one entry for each of the 1 rows" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("most", [1, 1000])
+def test_clusters_count_rows_whatever_their_weights(client, monkeypatch, most):
+    monkeypatch.setattr(lists, "TABLES_DESCRIBED", most)
+    post(client, [*ROWS, [40.0, 40.0]], sample_weight=[7, 0.5, 200, 0, 1])
+    clusters = client.get("/streams/s/clusters").json()["clusters"]
+    told = [(one["cluster"], one["rows"], one["share"]) for one in clusters]
+    assert told == [(0, 2, 0.5), (1, 1, 0.25), (2, 1, 0.25)]
+    assert ["typical" in one for one in clusters] == [most == 1000] * 3
 
 
 def test_a_stream_tells_what_it_is(client):

@@ -273,8 +273,9 @@ class TestSurges:
         page.locator("#kinds").select_option("surges")
         first = page.locator("#events li").first
         what = told[-1]["what"]
+        of = f"cluster of table {told[-1]['table']}"
         expect(first).to_contain_text(
-            f"surges: {what['count']} rows of the latest 512, {what['expected']:.0f} expected"
+            f"{of} surges: {what['count']} rows of the latest 512, {what['expected']:.0f} expected"
         )
         expect(page.locator("canvas").first).to_have_attribute("data-surges", re.compile("[1-9]"))
         expect(page.locator("#timeline-caption")).to_contain_text("⇈ marks a surge")

@@ -114,7 +114,7 @@ def interrupt(patch, owner, name, *, call, before):
 
 
 @pytest.mark.parametrize("before", [False, True])
-@pytest.mark.parametrize("params", [{}, {"learn_alpha": True}])
+@pytest.mark.parametrize("params", [{}, {"learn_alpha": True}, {"surge_rate": 0.002}])
 @pytest.mark.parametrize(
     ("owner", "name"), [(NativeEngine, "run"), (NoveltySketch, "add_evidence"), (NoveltySketch, "_take")]
 )

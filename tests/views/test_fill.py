@@ -314,6 +314,26 @@ def test_types_of_pandas_and_polars(frame_model):
         assert got[name].to_list() == found[name].tolist()
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_column_in_which_all_is_missing_may_have_the_type_of_numbers(frame_model, library):
+    made = pytest.importorskip(library)
+    row = {"id": [1.0], "seconds": [300.0], "clicks": [29.0], "page": [NAN], "member": [NAN], "answer": [NAN]}
+    frame = made.DataFrame({name: np.array(cells) for name, cells in row.items()})
+    if library == "polars":
+        frame = frame.fill_nan(None)
+    found = frame_model.fill(frame)
+    assert [next(iter(found[name])) for name in ("page", "member", "answer")] == ["cart", 1.0, 0.0]
+    assert list(found["seconds"]) == [300.0]
+
+
+def test_words_among_numbers_are_filled_in():
+    kind = np.arange(60) % 3
+    frame = pd.DataFrame({"x": 10.0 * kind, "code": np.array([7, 8, "none of these"], dtype=object)[kind]})
+    model = DynamicalMixture().fit(frame)
+    found = model.fill(pd.DataFrame({"x": [0.0, 20.0], "code": [7.0, NAN]}))
+    assert found["code"].tolist() == [7.0, "none of these"]
+
+
 def test_categories_that_are_numbers():
     rng = np.random.default_rng(0)
     kind = rng.integers(2, size=200)
@@ -321,6 +341,26 @@ def test_categories_that_are_numbers():
     model = DynamicalMixture().fit(frame)
     holes = frame.assign(code=pd.Categorical([None] * 200, categories=[3, 4]))
     pd.testing.assert_frame_equal(model.fill(holes), frame)
+    found = model.predict_cells(holes, "code")
+    assert np.all(found.log_density(frame["code"]) > np.log(0.9))
+    assert np.array_equal(found.log_density(frame["code"]), found.log_density(frame["code"].astype(float)))
+
+
+def test_categories_are_written_as_in_the_rows(frame_model):
+    rows = visits().head(4)
+    for name in ("page", "member", "answer"):
+        found = frame_model.predict_cells(rows, name)
+        likely = found.log_density(rows[name])
+        assert np.all(likely > np.log(0.9))
+        for one in set(rows[name]):  # the same for all rows
+            assert np.array_equal(found.log_density(one) == likely, rows[name] == one)
+        assert np.isnan(found.log_density([None, NAN, *rows[name][2:]])).tolist() == [True, True, False, False]
+        with pytest.raises(ValueError, match="values must be 4 of the categories"):
+            found.log_density(list(rows[name])[:3])
+    page = frame_model.predict_cells(rows, "page")
+    assert np.array_equal(page.log_density("never seen"), np.log(page.probabilities[:, -1]))
+    with pytest.raises(ValueError, match=r"values must be 4 of the categories \('false', 'true'\), got 'perhaps'"):
+        frame_model.predict_cells(rows, "member").log_density("perhaps")
 
 
 def test_logarithms_come_back_in_their_units():
@@ -409,11 +449,19 @@ def test_a_family_of_ones_own_without_cells():
         model.fill([[1, NAN]])
 
 
-@pytest.mark.parametrize("q", [0.0, 1.0, -0.5, NAN])
+def test_numbers_for_each_row_or_one_for_all():
+    model, rows = fitted(NUMBERS["round"])
+    found = model.predict_cells(rows, 0)
+    assert np.array_equal(found.log_density(1.5), found.log_density(np.full(len(rows), 1.5)))
+    with pytest.raises(ValueError, match=r"values must be a number, or 3 of them, got shape \(2,\)"):
+        found.log_density([1.0, 2.0])
+
+
+@pytest.mark.parametrize("q", [0.0, 1.0, -0.5, NAN, "half", [0.1, 0.9]])
 def test_quantiles_lie_between_0_and_1(q):
     model, rows = fitted(NUMBERS["round"])
     found = model.predict_cells(rows, 0)
-    with pytest.raises(ValueError, match="q must be between 0 and 1"):
+    with pytest.raises(ValueError, match="q must be a number between 0 and 1"):
         found.quantile(q)
-    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+    with pytest.raises(ValueError, match="level must be a number between 0 and 1"):
         found.interval(q)

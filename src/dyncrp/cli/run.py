@@ -99,7 +99,8 @@ def run_file(
             spec = stream.spec
             options["--model"] = hashlib.sha256(model.read_bytes()).hexdigest()
         if target.as_of_arrival and not spec.keep_clusters:
-            refuse("--as-of-arrival needs a model that keeps its clusters: --set keep_clusters=true")
+            remedy = "--set keep_clusters=true" if model is None else f"{model} was learned without --as-of-arrival"
+            refuse(f"--as-of-arrival needs a model that keeps its clusters: {remedy}")
         n_first = min(ROWS_TO_INFER, stream.spec.warmup)  # a pipe is waited for no longer than the warm-up takes
         selection = replace(selection, learned=stream.input.encoding, takes=_kinds_taken(stream), n_first=n_first)
         own = files if target.events is None else (*files, target.events)
@@ -329,4 +330,6 @@ def _print_clusters(job: Run) -> None:
         say(f"{job.reader.name} has no rows, so there are no clusters")
     elif job.writer.path != "-":
         columns = "the table of each row is" if job.clusters is None else "the table and the cluster of each row are"
+        if CLUSTER in job.writer.results:
+            columns = "the table of each row and its cluster as known when it came are"
         say(f"{columns} in {job.writer.path}")

@@ -41,7 +41,8 @@ def as_weights(given: Any, n: int, *, words: bool = False, first: bool = False) 
     if len(bad):
         raise BadWeight(f"sample_weight {ALLOWED}, got {weights[bad[0]].item()!r}", bad[0])
     if first and n and weights[0] == 0.0:
-        raise BadWeight("sample_weight: the first row of a stream opens a table, so its weight must not be zero", 0)
+        wanted = "its weight must not be zero; leave out the rows before the first that has a weight"
+        raise BadWeight(f"sample_weight: the first row of a stream opens a table, so {wanted}", 0)
     if words:
         weights = np.where(weights > 0.0, np.maximum(np.rint(weights / GRAIN), 1.0) * GRAIN, 0.0)
     return None if np.all(weights == 1.0) else weights

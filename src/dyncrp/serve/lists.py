@@ -55,12 +55,16 @@ def list_clusters(stream: Stream, clusters: Clusters, by_hand: dict[int, list[li
     many standard deviations of all rows it is high or low, None for what is no number.
     """
     found: dict[int, dict[str, Any]] = {}
-    for cluster, size in zip(clusters.ids.tolist(), clusters.sizes.tolist(), strict=True):
+    state = stream.engine.seating
+    counts, total = dict(zip(state.ids.tolist(), state.sizes.tolist(), strict=True)), max(1, int(np.sum(state.sizes)))
+    for cluster in clusters.ids.tolist():
         tables = clusters.table_ids[clusters.cluster_of == cluster].tolist()
+        rows = sum(counts.get(table, 0) for table in tables)  # some may have closed since
         found[cluster] = {
             "cluster": cluster,
             "tables": tables,
-            "rows": round(size),
+            "rows": rows,
+            "share": rows / total,
             "by_hand": by_hand.get(cluster, []),
         }
     for one in profile(stream, clusters) if len(clusters.table_ids) <= TABLES_DESCRIBED else ():

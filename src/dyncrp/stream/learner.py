@@ -133,6 +133,8 @@ class Learner:
                 trace = concatenate(self._done)
                 if kept is not None:
                     self._keep_examples(kept, first_row, X, times, trace, weights)
+                if self.surges is not None:
+                    self.surges.add(trace.labels, trace.closed, trace.closed_rows)
                 t, renamed = times[: len(trace.labels)], tuple(self._renamed)
                 self.interrupted = Batch(trace, t, first_row, n_opened, sketch, renamed, self.surges)
             raise

@@ -123,7 +123,8 @@ def _kind(stream: Stream) -> Family:
     try:
         return type(before)()
     except (TypeError, ValueError):
-        raise ValueError(f"give the family of the new space: {type(before).__name__} has no default") from None
+        told = f"{type(before).__name__} has no default; Gaussian() is learned from the rows"
+        raise ValueError(f"give the family of the new space: {told}") from None
 
 
 def _family(stream: Stream, family: Family, Y: Float, tables: Int) -> Family:

@@ -7,6 +7,7 @@ time of the row, times the density of the cells that are there: see ``families/c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dyncrp.engine.types import Engine, Float
 from dyncrp.families.cells import Cell, Codes, Number, mixture_quantile
 from dyncrp.families.conditional import cells_given, log_present
 from dyncrp.input.encoding import is_frame
-from dyncrp.input.entries import BOOLEAN, CATEGORY, LEFT_OUT, LOG, Entry
+from dyncrp.input.entries import BOOLEAN, CATEGORY, LEFT_OUT, LOG, Entry, as_cells, as_word, is_empty
 from dyncrp.stream.stream import Stream
 from dyncrp.views.filled import put_into_array, put_into_frame
 
@@ -83,19 +84,20 @@ class PredictedNumbers:
 
     def quantile(self, q: float) -> Float:
         """Return the number that is not exceeded with probability q, 0 < q < 1: (n,)."""
-        if not 0.0 < q < 1.0:
-            raise ValueError(f"q must be between 0 and 1, got {q!r}")
+        _check_share("q", q)
         return self._number(mixture_quantile(self.cell, self.weights, float(q)))
 
     def interval(self, level: float = 0.9) -> tuple[Float, Float]:
         """Return the ends of the interval with this probability, and as much below as above it: both (n,)."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        _check_share("level", level)
         return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
 
     def log_density(self, values: ArrayLike) -> Float:
         """Return log p of a value for each row, or of the same value for all: (n,). It is NaN where the value is."""
-        x = np.broadcast_to(np.asarray(readable(values, "values"), dtype=np.float64), len(self.weights))
+        given = np.asarray(readable(values, "values"), dtype=np.float64)
+        if given.shape not in ((), self._mean.shape):
+            raise ValueError(f"values must be a number, or {len(self.weights)} of them, got shape {given.shape}")
+        x = np.broadcast_to(given, len(self.weights))
         z = np.sign(x) * np.log1p(np.abs(x)) if self.log else x
         found = logsumexp(self.cell.log_density(z), b=self.weights, axis=1)
         found = found - np.log1p(np.abs(x)) if self.log else found
@@ -135,14 +137,29 @@ class PredictedCategories:
         return np.array(self.categories[:seen], dtype=object)[codes]
 
     def log_density(self, values: Any) -> Float:
-        """Return the log probability of a category for each row, (n,). One that was never seen is "another"."""
-        places = {category: at for at, category in enumerate(self.categories)}
-        last = places.get(ANOTHER)
-        at = [places.get(value, last) for value in values]
-        if None in at or len(at) != len(self.weights):
-            raise ValueError(f"values must be {len(self.weights)} of the categories {self.categories}, got {values!r}")
+        """Return the log probability of a category for each row, or of the same for all: (n,).
+
+        Categories are written as in the rows that were learned. One that was never seen is "another"; it is NaN where
+        the value is missing.
+        """
+        n, last = len(self.weights), len(self.categories) - 1
+        cells = [values] * n if np.ndim(values) == 0 else as_cells(values)
+        named = self.categories[:last] if self.categories[last] == ANOTHER else self.categories
+        places = {as_word(category): at for at, category in enumerate(named)}
+        words = [as_word(cell) for cell in cells]
+        if len(named) == len(self.categories):  # there is no other one: booleans
+            words, last = [word if word in places else word.lower() for word in words], -1
+        at = np.array([places.get(word, last) for word in words], dtype=np.int64)
+        empty = np.fromiter(map(is_empty, cells), bool, len(cells))
+        if len(at) != n or np.any((at < 0) & ~empty):
+            raise ValueError(f"values must be {n} of the categories {self.categories}, got {values!r}")
         with np.errstate(divide="ignore"):
-            return np.log(self.probabilities[np.arange(len(at)), np.array(at, dtype=np.int64)])
+            return np.where(empty, np.nan, np.log(self.probabilities[np.arange(n), at]))
+
+
+def _check_share(name: str, value: object) -> None:
+    if not (isinstance(value, Real) and 0.0 < float(value) < 1.0):
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
 
 
 def fill(stream: Stream, X: Any, times: ArrayLike | None = None) -> Any:

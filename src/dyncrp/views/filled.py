@@ -46,7 +46,7 @@ def put_into_frame(X: Any, missing: NDArray[np.bool_], cells: Cells, input: Inpu
     found = X.clone() if of_polars else X.copy()
     for d, column in cells.items():
         at = missing[:, d]
-        numeric = _is_numeric(X, names[d], d, of_polars)
+        numeric = _is_numeric(X, names[d], d, of_polars) and not _has_words(column[at])
         if numeric or column.dtype != object:
             values = [_as_number(value) for value in column[at]]
         else:
@@ -66,6 +66,16 @@ def _column(X: Any, name: Any, d: int, of_polars: bool) -> Any:
 def _is_numeric(X: Any, name: Any, d: int, of_polars: bool) -> bool:
     kind = str(_column(X, name, d, of_polars).dtype).lower()
     return kind.startswith(("int", "uint", "float", "double", "decimal"))
+
+
+def _has_words(column: NDArray[Any]) -> bool:
+    """Return whether some are no numbers. If all cells are missing, a column of categories has the type of numbers."""
+    try:
+        for value in column:
+            _as_number(value)
+    except ValueError:
+        return True
+    return False
 
 
 def _as_number(value: Any) -> float:
@@ -91,6 +101,16 @@ def _as_written(cells: list[Any], words: NDArray[Any]) -> list[Any]:
     return [written.get(word, word) for word in words]
 
 
+def _takes(kind: Any, values: list[Any]) -> bool:
+    """Return whether a column of pandas of this type takes values."""
+    import pandas as pd
+
+    if isinstance(values[0], float):
+        return pd.api.types.is_float_dtype(kind)
+    types = pd.api.types.is_object_dtype, pd.api.types.is_string_dtype
+    return any(is_one(kind) for is_one in types) or not any(isinstance(value, str) for value in values)
+
+
 def _into_pandas(X: Any, name: Any, d: int, at: NDArray[np.bool_], values: list[Any]) -> Any:
     import pandas as pd
 
@@ -101,7 +121,7 @@ def _into_pandas(X: Any, name: Any, d: int, at: NDArray[np.bool_], values: list[
         column = column.cat.add_categories(new) if new else column.copy()
     elif isinstance(values[0], float) and str(kind).lower().startswith(("int", "uint")):
         column = column.astype("Float64" if str(kind)[0].isupper() else np.float64)
-    elif isinstance(values[0], float) and not pd.api.types.is_float_dtype(kind):
+    elif not _takes(kind, values):
         column = column.astype(object)
     else:
         column = column.copy()
@@ -123,4 +143,7 @@ def _into_polars(X: Any, name: str, d: int, at: NDArray[np.bool_], values: list[
     if isinstance(values[0], float):
         kind = kind if kind.is_float() else pl.Float64
         return X.with_columns(pl.Series(name, cells.astype(np.float64), dtype=kind))
+    if kind.is_numeric() and any(isinstance(value, str) for value in values):
+        words = [None if cell is None else as_word(cell) for cell in cells]
+        return X.with_columns(pl.Series(name, words, dtype=pl.String))
     return X.with_columns(pl.Series(name, cells.tolist(), dtype=None if kind == pl.Null else kind, strict=False))

@@ -312,7 +312,7 @@ class TableMethods(FittedAttributes):
         Parameters
         ----------
         tables : iterable of int or str
-            Ids and names; −1 stays −1.
+            Ids and names of tables; −1 stays −1. The id of a cluster counts as that of its oldest table.
         level : {"table", "cluster"}, default="table"
             "table" follows merges by hand. "cluster" returns the cluster that each table is in as known now, with
             ``keep_clusters``; the rows of a closed table stay with its cluster.

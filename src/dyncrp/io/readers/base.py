@@ -439,7 +439,8 @@ class Reader(ABC):
             return f"{where}, column {name!r}: {fault}{self._hint(cell) or self._remedies(cell, name)}"
         for name, column in rows.told.items():
             if (wrong := self._told.fault(name, column[i])) is not None:
-                return f"{where}, column {self.selection.told[name]!r}: {wrong}"
+                remedy = "" if self.selection.skip_bad else f"; {SKIP}"
+                return f"{where}, column {self.selection.told[name]!r}: {wrong}{remedy}"
         if rows.times is not None and self._is_missing(rows.times[i]):
             remedy = "" if self.selection.skip_bad else "; --skip-bad skips such rows"
             return f"{where}, column {self.selection.time_column!r}: the time is missing{remedy}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -127,7 +128,7 @@ def as_words(column: Column) -> list[Any]:
 
 
 def _number(cell: object) -> float:
-    if isinstance(cell, (str, int, float)) and not isinstance(cell, bool):
+    if isinstance(cell, (str, int, float, Decimal)) and not isinstance(cell, bool):
         try:
             if not isinstance(cell, str) or "_" not in cell:
                 return float(cell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import re
 import shlex
@@ -433,5 +434,6 @@ class CsvReader(LinesReader):
         if any(np.count_nonzero(np.isnan(numbers[name])) != column.null_count for name, column in found.items()):
             return None
         texts = {name: columns[name].to_pylist() for name in {*self.kept, *self._texts}}
-        rows = self._rows_of(texts, cells.num_rows, lambda i: self._plain_rows(piece).where(i), {})
+        lines = functools.cache(lambda: self._plain_rows(piece).where)  # read again by Python, if asked for, and once
+        rows = self._rows_of(texts, cells.num_rows, lambda i: lines()(i), {})
         return rows._replace(features={name: numbers.get(name, texts.get(name)) for name in self.columns})

@@ -116,7 +116,8 @@ export function eventParts(event, clock, times = 1) {
     case "growing":
     case "fading": {
       const verb = { surge: " surges", growing: " is growing", fading: " is fading" }[event.kind];
-      return [it, { verb }, `: ${plural(what.count, "row")} of the latest ${count(what.rows)}, ${number(Math.round(what.expected))} expected`];
+      const counted = event.cluster === null ? [it] : ["cluster of ", it]; // streams that keep their clusters count these
+      return [...counted, { verb }, `: ${plural(what.count, "row")} of the latest ${count(what.rows)}, ${number(Math.round(what.expected))} expected`];
     }
     default:
       return [`${event.kind}: `, it];
