@@ -276,7 +276,7 @@ class DynamicalMixture(base.Clusterer):
     def _learn(self, x: Mapping[Any, Any], t: Any, w: float | None) -> None:
         """Check everything, and only then keep the row."""
         x, t = self._split(x, t)
-        weights = None if w is None else as_weights([w], 1, first=not self._fitted)
+        weights = None if w is None else as_weights([w], 1)
         if t is None and self.time_key is not None:
             raise ValueError(f"x must hold its time as {self.time_key!r}, got the keys {list(x)!r}")
         clock, time = read_time(t, self._clock, self._last)

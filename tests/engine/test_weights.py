@@ -137,8 +137,9 @@ def test_generated_streams(seed, name, dynamics, assignment, memory, rules):
     X, times = make_stream(family, D, 40, seed)
     rng = np.random.default_rng(seed)
     weights = rng.choice([0.0, 1e-3, 0.5, 1.0, 2.0, 37.5], len(X))
-    weights[0] = 1.0
-    more = {"plain": {}, "closing": {"max_tables": 4}, "posterior": {"table_count": "posterior"}}[rules]
+    weights[: rng.integers(4)] = 0.0  # before any table opens
+    closing = {"max_tables": 4, "prune_below": 0.3}
+    more = {"plain": {}, "closing": closing, "posterior": {"table_count": "posterior"}}[rules]
     rules = {"assignment": assignment, "new_table_threshold": rng.uniform(0.05, 0.99), **more}
     marks = np.where(rng.random(len(X)) < 0.3, np.arange(len(X)) // 3, UNKNOWN)
     told = weigh(weights, marks=None if "table_count" in more else marks)

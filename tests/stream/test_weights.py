@@ -7,7 +7,6 @@ import pytest
 from dyncrp import Columns, DynamicalMixture, Exponential, Gaussian, Multinomial, NormalGamma, Stationary
 from dyncrp.input.weights import as_weights
 from dyncrp.search.alpha import AlphaPosterior
-from dyncrp.stream.stream import Stream
 
 GAUSSIAN = Gaussian(1.0, 100.0)
 
@@ -157,11 +156,30 @@ def test_bad_weights_change_nothing(weights, match):
     assert model.to_bytes() == before
 
 
-def test_the_first_row_of_a_stream_has_a_weight():
-    with pytest.raises(ValueError, match="the first row of a stream opens a table"):
-        DynamicalMixture(GAUSSIAN).fit([[0.0], [9.0]], sample_weight=[0, 1])
-    stream = Stream(DynamicalMixture(GAUSSIAN).fit([[0.0]]).stream_.spec)
-    assert not stream.started
+@pytest.mark.parametrize("options", [{}, {"keep_clusters": True, "surge_rate": 0.001, "alarm_rate": 0.01}])
+def test_rows_before_the_first_that_has_a_weight_are_unlike_all(options):
+    X = np.linspace(0.0, 1.0, 40)[:, None]
+    model = DynamicalMixture(GAUSSIAN, **options).partial_fit(X[:20], sample_weight=np.zeros(20))
+    assert model.labels_.tolist() == [-1] * 20
+    assert (model.n_tables_, model.n_clusters_, len(model.describe())) == (0, 0, 0)
+    assert model.predict(X[:2]).tolist() == model.predict_clusters(X[:2]).tolist() == [-1, -1]
+    np.testing.assert_array_equal(model.predict_proba(X[:2]), np.ones((2, 1)))
+    assert np.isfinite(model.fill([[np.nan]])).all()
+    again = DynamicalMixture.from_bytes(model.to_bytes())
+    for one in (model, again):
+        one.partial_fit(X[20:])
+    assert model.labels_.tolist() == [0] * 20
+    assert model.to_bytes() == again.to_bytes()
+    assert model.describe().loc[0, "rows"] == 20
+
+
+def test_a_row_without_a_weight_may_be_like_no_table():
+    """It has no responsibility then; the rows about it keep theirs."""
+    model = DynamicalMixture(GAUSSIAN, Stationary(), 1.0)
+    model.fit([[-900.0], [0.0], [900.0], [500.0], [500.1], [-900.0]], sample_weight=[0, 1, 0, 1, 1, 0])
+    assert model.labels_.tolist() == [-1, 0, -1, 1, 1, -1]
+    np.testing.assert_allclose(model.stream_.batch.trace.probability, 1.0, atol=1e-6)
+    assert [(event.row, event.kind, event.table) for event in model.events_] == [(1, "opened", 0), (3, "opened", 1)]
 
 
 def test_weights_of_the_caller_are_not_kept():

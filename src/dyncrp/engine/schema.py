@@ -310,9 +310,10 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
     found = check(arrays, group, sizes)
     ids, time = found["table_ids"], found["time"]
     K, n_opened, n = len(ids), int(found["n_opened"]), int(found["n_observations"])
-    if not (0 < K <= n_opened <= MOST_OBSERVATIONS and 0 < n <= MOST_OBSERVATIONS):  # splits open tables without rows
+    # Splits open tables without rows, and rows of weight 0 open none.
+    if not (K <= n_opened <= MOST_OBSERVATIONS and 0 < n <= MOST_OBSERVATIONS):
         raise ValueError(f"it holds {K} tables of {n_opened} ever opened by {n} observations")
-    if ids[-1] >= n_opened:
+    if K and ids[-1] >= n_opened:
         raise ValueError(f"its ids must stay below {n_opened}")
     if found["mode_time"] > time:
         raise ValueError(f"its mode_time {found['mode_time']} is after its time {time}")
@@ -328,7 +329,7 @@ def check_state(arrays: Arrays, group: Group, sizes: Mapping[str, int], family: 
                 found["squares"][:, :1] = sums
     for name in set(SEEN) - found.keys():
         raise ValueError(f"its array {name!r} is missing")
-    if found["sizes"].max() > n:
+    if found["sizes"].max(initial=0) > n:
         raise ValueError(f"its sizes must be from 0 to the number of observations, {n}")
     first, last = found["first_times"], found["last_times"]
     if (first > last).any() or (last > time).any():

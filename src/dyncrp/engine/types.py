@@ -240,10 +240,15 @@ class Trace:
     @property
     def probability(self) -> Float:
         """The responsibility of the table of each row, which is the largest one, (n,)."""
-        most = np.maximum.reduceat(self.data, self.indptr[:-1])
-        if np.any(self.labels < 0):
-            most = np.where(self.labels < 0, 1.0 - np.add.reduceat(self.data, self.indptr[:-1]), most)
-        return most
+        some = np.diff(self.indptr) > 0  # a row of weight 0 may have none
+        starts, most, sums = self.indptr[:-1][some], np.zeros(len(some)), np.zeros(len(some))
+        if len(starts):
+            most[some] = np.maximum.reduceat(self.data, starts)
+        if np.all(self.labels >= 0):
+            return most
+        if len(starts):
+            sums[some] = np.add.reduceat(self.data, starts)
+        return np.where(self.labels < 0, 1.0 - sums, most)
 
 
 class LazyTrace(Trace):

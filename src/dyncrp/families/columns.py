@@ -133,7 +133,7 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
         if others or not family.independent:
             raise ValueError(f"only the stats of a single family can be split, got {self!r}")
         D, n = len(part), stats[:, :1]
-        each = stats[:, 1:].reshape(len(stats), -1, D)
+        each = stats[:, 1:].reshape(len(stats), (stats.shape[1] - 1) // D, D)
         found = {"stats": np.hstack([n, *(np.hstack([n, each[:, :, d]]) for d in range(D))])}
         of_features = family.squares_of_features(stats, squares) if isinstance(family, HasShape) else []
         return found | ({"squares": np.hstack(of_features)} if of_features else {})
@@ -361,7 +361,7 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
         for piece in self.pieces:
             parts, one = stats[:, piece.stats], whole[:, piece.stats]
             gain = np.sum(piece.family.log_partition(parts)) - piece.family.log_partition(one)[0]
-            found[list(piece.at)] = gain / whole[0, 0] / len(piece.at)
+            found[list(piece.at)] = gain / max(whole[0, 0], 1e-300) / len(piece.at)  # there may be no rows
         return found
 
     def shapes(self, stats: Float, squares: Float) -> Shapes:

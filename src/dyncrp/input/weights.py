@@ -19,12 +19,11 @@ class BadWeight(BadRow):
     """The weight of a row is invalid."""
 
 
-def as_weights(given: Any, n: int, *, words: bool = False, first: bool = False) -> Float | None:
+def as_weights(given: Any, n: int, *, words: bool = False) -> Float | None:
     """Return the weights of n rows as numbers (n,), a copy; None if every row counts as one.
 
     words: whether rows are counts of words. Then weights are rounded to multiples of 1/1024, those above 0 to at least
-    that, so that sums of counts are exact. first: whether these are the first rows of a stream, the first of which must
-    have a weight, since a row of weight 0 opens no table.
+    that, so that sums of counts are exact.
 
     >>> as_weights([1, 0.5, 3], 3)
     array([1. , 0.5, 3. ])
@@ -40,9 +39,6 @@ def as_weights(given: Any, n: int, *, words: bool = False, first: bool = False) 
         bad = np.flatnonzero(~((weights >= 0.0) & (weights <= MOST_WEIGHT)))
     if len(bad):
         raise BadWeight(f"sample_weight {ALLOWED}, got {weights[bad[0]].item()!r}", bad[0])
-    if first and n and weights[0] == 0.0:
-        wanted = "its weight must not be zero; leave out the rows before the first that has a weight"
-        raise BadWeight(f"sample_weight: the first row of a stream opens a table, so {wanted}", 0)
     if words:
         weights = np.where(weights > 0.0, np.maximum(np.rint(weights / GRAIN), 1.0) * GRAIN, 0.0)
     return None if np.all(weights == 1.0) else weights

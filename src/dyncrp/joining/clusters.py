@@ -118,6 +118,8 @@ def join(
             f"clusters are found among up to {MOST_TABLES:,} tables, and {K:,} are open: set max_tables or "
             "prune_below, or a lower resolution"
         )
+    if not K:
+        return Clusters(state.ids, state.ids, np.zeros(0), linkage([], 1), "elliptical")
     family = model.family
     shapes = protocols.shapes(family, state.stats, state.squares).with_memory(model.memory)
     rows = protocols.scatter(family, state.stats, state.squares)

@@ -136,7 +136,8 @@ class KeptClusters:
             self._changed = n
         state = engine.state
         before = now.of(state.ids)
-        clusters, self._ellipses = self._join(engine.model, state, before, n, edited=edited, chooses=chooses)
+        found = self._join(engine.model, state, before, n, edited=edited, chooses=chooses) if K else (NOTHING, NOTHING)
+        clusters, self._ellipses = found
         return self._take(n - 1, state.ids.copy(), before, clusters)
 
     def _join(self, model: Model, state: State, before: Int, n: int, *, edited: bool, chooses: bool) -> tuple[Int, Int]:

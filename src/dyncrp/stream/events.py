@@ -120,8 +120,9 @@ class Batch:
         """Yield the tables that opened, each with the index of its row, which may have got another label."""
         ids = np.arange(self.n_opened, self.trace.n_columns)
         if len(ids):
-            highest = np.maximum.accumulate(np.maximum.reduceat(self.trace.indices, self.trace.indptr[:-1]))
-            yield from zip(ids.tolist(), np.searchsorted(highest, ids).tolist(), strict=True)
+            first = np.searchsorted(np.maximum.accumulate(self.trace.indices), ids)  # responsibility of each table
+            rows = np.searchsorted(self.trace.indptr, first, side="right") - 1
+            yield from zip(ids.tolist(), rows.tolist(), strict=True)
 
 
 def events_of(

@@ -321,7 +321,7 @@ class Stream(PredictingTables):
             n_opened = self.engine.n_opened if self.learned else self.n_rows
             ahead = constraints.check_ids(n_opened, provisional)
         family = self.family if self.started else self.spec.family
-        weights = as_weights(given, n, words=family.sparse, first=not self.started)
+        weights = as_weights(given, n, words=family.sparse)
         if weights is not None:
             constraints = (constraints or Constraints.nothing(n))._replace(weights=weights)
         return constraints, ahead

@@ -224,7 +224,7 @@ class Warmup:
             least = min(known.tables.min() + len(names), known.marks.min())
             if known.tables.max() > UNKNOWN or least < UNKNOWN:
                 raise ValueError("its constraints on the kept rows are not names and marks")
-        weights = as_weights(found.get("warmup_weights"), n, words=self.spec.family.sparse, first=True)
+        weights = as_weights(found.get("warmup_weights"), n, words=self.spec.family.sparse)
         known = known._replace(weights=weights)
         self.n_learned_from, self._kept = learned_from, [(rows, times, known)]
 
