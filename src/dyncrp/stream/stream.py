@@ -16,12 +16,12 @@ from dyncrp.arrays.checks import BadLabel, Clock, as_observations, as_times
 from dyncrp.arrays.exchange import readable
 from dyncrp.engine.missing import takes_missing
 from dyncrp.engine.schema import check_config, check_numbers
-from dyncrp.engine.types import Arrays, Engine, Float, Rows
+from dyncrp.engine.types import Arrays, Engine, Float, Rows, WordEngine
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
 from dyncrp.input.input import Input, require_width
 from dyncrp.input.weights import as_weights
-from dyncrp.input.words import WordEngine, forgets_after, pieces
+from dyncrp.input.words import forgets_after, pieces
 from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
