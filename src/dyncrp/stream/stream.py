@@ -29,7 +29,7 @@ from dyncrp.stream.events import Batch
 from dyncrp.stream.keeping import type_of_learner
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.predictions import PredictingTables
-from dyncrp.stream.tables import LEVELS
+from dyncrp.stream.tables import LEVELS, no_edits
 from dyncrp.stream.turn import Turn, change, changing, whole
 from dyncrp.stream.warmup import Searching, Warmup
 
@@ -169,7 +169,7 @@ class Stream(PredictingTables):
             rows, input = input.read(X, spec.family)
             done = self._start(rows, input, spec, times, told, whole=whole, remember=remember)
         if remember:
-            self._edits = ()
+            self._edits = no_edits()
         return done
 
     def _learn_documents(self, X: Any, times: Any, told: Told, *, whole: bool, remember: bool) -> Batch:
@@ -469,7 +469,7 @@ class Stream(PredictingTables):
                 )
             learner = type_of_learner(self.spec).from_state(self.spec, self.spec.given, content)
             self._learner, self.warmup = learner, None
-        self.batch, self._edits = None, ()
+        self.batch, self._edits = None, no_edits()
 
     @classmethod
     def from_state(cls, spec: ModelSpec, content: bytes) -> Self:
