@@ -286,7 +286,10 @@ class Vocabulary:
 
     def forget(self, known: Int) -> None:
         """Keep only the words of these columns."""
-        gone = np.setdiff1d(np.fromiter(self._columns.values(), np.int64, len(self)), known)
+        is_gone = np.zeros(len(self.words), dtype=bool)
+        is_gone[np.fromiter(self._columns.values(), np.int64, len(self))] = True
+        is_gone[known[known < len(is_gone)]] = False
+        gone = np.flatnonzero(is_gone)  # faster than a set of all words
         for column in gone.tolist():
             word = self.words[column]
             assert word is not None
