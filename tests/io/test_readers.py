@@ -741,6 +741,23 @@ def test_rows_with_quotes_are_cut_where_csv_cuts_them(tmp_path, monkeypatch, see
         assert all(len(chunk.rows) <= most_rows for chunk in chunks)
 
 
+def test_lines_whose_quotes_are_characters_are_read_in_linear_time(tmp_path, monkeypatch):
+    class Text(io.StringIO):
+        looked_at = 0
+
+        def getvalue(self):
+            Text.looked_at += 1
+            return super().getvalue()
+
+    path = tmp_path / "x.csv"
+    path.write_text("x,note\n" + "".join(f'{at},"a" {at}\n' for at in range(1_000)))
+    monkeypatch.setattr(csv_reader.io, "StringIO", Text)
+    with open_reader(str(path), "csv", Selection(columns=("x",), keep=("note",)), 65_536) as reader:
+        notes = [note for chunk in reader.chunks() for note in chunk.kept["note"]]
+    assert notes == [f'"a" {at}' for at in range(1_000)]
+    assert Text.looked_at < 10
+
+
 def test_a_quote_that_does_not_end_is_looked_for_in_linear_time(tmp_path, monkeypatch):
     looked = []
     monkeypatch.setattr(lines, "MUCH", 1 << 12)

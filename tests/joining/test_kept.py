@@ -13,6 +13,8 @@ from dyncrp.joining import kept as module
 from dyncrp.joining.components import join_by_likelihood, join_under_best
 from dyncrp.joining.kept import Joining, KeptClusters, Move, clusters_on_arrival
 
+MODEL = SimpleNamespace(family=Gaussian(1.0, 9.0), cloud=False)
+
 
 def scripted(monkeypatch, *moments):
     """Return kept clusters after moments, each a dictionary from open tables to clusters, and what was made of each."""
@@ -20,8 +22,8 @@ def scripted(monkeypatch, *moments):
     monkeypatch.setattr(KeptClusters, "_join", lambda *_, **__: (clusters, clusters))
     for n, moment in enumerate(moments, 1):
         ids, clusters = np.array(list(moment)), np.array(list(moment.values()))
-        told = {"n_observations": 1000 * n, "n_tables": len(ids), "n_opened": 100 * n, "n_features": 2, "model": None}
-        made.append(kept.look(SimpleNamespace(**told, state=SimpleNamespace(ids=ids))))
+        told = {"n_observations": 1000 * n, "n_tables": len(ids), "n_opened": 100 * n, "n_features": 2}
+        made.append(kept.look(SimpleNamespace(**told, model=MODEL, state=SimpleNamespace(ids=ids))))
     return kept, made
 
 
@@ -84,8 +86,7 @@ def test_a_new_table_joins_the_cluster_of_its_ellipse_where_there_are_curves(mon
     kept = KeptClusters()
     for n, K in ((1000, 2), (1100, 4), (2100, 4)):
         state = SimpleNamespace(ids=np.arange(K), stats=None, squares=None)
-        model = SimpleNamespace(family=None, cloud=False)
-        told = {"n_observations": n, "n_tables": K, "n_opened": K, "n_features": 2, "model": model, "state": state}
+        told = {"n_observations": n, "n_tables": K, "n_opened": K, "n_features": 2, "model": MODEL, "state": state}
         if n == 2100:
             made.cluster_of, ellipses[4] = np.array([0, 1, 1, 3]), [0, 0, 0, 3]  # ellipses of last time have joined
         kept.look(SimpleNamespace(**told))
@@ -96,7 +97,7 @@ def test_a_new_table_joins_the_cluster_of_its_ellipse_where_there_are_curves(mon
 def test_one_looks_at_growing_row_numbers(monkeypatch):
     kept, seen = KeptClusters(), []
     monkeypatch.setattr(KeptClusters, "_join", lambda *_, **__: (np.arange(1), np.arange(1)))
-    told = {"n_tables": 1, "n_opened": 1, "n_features": 2, "model": None, "state": SimpleNamespace(ids=np.arange(1))}
+    told = {"n_tables": 1, "n_opened": 1, "n_features": 2, "model": MODEL, "state": SimpleNamespace(ids=np.arange(1))}
     while kept.due < 10**6:
         seen.append(kept.due)
         kept.look(SimpleNamespace(n_observations=kept.due, **told))
@@ -110,7 +111,7 @@ def test_joining_costs_at_most_a_tenth_of_the_rows_and_what_the_first_need(monke
     kept, looks = KeptClusters(), []
     monkeypatch.setattr(KeptClusters, "_join", lambda *_, **__: looks.append(1) or (np.arange(100), np.arange(100)))
     state, price = SimpleNamespace(ids=np.arange(100)), module.LOOK_PRICE[0] + 100 * module.LOOK_PRICE[1]
-    told = {"n_tables": 100, "n_features": 2, "model": None, "state": state}
+    told = {"n_tables": 100, "n_features": 2, "model": MODEL, "state": state}
     while kept.due < 10**8:
         kept.look(SimpleNamespace(n_observations=kept.due, n_opened=kept.due, **told))
     doublings = np.log2(10**8)

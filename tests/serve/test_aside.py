@@ -1,7 +1,9 @@
 """A stream in its warm-up is worked on aside: others do not wait for it, and its own requests keep their order."""
 
 import threading
+import time
 from contextlib import suppress
+from functools import partial
 
 import httpx
 import numpy as np
@@ -69,6 +71,28 @@ def test_others_do_not_wait(tmp_path, slow):
         assert (first.status_code, first.content) == (200, retry.content)  # it was learned once
         assert told.json()["name"] == "s"
         assert client.get("/streams/s").json()["rows"] == 20
+
+
+def test_long_answers_are_made_one_at_a_time(tmp_path, monkeypatch):
+    """Threads of Python take turns: the event loop would wait for all of them."""
+    now, most = 0, 0
+
+    def make(clusters):
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        time.sleep(0.02)
+        now -= 1
+        return [{"id": 0}]
+
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json=KNOWN)
+        post(client, [[0.0]])
+        monkeypatch.setattr(ServedStream, "tables", lambda stream: make)
+        addresses = ["/streams/s/tables", "/streams/s/tables/0"] * 3
+        answers = [aside(partial(client.get, address)) for address in addresses]
+        assert [answer().status_code for answer in answers] == [200] * 6
+    assert most == 1
 
 
 def test_a_stream_is_deleted_after_what_came_before(tmp_path, slow):

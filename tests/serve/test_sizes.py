@@ -4,14 +4,13 @@ import asyncio
 import io
 import tracemalloc
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from dyncrp.serve import receiving, sizes
 from dyncrp.serve.bodies import ARROW, CSV, JSON, NDJSON, Roles, check_json, read_batch, read_json
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.sizes import numbers_per_table
+from dyncrp.serve.sizes import check_room
 from dyncrp.serve.streams import ServedStream
 from serving import KNOWN, post, serving
 
@@ -132,20 +131,40 @@ def test_large_bodies_are_opened_one_after_the_other(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("family", "settings"),
+    "settings",
     [
-        ("gaussian", {"variance": 1.0, "prior_variance": 9.0}),
-        ("categorical", {"concentration": 1.0, "n_codes": 7}),
-        ("normal_wishart", {"variance": 1.0, "prior_variance": 9.0, "prior_mean": 0.0}),
-        ("poisson", {"shape": 1.0, "rate": 1.0}),
+        {"concentration": [0.01] * 500, "n_codes": 10_000},
+        {"n_codes": 10_000},
+        {"n_codes": 10_000, "concentration": 0.01, "assignment": "variational"},
     ],
 )
-def test_the_numbers_of_a_table(family, settings):
-    made = {"family": family, "dynamics": "stationary()", "alpha": 1.0, "set": settings}
-    stream = ServedStream("s", made, {})
-    family = stream.stream.spec.family
-    for width in (1, 4, 5):
-        assert numbers_per_table(family, width) == family.statistics(np.zeros((1, width))).shape[1]
+def test_codes_are_counted_if_hyperparameters_are_learned_or_each_column_has_its_own(tmp_path, settings):
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json={"family": "categorical", "alpha": 1.0, "set": settings})
+        answer = client.post("/streams/s/rows", json={"rows": [list(range(500))]})
+        assert (answer.status_code, "would have 5,000,501 numbers" in answer.json()["error"]) == (413, True)
+
+
+@pytest.mark.parametrize("settings", [{}, {"prior_mean": [0.0] * 5_000}, {"variance": [1.0] * 5_000}])
+def test_pairs_of_columns_are_counted_before_they_are_made(settings):
+    stream = ServedStream("s", {"family": "normal_wishart", "set": settings}, {})
+    tracemalloc.start()
+    with pytest.raises(RequestError, match=r"would have 12,507,501 numbers"):
+        check_room(stream.stream, 1, 5_000)
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
+
+
+def test_tables_of_learned_columns_are_counted(tmp_path, monkeypatch):
+    rows = [{"x": at % 7, "door": "abc"[at % 3]} for at in range(50)]
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json={"warmup": 50})
+        while not post(client, rows)["learned"]:
+            pass
+        monkeypatch.setattr(sizes, "MOST_BYTES", 8 * 60 * 20)  # some 60 numbers a table
+        answer = client.post("/streams/s/rows", json={"rows": rows})
+        assert (answer.status_code, "send fewer rows" in answer.json()["error"]) == (413, True)
+        assert post(client, rows[:2])["learned"]
 
 
 def test_tables_that_would_take_gigabytes_are_refused(tmp_path, monkeypatch):

@@ -36,6 +36,13 @@ def documents(n, seed=0):
     return [" ".join(rng.choice(words[k], 5)) for k in rng.integers(2, size=n)]
 
 
+def ever_new_words(n, seed=0):
+    """Documents whose later ones have words that the earlier ones do not have."""
+    rng = np.random.default_rng(seed)
+    topics = np.repeat(rng.integers(6, size=n // 10 + 1), 10)[:n]
+    return [" ".join(f"w{15 * k + rng.integers(20)}" for _ in range(rng.integers(3, 12))) for k in topics]
+
+
 STREAMS = {
     "scatter": ({"family": ROUND}, blobs(900)),
     "likelihood": ({"family": NormalGamma(1.0, 400.0, degrees=50.0)}, blobs(700, 1, D=4)),
@@ -50,6 +57,13 @@ STREAMS = {
     ),
     "bits": ({"family": Bernoulli(0.3, 0.3)}, (blobs(400, 7, D=6) > 5).astype(float)),
     "documents": ({"family": Multinomial(0.2)}, documents(300)),
+}
+WORDS_COME_AND_GO = {
+    "new words": ({"family": Multinomial(10.0), "dynamics": Exponential(20.0)}, ever_new_words(120, 3)),
+    "words that are forgotten": (
+        {"family": Multinomial(1.0), "dynamics": Exponential(20.0), "max_tables": 5},
+        ever_new_words(120, 4),
+    ),
 }
 
 
@@ -72,9 +86,9 @@ def learned(params, X, edges, reload=False):
     return model, events, clusters
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("name", STREAMS | WORDS_COME_AND_GO)
 def test_clusters_and_events_do_not_depend_on_cuts_or_files(name):
-    params, X = STREAMS[name]
+    params, X = (STREAMS | WORDS_COME_AND_GO)[name]
     n = len(X)
     whole, events, clusters = learned(params, X, [0, n])
     assert {event.kind for event in events} & {"joined", "parted"}

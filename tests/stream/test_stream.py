@@ -1,5 +1,7 @@
 """Stream: what is refused changes nothing, and what is interrupted keeps what was learned."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -152,3 +154,15 @@ def test_a_stream_that_was_replaced_does_not_come_back():
     model.fit(ROWS[:5])
     before.learn(ROWS + 500.0)
     assert model.n_observations_ == 5
+
+
+def test_the_cost_of_an_edit_does_not_depend_on_how_many_came_before():
+    model = DynamicalMixture(Gaussian(1.0, 9.0)).fit([[0.0]])
+    for at in range(5_000):
+        model.rename(0, f"door {at}")
+    tracemalloc.start()
+    model.rename(0, "window")
+    assert tracemalloc.get_traced_memory()[1] < 20_000  # a copy of all events would take twice as much
+    tracemalloc.stop()
+    assert len(model.events_) == 5_002
+    assert model.partial_fit([[0.1]]).events_ == []

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dyncrp.arrays.checks import integer, real
+from dyncrp.arrays.counts import WordCounts
 from dyncrp.dynamics import Dynamics, Modes
 from dyncrp.families import Family
 
@@ -382,6 +383,19 @@ class Engine(Protocol):
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from the ``arrays`` of any engine; raise ``ValueError`` if they are invalid."""
+
+
+class WordEngine(Protocol):
+    """What engines for counts of words provide in addition to other engines."""
+
+    def word_counts(self, table: int) -> WordCounts:
+        """Return the words of an open table, and their counts."""
+
+    def word_totals(self) -> WordCounts:
+        """Return the words of all open tables, and their total counts."""
+
+    def word_stats(self, columns: Int) -> Float:
+        """Return for each open table, (K, 2 + m): its rows, its counts in ascending columns (m,), and in all others."""
 
 
 def state_of(arrays: Arrays, modes: Modes, stats: Float, squares: Float | None = None) -> State:

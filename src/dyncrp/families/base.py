@@ -90,7 +90,11 @@ class Family(ABC):
 
     def empty(self, n_features: int) -> Float:
         """Return the stats of zero tables, (0, S). A row of zeros would be a table at its prior."""
-        return self.statistics(np.zeros((1, n_features)))[:0]
+        return np.empty((0, self.n_statistics(n_features)))
+
+    def n_statistics(self, n_features: int) -> int:
+        """Return S, how many numbers T(x) has; hyperparameters may be unknown."""
+        return self.statistics(np.zeros((1, n_features))).shape[1]
 
     def observed(self, X: Float) -> tuple[Float, Float]:
         """Return 1 for the statistics and squares that a row informs, 0 for the others: (n, S) and (n, P).

@@ -129,6 +129,10 @@ class Categorical(Family, Proposes, Sharpens, HasShape, HasCodes, PredictsCell, 
         is_code = np.minimum(X, self.n_codes)[:, None, :] == np.arange(self.n_codes + 1)[:, None]
         return np.hstack([np.ones((len(X), 1)), is_code.reshape(len(X), (self.n_codes + 1) * X.shape[1])])
 
+    def n_statistics(self, n_features: int) -> int:
+        """Return 1 + (C + 1) D; no array of that size is made."""
+        return 1 + (self.n_codes + 1) * n_features
+
     def prior_counts(self) -> Float:
         """Return κ H of each of the C codes, then of all others: (C + 1, D), or (C + 1, 1) if κ is a number."""
         k = np.arange(self.n_codes)

@@ -268,6 +268,10 @@ class Columns(Family, Proposes, Sharpens, HasShape, Explains, HasCodes, Compiled
         each = [here * piece.family.statistics(cells) for piece, cells, here in self._present(X)]
         return np.hstack([np.ones((len(X), 1)), *each])
 
+    def n_statistics(self, n_features: int) -> int:
+        """Return the sum over the pieces, and 1."""
+        return self.pieces[-1].stats.stop
+
     def observed(self, X: Float) -> tuple[Float, Float]:
         """Return 1 for the statistics (n, S) and squares (n, P) of pieces that are present, 0 for the others."""
         here = ~np.isnan(X)

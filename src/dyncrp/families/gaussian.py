@@ -243,6 +243,10 @@ class Gaussian(GaussianShape, Family, Proposes, Sharpens, Explains, PredictsCell
         """Return T(x) = (1, z): (n, D) to (n, 1 + D), or (n, 1 + Q) with directions."""
         return np.hstack([np.ones((len(X), 1)), self.coordinates(X)])
 
+    def n_statistics(self, n_features: int) -> int:
+        """Return 1 + D, or 1 + Q with directions."""
+        return 1 + (n_features if self.directions is None else self.directions.shape[0])
+
     def _posterior(self, stats: Float) -> tuple[Float, Float]:
         """Return the mean about m₀ and the variance of each table's φ, in the coordinates: both (K, Q)."""
         n, s = stats[:, :1], stats[:, 1:]

@@ -138,6 +138,10 @@ class NormalGamma(Family, Proposes, Sharpens, HasShape, PredictsCell, Compiled):
         gap = X - self.prior_mean
         return np.hstack([np.ones((len(X), 1)), gap, gap**2])
 
+    def n_statistics(self, n_features: int) -> int:
+        """Return 1 + 2D."""
+        return 1 + 2 * n_features
+
     def _posterior(self, stats: Float) -> tuple[Float, Float, Float, Float]:
         """Return n (K, 1), and in units of σ₀ each table's q, μ and w − s²/q, all (K, D)."""
         D = (stats.shape[1] - 1) // 2

@@ -175,6 +175,10 @@ class NormalWishart(Family, Proposes, Sharpens, HasShape, Explains, HasJoint, Co
         rows, columns = np.tril_indices(X.shape[1])
         return np.hstack([np.ones((len(X), 1)), z, z[:, rows] * z[:, columns]])
 
+    def n_statistics(self, n_features: int) -> int:
+        """Return (D + 1)(D + 2)/2; no array of that size is made."""
+        return (n_features + 1) * (n_features + 2) // 2
+
     def _posterior(self, stats: Float) -> tuple[Float, Float, Float, Float]:
         """Return n and q (K,), and in units of σ₀ each table's μ (K, D) and w − s sᵀ/q (K, D, D)."""
         n, mean, products = self._moments(stats)

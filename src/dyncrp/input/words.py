@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set, Sized
 from functools import cache
 from itertools import chain
 from numbers import Number
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import BadRow, real
-from dyncrp.arrays.counts import LARGEST_COUNT, Counts, WordCounts
+from dyncrp.arrays.counts import LARGEST_COUNT, Counts
 from dyncrp.input.encoding import is_frame
 from dyncrp.input.entries import quote
 
@@ -286,7 +286,10 @@ class Vocabulary:
 
     def forget(self, known: Int) -> None:
         """Keep only the words of these columns."""
-        gone = np.setdiff1d(np.fromiter(self._columns.values(), np.int64, len(self)), known)
+        is_gone = np.zeros(len(self.words), dtype=bool)
+        is_gone[np.fromiter(self._columns.values(), np.int64, len(self))] = True
+        is_gone[known[known < len(is_gone)]] = False
+        gone = np.flatnonzero(is_gone)  # faster than a set of all words
         for column in gone.tolist():
             word = self.words[column]
             assert word is not None
@@ -312,19 +315,6 @@ class Vocabulary:
         if len(found) + len(found._free) < len(words):
             raise ValueError("a vocabulary must have each word once")
         return found
-
-
-class WordEngine(Protocol):
-    """What engines for counts of words provide in addition to other engines."""
-
-    def word_counts(self, table: int) -> WordCounts:
-        """Return the words of an open table, and their counts."""
-
-    def word_totals(self) -> WordCounts:
-        """Return the words of all open tables, and their total counts."""
-
-    def word_stats(self, columns: Int) -> Float:
-        """Return for each open table, (K, 2 + m): its rows, its counts in ascending columns (m,), and in all others."""
 
 
 def pieces(before: int, n: int) -> list[int]:

@@ -20,13 +20,14 @@ as many rows as last time if tables or ellipses have changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from dataclasses import replace
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.engine.schema import KEPT, check
-from dyncrp.engine.types import Arrays, Engine, Int, Model, State
+from dyncrp.engine.types import Arrays, Engine, Int, Model, State, WordEngine
 from dyncrp.families import protocols
 from dyncrp.joining.clusters import join
 from dyncrp.joining.components import PRIORS, Join, join_by_likelihood, join_under_best
@@ -125,7 +126,8 @@ class KeptClusters:
         same = (engine.n_opened, K) == (self._n_opened, len(now.tables)) and not edited
         if same and n - self._changed < TWICE * (self._looked - self._changed):
             return None
-        if K > MOST_TABLES or K * (engine.n_features + 1) > MOST_CELLS:
+        words = cast(WordEngine, engine).word_totals().columns if engine.model.family.sparse else None
+        if K > MOST_TABLES or K * (1 + (engine.n_features if words is None else len(words))) > MOST_CELLS:
             return None
         if not edited and n < TWICE * self._looked and not self._can_pay(LOOK_PRICE, K, n):
             return None
@@ -134,7 +136,7 @@ class KeptClusters:
         self._looked, self._n_opened = n, engine.n_opened
         if not same:
             self._changed = n
-        state = engine.state
+        state = engine.state if words is None else _of_words(engine, words)
         before = now.of(state.ids)
         found = self._join(engine.model, state, before, n, edited=edited, chooses=chooses) if K else (NOTHING, NOTHING)
         clusters, self._ellipses = found
@@ -241,6 +243,11 @@ class KeptClusters:
         kept._n_opened, kept._changed, kept._looked, kept._joined, kept._spent = counts
         kept._ellipses, kept._prior, kept._elliptical, kept._past = found["kept_ellipses"], prior, elliptical == 1, past
         return kept
+
+
+def _of_words(engine: Engine, words: Int) -> State:
+    """Return the state with columns for these words only. The engine may have others, those of later rows of a call."""
+    return replace(engine.seating, stats=cast(WordEngine, engine).word_stats(words)[:, :-1])
 
 
 def _best(ids: Int, joins: list[Join]) -> Int:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -35,6 +35,7 @@ from dyncrp.serve.work import is_heavy
 from dyncrp.serve.worker import Worker, in_thread
 from dyncrp.views.clusters import Clusters
 
+T = TypeVar("T")
 STATIC = Path(__file__).parent / "static"
 TABLES_JOINED_AT_ONCE = 200  # with more, the list of tables has the clusters that were computed last
 SECONDS_PER_LOOK = 0.02  # at a warm-up that is ending
@@ -65,7 +66,7 @@ class Service:
         self.bodies = Bodies(self.limits)
         self.n_readers = self.n_alarms = self.n_rows = 0
         self._clusters: dict[tuple[str, int | None], tuple[ServedStream, int, Clusters]] = {}
-        self._joining = asyncio.Lock()
+        self._joining, self._making = asyncio.Lock(), asyncio.Lock()
         routes: list[BaseRoute] = [
             Route(one.path, getattr(self, one.handler), methods=[one.method]) for one in ENDPOINTS
         ]
@@ -200,19 +201,22 @@ class Service:
 
     async def get_tables(self, request: Request) -> Response:
         """Answer with the open tables."""
-        return _json({"tables": await self._tables(request)})
+        make, clusters = await self._tables(request)
+        return await self._large(lambda: {"tables": make(clusters)})
 
     async def get_table(self, request: Request) -> Response:
         """Answer with one table and its examples."""
         which = request.path_params["table"]
         asked = int(which) if is_whole(which) else which
         found = await self._read(request, lambda stream: stream.table(asked))
-        entry = next((entry for entry in await self._tables(request) if entry["id"] == found["id"]), None)
+        entries = await self._make(*await self._tables(request))
+        entry = next((entry for entry in entries if entry["id"] == found["id"]), None)
         if entry is None:
             raise RequestError(404, f"there is no open table {which!r}")
         return _json(entry | {"examples": found["examples"]})
 
-    async def _tables(self, request: Request) -> list[dict[str, Any]]:
+    async def _tables(self, request: Request) -> tuple[Callable[[Clusters | None], list[dict[str, Any]]], Any]:
+        """Return a function that lists the tables, and the clusters that it is to be given."""
         make, n_tables = await self._look(request, lambda stream: (stream.tables(), stream.summary()["tables"]))
         name = request.path_params["name"]
         if n_tables <= TABLES_JOINED_AT_ONCE:
@@ -220,8 +224,7 @@ class Service:
         else:
             kept = self._clusters.get((name, None))
             clusters = None if kept is None else kept[2]
-        found: list[dict[str, Any]] = await in_thread(make, clusters)
-        return found
+        return make, clusters
 
     async def get_clusters(self, request: Request) -> Response:
         """Answer with the tables joined into clusters."""
@@ -232,7 +235,8 @@ class Service:
         if clusters is None:
             return _json({"clusters": []})
         found = clusters
-        return _json({"clusters": await self._look(request, lambda stream: stream.clusters(found))})
+        told = await self._look(request, lambda stream: stream.clusters(found))
+        return await self._large(lambda: {"clusters": told})
 
     async def _clusters_of(self, request: Request, n: int | None) -> Clusters | None:
         """Return clusters of the tables as they are now. Another thread computes them, one request at a time."""
@@ -254,19 +258,21 @@ class Service:
     async def get_timeline(self, request: Request) -> Response:
         """Answer with the latest rows and their results."""
         last = whole(request, "last", 2_000, 1)
-        return _json(await self._read(request, lambda stream: stream.latest(last)))
+        told = await self._read(request, lambda stream: stream.latest(last))
+        return await self._large(lambda: told)
 
     async def get_history(self, request: Request) -> Response:
         """Answer with what came when, thinned."""
         name = stream_name(request)
         told = self.watch.history(name, *stretch(request))
-        return _json(await self._read(request, lambda stream: resolved(told, stream)))
+        found = await self._read(request, lambda stream: resolved(told, stream))
+        return await self._large(lambda: found)
 
     async def get_alarms(self, request: Request) -> Response:
         """Answer with the latest alarms, and how many nobody has acknowledged."""
         name, most = stream_name(request), whole(request, "limit", 200, 1, 10_000)
         found, n_new = await self.worker.call(lambda registry: registry.alarms(name, most))
-        return _json({"alarms": found, "unacknowledged": n_new})
+        return await self._large(lambda: {"alarms": found, "unacknowledged": n_new})
 
     async def post_compare(self, request: Request) -> Response:
         """Answer how far apart two tables are."""
@@ -372,6 +378,19 @@ class Service:
     async def get_page(self, request: Request) -> Response:
         """Answer with the page."""
         return FileResponse(STATIC / "index.html")
+
+    async def _large(self, tell: Callable[[], Any]) -> Response:
+        """Answer with what a function tells, which may be long."""
+        return Response(await self._make(lambda: dump(tell())), media_type=JSON)
+
+    async def _make(self, run: Callable[..., T], *args: Any) -> T:
+        """Return what a function returns that goes through a part of an answer, in a thread.
+
+        There is one of these threads at a time: Python's threads take turns, and the event loop, which is one of them,
+        would wait for all others.
+        """
+        async with self._making:
+            return await in_thread(run, *args)
 
     async def _look(self, request: Request, look: Callable[[ServedStream], Any]) -> Any:
         """Return what a function makes of a stream that goes through the whole model."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from dyncrp.families import Family
 from dyncrp.serve.limits import RequestError
 from dyncrp.stream.stream import Stream
 
@@ -13,28 +10,24 @@ MOST_BYTES = 400_000_000  # of all tables; a file may have twice as much, and SQ
 BYTES_OF_NUMBER = 8
 
 
-@lru_cache(maxsize=1_000)  # each request asks
-def numbers_per_table(family: Family, width: int) -> int:
-    """Return how many numbers a table of ``width`` columns has: some, some for each column, and some for each pair.
-
-    No array of that size is made.
-
-    >>> from dyncrp import Categorical, Gaussian
-    >>> numbers_per_table(Categorical(1.0, n_codes=10_000), 500), numbers_per_table(Gaussian(1.0, 1.0), 500)
-    (5000501, 501)
-    """
-    one, two, three = (family.empty(n).shape[1] for n in (1, 2, 3))
-    pairs, single = three - 2 * two + one, two - one
-    return int(one + (width - 1) * single + (width - 1) * (width - 2) // 2 * pairs)
+def numbers_per_table(stream: Stream, width: int) -> int:
+    """Return how many numbers a table has if rows have ``width`` columns. No array of that size is made."""
+    if stream.started:
+        return stream.learner.family.n_statistics(stream.engine.n_features)
+    family = stream.spec.family
+    return family.n_statistics(width if family.width is None else family.width)
 
 
 def check_room(stream: Stream, n: int, width: int) -> None:
-    """Refuse n rows of so many columns if the tables that they may open would take too much memory."""
+    """Refuse n rows of so many columns if the tables that they may open would take too much memory.
+
+    It does not matter whether hyperparameters are given, for all columns or for each, or are learned.
+    """
     family = stream.learner.family if stream.started else stream.spec.family
-    if family.sparse or family.width is not None or not family.known:
-        return  # of which a table has what its rows had, or a few numbers for each column
-    size, most = numbers_per_table(family, width), stream.spec.rules.max_tables
-    if size > MOST_NUMBERS:
+    if family.sparse:
+        return  # a table has what its rows had
+    size, most = numbers_per_table(stream, width), stream.spec.rules.max_tables
+    if size > MOST_NUMBERS and not stream.started:  # columns of many codes are only found in the warm-up
         told = f"a table of {width:,} columns would have {size:,} numbers, and may have {MOST_NUMBERS:,}"
         raise RequestError(413, f"{told}: this family needs fewer columns, or fewer codes for each")
     there = stream.engine.n_tables if stream.started else 0

@@ -121,8 +121,7 @@ class ServedStream:
         if self.warming.is_full(self.stream):
             raise RequestError(503, "the hyperparameters of this stream are being learned: try again later")
         rows = self.form.resolve(batch)
-        if rows.numbers is not None:
-            check_room(self.stream, *rows.numbers.shape)
+        check_room(self.stream, batch.n, len(rows.columns) if rows.numbers is None else rows.numbers.shape[1])
         outcome = self._learn(rows)
         return self._noted(Operation(ROWS, rows.to_bytes())), outcome
 

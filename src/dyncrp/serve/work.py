@@ -50,7 +50,7 @@ def _of_rows(stream: ServedStream, batch: Batch, n_bytes: int) -> float:
         each = n_bytes / LETTERS_PER_WORD / n
         work = float(PER_LETTER * n_bytes)
     else:
-        each = _per_table(own, batch.width)
+        each = numbers_per_table(own, batch.width)
         work = n * float(each) ** 1.5  # those of pairs of columns are a matrix, which a row factorises
         work += 0.0 if batch.numbers is not None else PER_CELL * n * batch.width
     if batch.cannot_link is not None:
@@ -69,16 +69,8 @@ def _of_rows(stream: ServedStream, batch: Batch, n_bytes: int) -> float:
     return work
 
 
-def _per_table(stream: Stream, width: int) -> int:
-    """Return how many numbers a table has."""
-    if stream.started:
-        return int(stream.learner.family.empty(stream.engine.n_features).shape[1])
-    family = stream.spec.family
-    return width if family.width is not None else numbers_per_table(family, width)
-
-
 def _of_joining(stream: Stream, n_tables: int) -> float:
     """Return the work of joining so many tables into clusters anew, if that is done: all pairs are looked at."""
     if not isinstance(stream.learner, KeepingLearner):
         return 0.0
-    return PER_PAIR * min(n_tables, MOST_TABLES) ** 2 * (2 + _per_table(stream, 0))
+    return PER_PAIR * min(n_tables, MOST_TABLES) ** 2 * (2 + numbers_per_table(stream, 0))

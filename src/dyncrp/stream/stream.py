@@ -16,12 +16,12 @@ from dyncrp.arrays.checks import BadLabel, Clock, as_observations, as_times
 from dyncrp.arrays.exchange import readable
 from dyncrp.engine.missing import takes_missing
 from dyncrp.engine.schema import check_config, check_numbers
-from dyncrp.engine.types import Arrays, Engine, Float, Rows
+from dyncrp.engine.types import Arrays, Engine, Float, Rows, WordEngine
 from dyncrp.families.base import check_rows, first_missing
 from dyncrp.input.constraints import Constraints
 from dyncrp.input.input import Input, require_width
 from dyncrp.input.weights import as_weights
-from dyncrp.input.words import WordEngine, forgets_after, pieces
+from dyncrp.input.words import forgets_after, pieces
 from dyncrp.io import files, model_file
 from dyncrp.search import Candidate
 from dyncrp.search.spec import ModelSpec
@@ -29,7 +29,7 @@ from dyncrp.stream.events import Batch
 from dyncrp.stream.keeping import type_of_learner
 from dyncrp.stream.learner import Learner
 from dyncrp.stream.predictions import PredictingTables
-from dyncrp.stream.tables import LEVELS
+from dyncrp.stream.tables import LEVELS, no_edits
 from dyncrp.stream.turn import Turn, change, changing, whole
 from dyncrp.stream.warmup import Searching, Warmup
 
@@ -169,7 +169,7 @@ class Stream(PredictingTables):
             rows, input = input.read(X, spec.family)
             done = self._start(rows, input, spec, times, told, whole=whole, remember=remember)
         if remember:
-            self._edits = ()
+            self._edits = no_edits()
         return done
 
     def _learn_documents(self, X: Any, times: Any, told: Told, *, whole: bool, remember: bool) -> Batch:
@@ -469,7 +469,7 @@ class Stream(PredictingTables):
                 )
             learner = type_of_learner(self.spec).from_state(self.spec, self.spec.given, content)
             self._learner, self.warmup = learner, None
-        self.batch, self._edits = None, ()
+        self.batch, self._edits = None, no_edits()
 
     @classmethod
     def from_state(cls, spec: ModelSpec, content: bytes) -> Self:

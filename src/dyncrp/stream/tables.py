@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,13 @@ from dyncrp.stream.learner import Learner
 from dyncrp.stream.turn import Turn, changing
 
 LEVELS = ("table", "cluster")
+MOST_EDITS = 65_536  # whose events are kept until the next rows come
 NEEDS_MAP = "{} needs table_count='map': the posterior of the number of tables does not account for edits"
+
+
+def no_edits() -> deque[Event]:
+    """Return where the events of edits are kept: none yet."""
+    return deque(maxlen=MOST_EDITS)
 
 
 class EditableTables(ABC):
@@ -38,7 +45,7 @@ class EditableTables(ABC):
         self.batch: Batch | None = None
         self.cluster_of: Mapping[int, int] = {}
         self.on_event: Callable[[Event], object] | None = None
-        self._edits: tuple[Event, ...] = ()  # since the last batch
+        self._edits = no_edits()  # since the last batch
         self.untold: list[Event] = []  # for ``on_event``, when this call is over: the function may ask for more
         self.turn = Turn()
 
@@ -197,7 +204,7 @@ class EditableTables(ABC):
         return self.batch.novelty_p
 
     def events(self) -> list[Event]:
-        """Return the events of the last batch, in order, and of the edits since then."""
+        """Return the events of the last batch, in order, and of the latest 65,536 edits since then."""
         found = [] if self.batch is None else self._events(self.batch)
         names = self.learner.names.of
         edits = (event._replace(name=names.get(event.table)) for event in self._edits)
@@ -230,7 +237,7 @@ class EditableTables(ABC):
         kept = learner.kept
         cluster = self.cluster_of.get(table) if kept is None else int(kept.resolve([table])[0])
         event = Event(kind, row, time, table, learner.names.of.get(table), cluster, what)
-        self._edits = (*self._edits, event)
+        self._edits.append(event)
         self.untold.append(event)
 
     def _note_moves(self) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyncrp.arrays.checks import LATEST_DATE, Clock
-from dyncrp.engine.types import Engine, Float
+from dyncrp.engine.types import Engine, Float, WordEngine
 from dyncrp.families import Columns, Family
 from dyncrp.families.protocols import HasCodes
 from dyncrp.input.encoding import Encoding
-from dyncrp.input.words import MASKS, WordEngine
+from dyncrp.input.words import MASKS
 from dyncrp.stream.stream import Stream
 from dyncrp.views.clusters import Clusters, clusters_of
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from dyncrp.arrays.counts import Counts
 from dyncrp.engine.reference import advance, prior_weights
-from dyncrp.engine.types import Engine, Float, Int, Rows
+from dyncrp.engine.types import Engine, Float, Int, Rows, WordEngine
 from dyncrp.families import Family, protocols
 from dyncrp.input.encoding import Encoding, is_frame
 from dyncrp.input.entries import join_columns
 from dyncrp.input.input import NamedRows
-from dyncrp.input.words import WordEngine
 from dyncrp.stream.stream import Stream
 
 MISSING = "missing"  # the value of a missing cell

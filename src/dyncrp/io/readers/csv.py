@@ -336,7 +336,14 @@ class CsvReader(LinesReader):
         dialect: dict[str, Any] = {"delimiter": " " if blanks else self.delimiter, "skipinitialspace": blanks}
         if isinstance(lines, io.StringIO) and not blanks and escapes_quotes(lines.getvalue()[lines.tell() :], dialect):
             dialect["escapechar"] = "\\"
-        reader = csv.reader(map(join_by_blanks, lines) if blanks else lines, strict=True, **dialect)
+        latest = ""
+
+        def read_lines() -> Iterator[str]:
+            nonlocal latest
+            for latest in lines:
+                yield join_by_blanks(latest) if blanks else latest
+
+        reader = csv.reader(read_lines(), strict=True, **dialect)
         first = line
         while True:
             try:
@@ -345,8 +352,9 @@ class CsvReader(LinesReader):
                 in_one_line = line + reader.line_num == first + 1 and not blanks
                 if not (in_one_line and isinstance(lines, io.StringIO) and "expected after" in str(error)):
                     raise self.error(f", line {first}: {describe_fault(str(error))}") from None
-                text = lines.getvalue()[: lines.tell()].rstrip("\r\n").rpartition("\n")[2]
-                cells = text.split(self.delimiter)  # its quotes are characters like others, as in "a" b
+                cells = latest.rstrip("\r\n").split(
+                    self.delimiter
+                )  # its quotes are characters like others, as in "a" b
             if cells is None:
                 return
             if cells:
