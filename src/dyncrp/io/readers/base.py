@@ -31,6 +31,7 @@ from dyncrp.io.readers.columns import (
     suggest_categories,
     suggest_options,
     tell_constants,
+    tell_others,
 )
 from dyncrp.io.readers.dates import NUMBERS, DateFormat, describe_assumption
 from dyncrp.io.readers.formats import (
@@ -298,7 +299,9 @@ class Reader(ABC):
         self.notes.append(line)
         self._suggest_times(entry.name for entry in self.encoding.entries if entry.reason == TIMES)
         if wanted.learned is None:
-            self.notes += [*suggest_options(self.encoding), *codes, *tell_constants(self.encoding, self._first)]
+            many = tell_others(self.encoding, contents) if wanted.takes_all else []
+            constants = tell_constants(self.encoding, self._first)
+            self.notes += [*suggest_options(self.encoding), *codes, *many, *constants]
 
     def _advise(self, contents: Sequence[Content]) -> None:
         """Add a note about a column that is no feature, but is not left out since a family was given."""
