@@ -1,7 +1,8 @@
 """``python -m benchmarks.answers [--data FOLDER] [--quick]``: agreement with classes, given nothing and told K.
 
 Every set comes in a shuffled and in a sticky order. dyncrp's labels are those on arrival; the other systems see all
-rows at once. ``--data`` is a folder with further sets as .npz files, each with X (n, D) and y (n,).
+rows at once. ``--data`` is a folder with further sets as .npz files, each with X (n, D) and y (n,). With ``--quick`` or
+``--only`` results are saved only to the file that ``--results`` names.
 """
 
 from __future__ import annotations
@@ -129,8 +130,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="a folder of .npz files with X (n, D) and y (n,)")
     parser.add_argument("--quick", action="store_true", help="300 rows of each set in one order of each kind")
     parser.add_argument("--only", action="append", help="run this set (may be repeated)")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, help=f"a JSON file to save to; {RESULTS.name} for a whole run")
     options = parser.parse_args(arguments)
+    path = options.results or (None if options.quick or options.only else RESULTS)
     most, seeds = (300, 1) if options.quick else (MOST_ROWS, 3)
     systems = (*NOTHING, *TOLD)
     print(f"| AMI, shuffled / sticky | {' | '.join(systems)} |\n|---{'|---' * len(systems)}|")
@@ -150,7 +152,8 @@ def main(arguments: list[str] | None = None) -> None:
         _print(name, results[name])
     mean = {s: np.mean([one[s] for one in results.values()], axis=0).tolist() for s in systems}
     _print("**mean**", mean)
-    options.results.write_text(json.dumps({"commit": report.commit(), "sets": results, "mean": mean}, indent=1) + "\n")
+    if path is not None:
+        path.write_text(json.dumps({"commit": report.commit(), "sets": results, "mean": mean}, indent=1) + "\n")
 
 
 def _print(name: str, row: dict[str, list[float]]) -> None:

@@ -221,7 +221,7 @@ def test_nearest_center_says_what_rivers_predict_one_says():
         assert nearest_center(model, X).tolist() == expected, type(model).__name__
 
 
-def test_first_answers_are_compared_on_further_sets(tmp_path, capsys):
+def test_first_answers_are_compared_on_further_sets(tmp_path, capsys, monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=200)
     np.savez(tmp_path / "far.npz", X=20.0 * y[:, None] + rng.normal(size=(200, 2)), y=y)
@@ -231,6 +231,9 @@ def test_first_answers_are_compared_on_further_sets(tmp_path, capsys):
     assert found["commit"] == report.commit()
     assert found["sets"]["far"]["dyncrp, clusters"] == [1.0, 1.0] == found["mean"]["KMeans"]
     assert "| far | " in capsys.readouterr().out
+    monkeypatch.setattr(answers, "RESULTS", tmp_path / "whole.json")
+    answers.main(options[:-2])
+    assert not answers.RESULTS.exists()  # a part of the sets does not replace the results of all
 
 
 @pytest.mark.slow

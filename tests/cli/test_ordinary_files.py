@@ -69,7 +69,7 @@ ORDINARY = {
     "electricity.csv": (
         ["--encoding", "latin-1"],
         "numbers: 3; categories: Tarif, Status; left out: Zeitstempel (times)",
-        "Leistung (kW): '0,319' is read as 0.319",
+        "Zählerstand (kWh), Leistung (kW), Spannung (V): '18.432,08' is read as 18432.08",
         "Zählerstand (kWh), Leistung (kW), Spannung (V), Tarif, Status",
     ),
     "telephone.tsv": (

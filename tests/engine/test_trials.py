@@ -76,6 +76,18 @@ def test_reproducibility_is_what_engines_find_one_by_one(family, n):
     assert trials.reproducibility(model, halves) == pytest.approx(np.mean(agreement), abs=1e-12)
 
 
+@pytest.mark.usefixtures("without_code")
+def test_halves_of_one_cluster_by_both_labellings_say_nothing():
+    model = Model(Gaussian(1.0, 36.0), Stationary(), 1e-6)
+    one = list(np.random.default_rng(0).normal(size=(4, 40, 2)))
+    assert np.isnan(trials.reproducibility(model, one))
+    wide = Model(Gaussian(9.0, 36.0), Stationary(), 0.3)  # by which some rows of other halves change sides
+    other = split(stream(160, D=2)[0])[:2]
+    alone = trials.reproducibility(wide, other)
+    assert 0.0 < alone < 1.0
+    assert trials.reproducibility(wide, [*one, *other]) == pytest.approx(alone, abs=1e-12)
+
+
 def test_reproducibility_without_code(monkeypatch):
     halves = split((stream(60)[0] > 0).astype(float))
     model = Model(Bernoulli(0.5, 0.5), Stationary(), 1.0)

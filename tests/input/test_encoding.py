@@ -1,6 +1,7 @@
 """Columns of numbers, categories and booleans as rows of numbers; and DataFrames of them in the estimator."""
 
 import json
+import re
 from decimal import Decimal
 from itertools import pairwise
 
@@ -299,3 +300,18 @@ def test_texts_that_are_dates_are_left_out_as_times(texts):
     assert Encoding.infer(frame)["code"].kind == "category"
     assert Encoding.infer(frame.astype({"when": "category"}))["when"].reason != "times"
     assert Encoding.infer(frame, by_type=True)["when"].reason != "times"
+
+
+def test_text_of_numbers_with_a_decimal_comma_is_warned_of():
+    rng = np.random.default_rng(0)
+    cells = [f"{x:.2f}".replace(".", ",") for x in rng.normal(size=100)]
+    cells[7], cells[8] = "ca. 3", None
+    X = pd.DataFrame({"alcohol": cells, "ash": rng.normal(size=100)})
+    with pytest.warns(UserWarning, match="column 'alcohol' is text, such as '0,13'") as warned:
+        assert Encoding.infer(X).features == ("ash",)
+    remedies = re.findall(r"(?:pd\.|X\[).*?\)(?= takes it| for categories)", str(warned[0].message))
+    assert len(remedies) == 2
+    found = [Encoding.infer(X.assign(alcohol=eval(remedy))) for remedy in remedies]  # and no warning
+    assert [encoding["alcohol"].kind for encoding in found] == ["number", "category"]
+    few = [f"{i % 3},{i % 5}" for i in range(100)]  # may well be categories
+    assert Encoding.infer({"answers": few})["answers"].kind == "category"

@@ -598,11 +598,20 @@ def columns_of(path, text, **chosen):
         return dict(zip(reader.features, X.T.tolist(), strict=True)), reader.notes
 
 
+def test_more_categories_than_are_distinguished_are_said(tmp_path):
+    rows = [f"c{i % 33},d{i % 32},{i * i % 7}" for i in range(200)]
+    _, notes = columns_of(tmp_path / "rows.csv", "\n".join(["many,few,x", *rows]))
+    said = "many holds 33 categories in the first rows: 32 are distinguished, and the rest count together, as 'others'"
+    assert [note for note in notes if "distinguished" in note] == [said]
+    _, notes = columns_of(tmp_path / "rows.csv", "\n".join(["many,few,x", *rows]), takes=("category",))
+    assert said not in notes  # a family that is given may distinguish more
+
+
 def test_german_thousands_beside_decimal_commas(tmp_path):
     path, text = tmp_path / "rows.csv", "price;sold;id\n0,99;6.424;7\n1,50;688;8\n2,25;12.010;9\n"
     found, notes = columns_of(path, text)
     assert found == {"price": [0.99, 1.5, 2.25], "sold": [6424.0, 688.0, 12010.0], "id": [7.0, 8.0, 9.0]}
-    assert "sold: '12.010' is read as 12010" in notes
+    assert "price, sold: '12.010' is read as 12010" in notes  # one line for columns that are read alike
     assert not any(note.startswith("id:") for note in notes)  # nothing to say about it
     later = text.replace("688", "68") + "3,5;1.234.567;1.000\n"  # a column that had no points before
     assert columns_of(path, later, n_first=3)[0]["id"] == [7.0, 8.0, 9.0, 1000.0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.metrics import adjusted_mutual_info_score
 
 from dyncrp import DynamicalMixture, Exponential, Stationary
@@ -41,6 +41,15 @@ def test_clusters_that_return_are_recognised():
 def test_no_row_of_a_sorted_file_is_disowned(load):
     X = load().data
     assert np.mean(DynamicalMixture().fit(X).predict(X) < 0) <= 0.01
+
+
+def test_a_file_sorted_by_class_is_not_one_cluster():
+    X, classes = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    order = order[np.argsort(classes[order], kind="stable")]
+    model = DynamicalMixture().fit(X[order])
+    labels = model.clusters().labels(model.labels_)
+    assert adjusted_mutual_info_score(classes[order], labels) > 0.7
 
 
 def test_dynamics_that_forget_everything_must_gain_much():

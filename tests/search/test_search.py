@@ -1,7 +1,7 @@
 import joblib
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, make_blobs, make_moons
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_mutual_info_score
 
 import dyncrp
@@ -514,10 +514,11 @@ def test_what_repeats():
 
 @pytest.mark.slow
 def test_coarse_tables_that_cut_shapes_do_not_hide_fine_ones(monkeypatch):
-    """Four tables across two moons reproduce better than thirty along them, which are a far better density."""
-    rng = np.random.RandomState(1)
-    X = make_moons(5000, noise=0.05, random_state=rng)[0]
-    X = ((X - X.mean(axis=0)) / X.std(axis=0))[rng.permutation(5000)[:1000]]
+    """A table for each of four wavy bands reproduces better than many along them, which are a far better density."""
+    rng = np.random.default_rng(1)
+    band, along = rng.integers(4, size=1000), rng.uniform(-1.0, 1.0, 1000)
+    X = np.column_stack([8 * (band % 2) + 3 * np.sin(3 * along), 12 * (band // 2) + 4 * along])
+    X += 0.1 * rng.normal(size=(1000, 2))
     model = DynamicalMixture().fit(X)
     found = {c.n_tables: c for c in model.evidence_ if c.admitted and not np.isnan(c.reproducibility)}
     coarse = max((c for c in found.values() if c.n_tables < 8), key=lambda c: c.reproducibility)
@@ -526,7 +527,7 @@ def test_coarse_tables_that_cut_shapes_do_not_hide_fine_ones(monkeypatch):
     assert fine.log_evidence > coarse.log_evidence + 0.25 * X.size
     assert model.n_tables_ > 20
     monkeypatch.setattr("dyncrp.search.search.repeats", lambda X: True)  # then evidence is not trusted so far
-    assert DynamicalMixture().fit(X).n_tables_ < 8
+    assert DynamicalMixture().fit(X).n_tables_ < 15
 
 
 def test_long_clusters_whose_shape_is_found_at_too_small_a_scale():

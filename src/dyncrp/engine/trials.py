@@ -56,7 +56,8 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
     """Return how well the clusters of a model reproduce on pairs of halves of rows, each (n, D).
 
     This is the adjusted mutual information of the labels of a half by its own tables and by those of the other half,
-    averaged over all halves. Times are the index of the rows.
+    averaged over the halves. Halves of one cluster by both labellings are left out, since these agree whatever the rows
+    are; the result is nan if all are. Times are the index of the rows.
     """
     if has_code_for(model.family) and model.family.rows is Dense:
         return _recipe(model.family, halves[0].shape[1]).reproducibility(*_told(model), halves)
@@ -65,7 +66,8 @@ def reproducibility(model: Model, halves: list[Float]) -> float:
     engines = [make_engine(model, half.shape[1]) for half in halves]
     own = [engine.run(half, np.arange(float(len(half)))).labels for engine, half in zip(engines, halves, strict=True)]
     others = [engines[i ^ 1].predict(half, np.full(len(half), engines[i ^ 1].time)) for i, half in enumerate(halves)]
-    return float(np.mean([adjusted_mutual_info_score(*pair) for pair in zip(own, others, strict=True)]))
+    pairs = [pair for pair in zip(own, others, strict=True) if any(np.ptp(labels) > 0 for labels in pair)]
+    return float(np.mean([adjusted_mutual_info_score(*pair) for pair in pairs])) if pairs else np.nan
 
 
 @lru_cache(maxsize=8)  # a family is tried many times in a row

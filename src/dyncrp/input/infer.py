@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +37,8 @@ FEW_NUMBERS = 20  # a column with more different ones is none of categories
 LEAST_GAIN, LEAST_SKEW, MOST_CLUSTERS = 0.3, 1.0, 4
 FEWEST_VALUES = 10  # positive values; a column with fewer is discrete, and has no density
 NARROWEST = 0.05  # the least width of a cluster, in standard deviations: values may be rounded
+WITH_COMMA = re.compile(r"[-+−]?\d+,\d+")  # a number with a decimal comma
+LEAST_WITH_COMMA = 0.9  # of the cells; then the column is likely one of numbers
 N_STEPS = 30  # of expectation and maximisation
 
 
@@ -133,6 +137,14 @@ def _read_texts(name: str, texts: list[str], *, numbers: bool) -> Content:
             f"column {name!r} must hold numbers or categories: it holds numbers and {quote(odd[0])}; "
             f"pd.to_numeric(X[{name!r}], errors='coerce') takes it for a missing cell, and "
             f"X[{name!r}].astype('category') takes the column for categories"
+        )
+    with_comma = [text for text in texts if WITH_COMMA.fullmatch(text)]
+    if len(with_comma) >= LEAST_WITH_COMMA * len(texts) and len(set(with_comma)) > FEW_NUMBERS:
+        warnings.warn(
+            f"column {name!r} is text, such as {quote(with_comma[0])}: "
+            f"pd.to_numeric(X[{name!r}].str.replace(',', '.'), errors='coerce') takes it for numbers, and "
+            f"X[{name!r}].astype('category') for categories",
+            stacklevel=2,
         )
     return read_words(name, texts)
 

@@ -24,6 +24,9 @@ def split(Z: Float) -> list[Float]:
 
 
 def reproducibility(family: Family, alpha: float, halves: list[Float]) -> float:
-    """Return the agreement of labels by a half's own tables and by those of the other half, averaged over halves."""
+    """Return the agreement of labels by a half's own tables and by those of the other half, averaged over halves.
+
+    It is nan if every half is one cluster by both.
+    """
     model = Model(family, Stationary(), alpha)
     return trials.reproducibility(model, [family.check(half) for half in halves])

@@ -2,6 +2,9 @@
 // evidence are kept.
 #pragma once
 
+#include <algorithm>
+#include <functional>
+#include <limits>
 #include <numeric>
 
 #include "agreement.hpp"
@@ -29,14 +32,20 @@ inline Index try_out(Stream& stream, const Rows& rows, Patience patience, std::i
 }
 
 /// The reproducibility of clusters. Halves of rows come in pairs; each half is labelled by its own tables and by those
-/// of the other half. Returns the mean agreement. `make` makes a stream that has learned nothing.
+/// of the other half. Returns the mean agreement, or nan if there is one cluster by all labels. A half of one cluster
+/// by both of its labellings is left out: they agree whatever the rows are. `make` makes a stream that has learned
+/// nothing.
 template <class Make>
 double reproducibility(std::span<const Rows> halves, Make make, const Pause& pause) {
     Index most = 0;
     for (const Rows& half : halves) most = std::max(most, half.n);
     std::vector<double> times(static_cast<std::size_t>(most));
     const Agreement agreement(most);
+    const auto single = [](const std::vector<std::int64_t>& labels) {
+        return std::ranges::adjacent_find(labels, std::not_equal_to{}) == labels.end();
+    };
     double total = 0.0;
+    Index counted = 0;
     for (std::size_t i = 0; i + 1 < halves.size(); i += 2) {
         std::iota(times.begin(), times.end(), 0.0);
         const Rows pair[] = {{halves[i].x, times.data(), halves[i].n},
@@ -52,10 +61,12 @@ double reproducibility(std::span<const Rows> halves, Make make, const Pause& pau
             std::vector<std::int64_t> theirs(mine[j].size());
             std::fill(times.begin(), times.end(), other.seats().time);
             other.predict(pair[j], {theirs.data(), nullptr, nullptr}, false, pause);
+            if (single(mine[j]) && single(theirs)) continue;
             total += agreement(mine[j], theirs);
+            ++counted;
         }
     }
-    return total / static_cast<double>(halves.size());
+    return counted > 0 ? total / static_cast<double>(counted) : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace dyncrp

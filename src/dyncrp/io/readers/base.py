@@ -31,6 +31,7 @@ from dyncrp.io.readers.columns import (
     suggest_categories,
     suggest_options,
     tell_constants,
+    tell_others,
 )
 from dyncrp.io.readers.dates import NUMBERS, DateFormat, describe_assumption
 from dyncrp.io.readers.formats import (
@@ -223,11 +224,15 @@ class Reader(ABC):
         }
         if time is not None and time not in self.formats:
             found[time] = self._find_time_format(time, first[time])
+        alike: dict[Format, list[str]] = {}  # columns to say something about, by their format
         for name, format in found.items():
             if format is not None and format != plain and name in {*self.columns, time} - categories:
                 self.formats[name] = format
                 if not reads_plainly(format, first[name]):
-                    self.notes.append(f"{name}: {describe_format(format, first[name])}{describe_assumption(format)}")
+                    alike.setdefault(format, []).append(name)
+        for format, named in alike.items():
+            said = describe_format(format, [cell for name in named for cell in first[name]])
+            self.notes.append(f"{join_columns(named)}: {said}{describe_assumption(format)}")
         for entry in self.selection.learned.entries if self.selection.learned is not None else ():
             if entry.kind == BOOLEAN and entry.name in self.columns and entry.words != ("1", "0"):
                 self.formats[entry.name] = YesNo(*entry.words)  # these rows may have only one of the words
@@ -294,7 +299,9 @@ class Reader(ABC):
         self.notes.append(line)
         self._suggest_times(entry.name for entry in self.encoding.entries if entry.reason == TIMES)
         if wanted.learned is None:
-            self.notes += [*suggest_options(self.encoding), *codes, *tell_constants(self.encoding, self._first)]
+            many = tell_others(self.encoding, contents) if wanted.takes_all else []
+            constants = tell_constants(self.encoding, self._first)
+            self.notes += [*suggest_options(self.encoding), *codes, *many, *constants]
 
     def _advise(self, contents: Sequence[Content]) -> None:
         """Add a note about a column that is no feature, but is not left out since a family was given."""

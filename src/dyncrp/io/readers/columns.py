@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from dyncrp.families import Categorical
 from dyncrp.input.encoding import Encoding
 from dyncrp.input.entries import BOOLEAN, CATEGORY, CONSTANT, COUNTER, NUMBER, SENTENCES, join_columns
 from dyncrp.input.infer import FEW_NUMBERS, ROWS_TO_INFER, Content, are_codes, read_words, shows_words
@@ -148,6 +149,23 @@ def _may_be_codes(content: Content) -> bool:
         return False
     different = len(np.unique(numbers))
     return 3 <= different <= FEW_NUMBERS and len(numbers) >= max(LEAST_REPEATS * different, FEW_ROWS)
+
+
+def tell_others(encoding: Encoding, contents: Sequence[Content]) -> list[str]:
+    """Return a sentence for each column with more categories than the family that is learned distinguishes.
+
+    >>> from dyncrp.input.entries import Entry
+    >>> tell_others(Encoding((Entry("city", "category"),)), [Content("city", "category", [f"c{i}" for i in range(40)])])
+    ["city holds 40 categories in the first rows: 32 are distinguished, and the rest count together, as 'others'"]
+    """
+    most = Categorical().n_codes
+    different = {one.name: len(set(one.cells)) for one in contents if one.kind == CATEGORY}
+    return [
+        f"{entry.name} holds {different[entry.name]} categories in the first rows: {most} are distinguished, and the "
+        "rest count together, as 'others'"
+        for entry in encoding.entries
+        if entry.kind == CATEGORY and different.get(entry.name, 0) > most
+    ]
 
 
 def tell_constants(encoding: Encoding, first: Mapping[str, Sequence[object]]) -> list[str]:

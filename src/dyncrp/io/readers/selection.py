@@ -62,9 +62,14 @@ class Selection:
     sort_by_time: bool = False
 
     @property
+    def takes_all(self) -> bool:
+        """Whether columns of every kind are taken: no family says otherwise."""
+        return set(KINDS) <= set(self.takes)
+
+    @property
     def decides(self) -> bool:
         """Whether the first rows decide which columns are clustered: no model, family or option says so."""
-        return self.learned is None and self.columns is None and set(KINDS) <= set(self.takes)
+        return self.learned is None and self.columns is None and self.takes_all
 
     @property
     def told(self) -> dict[str, str]:
