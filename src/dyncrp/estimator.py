@@ -18,6 +18,7 @@ from dyncrp.engine.types import Float
 from dyncrp.families import Family
 from dyncrp.input.encoding import is_frame
 from dyncrp.input.input import Input, NamedRows
+from dyncrp.input.weights import require_some
 from dyncrp.input.words import Vocabulary
 from dyncrp.search.spec import ModelSpec
 from dyncrp.stream.events import Event
@@ -212,8 +213,10 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
     ) -> Self:
         """Forget everything, then learn from X. The parameters are those of ``partial_fit``.
 
-        Unknown hyperparameters are learned from all rows of X, up to ``warmup``.
+        Unknown hyperparameters are learned from all rows of X, up to ``warmup``. Some weight must be above 0.
         """
+        if sample_weight is not None:
+            require_some(sample_weight)
         stream = self._new_stream()
         stream.learn(X, times, labels=labels, cannot_link=cannot_link, sample_weight=sample_weight, whole=True)
         return self._continue_with(stream)

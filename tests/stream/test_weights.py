@@ -173,6 +173,16 @@ def test_rows_before_the_first_that_has_a_weight_are_unlike_all(options):
     assert model.describe().loc[0, "rows"] == 20
 
 
+@pytest.mark.parametrize("zeros", [np.zeros(3), [0, 0, 0], np.zeros(3, dtype=bool)])
+def test_fit_needs_a_weight(zeros):
+    model = DynamicalMixture(GAUSSIAN).fit([[0.0]])
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="sample_weight must have a number above 0, got 3 zeros"):
+        model.fit(np.ones((3, 1)), sample_weight=zeros)
+    assert model.to_bytes() == before
+    model.fit(np.ones((3, 1)), sample_weight=[0, 0, 1])
+
+
 def test_a_row_without_a_weight_may_be_like_no_table():
     """It has no responsibility then; the rows about it keep theirs."""
     model = DynamicalMixture(GAUSSIAN, Stationary(), 1.0)

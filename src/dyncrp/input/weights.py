@@ -44,6 +44,18 @@ def as_weights(given: Any, n: int, *, words: bool = False) -> Float | None:
     return None if np.all(weights == 1.0) else weights
 
 
+def require_some(given: Any) -> None:
+    """Raise ``ValueError`` if there are weights and all are zero: nothing could be learned from the rows.
+
+    >>> require_some([0, 0.5])
+    """
+    weights = np.asarray(readable(given, "sample_weight"))
+    if weights.size and weights.dtype.kind in "biuf" and not weights.any():
+        raise ValueError(
+            f"sample_weight must have a number above 0, got {weights.size} zeros: a row of weight zero teaches nothing"
+        )
+
+
 def _numbers(given: Any, n: int) -> Float:
     """Return one number for each of n rows, (n,)."""
     given = readable(given, "sample_weight")
