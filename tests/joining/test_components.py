@@ -67,11 +67,36 @@ def test_the_loop_joins_as_numpy_does(K, Q, slack):
 
     rows = scatter_of(tables(7, K, Q), 0.1)
     slow, expected = join_slowly(rows, 2.0 * Q + 10.0, 1.0, slack)
-    joins, evidence = loop.join_tables(*rows[:3], degrees=2.0 * Q + 10.0, spread=1.0, kappa=0.1, near=20, slack=slack)
+    told = {"priors": [(2.0 * Q + 10.0, 1.0), (Q + 3.0, 4.0)], "kappa": 0.1, "near": 20, "slack": slack}
+    (joins, evidence), (_, its) = loop.join_tables(*rows[:3], **told)
+    assert its == pytest.approx(join_slowly(rows, Q + 3.0, 4.0, slack)[1], rel=1e-12)
     assert [join[:2] for join in joins] == [join[:2] for join in slow]
     assert len(joins) == K - 1 or (slack < np.inf and K > 2)
     np.testing.assert_allclose([join[2] for join in joins], [join[2] for join in slow], rtol=1e-9, atol=1e-9)
     assert evidence == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.skipif(not has_extension(), reason="needs the extension")
+@pytest.mark.parametrize("seed", range(8))
+def test_pairs_that_are_left_out_by_their_bound_would_not_be_kept(seed):
+    """With slack, a pair whose gain is bounded by less is not looked at. The joins are the first of all joins."""
+    from dyncrp.engine import loop
+
+    rng = np.random.default_rng(seed)
+    K, Q = int(rng.integers(5, 60)), int(rng.integers(1, 9))
+    shapes = rng.normal(size=(K, Q, Q)) * rng.choice([0.1, 1.0, 5.0], (K, 1, 1))
+    centers = rng.normal(0.0, rng.choice([0.3, 3.0, 30.0]), (K, Q))
+    rows = scatter_of([rng.normal(size=(rng.integers(1, 400), Q)) @ shapes[c] + centers[c] for c in range(K)], 0.01)
+    priors = [(Q + 3.0, 1.0), (2.0 * Q + 10.0, 2.0), (30.0 * Q + 200.0, 1.0)]
+    told = {"priors": priors, "kappa": 0.01, "near": 20}
+    whole, cut = (loop.join_tables(*rows[:3], **told, slack=slack) for slack in (np.inf, 5.0))
+    for (joins, evidence), (some, its) in zip(whole, cut, strict=True):
+        assert its == evidence
+        sums = np.cumsum([0.0, *(join[2] for join in joins)])
+        after = np.flatnonzero(sums < np.maximum.accumulate(sums) - 5.0)
+        ends = int(after[0]) if len(after) else len(joins)
+        assert some == joins[: len(some)]
+        assert len(some) in (ends, ends - 1)  # the last one, which costs more than the slack, may be left out
 
 
 def test_tiles_of_an_ellipse_join_and_ellipses_do_not():

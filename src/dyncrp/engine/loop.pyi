@@ -118,8 +118,15 @@ class Recipe:
 
 def adjusted_mutual_information(left: Int, right: Int) -> float: ...
 def join_tables(
-    counts: Float, means: Float, scatter: Float, *, degrees: float, spread: float, kappa: float, near: int, slack: float
-) -> tuple[list[tuple[int, int, float]], float]: ...
+    counts: Float,
+    means: Float,
+    scatter: Float,
+    *,
+    priors: list[tuple[float, float]],
+    kappa: float,
+    near: int,
+    slack: float,
+) -> list[tuple[list[tuple[int, int, float]], float]]: ...
 
 class Bins:
     n: int

@@ -186,8 +186,12 @@ def _made(ids: Int, counts: Float, merges: list[Merge], roots: Int, shape: str) 
 
 
 def _may_cut_curves(rows: Scatter, roots: Int) -> bool:
-    """Return whether there are two ellipses of enough rows to have a border that is looked at."""
-    return int(np.count_nonzero(np.bincount(roots, rows.counts) >= FEWEST_ROWS)) > 1
+    """Return whether there are two ellipses of enough rows to have a border that is looked at, and one of two tables.
+
+    Where each ellipse is one table, as many rows lie on borders as ellipses have there.
+    """
+    enough = np.bincount(roots, rows.counts) >= FEWEST_ROWS
+    return int(np.count_nonzero(enough)) > 1 and len(np.unique(roots)) < len(roots)
 
 
 def _cuts_curves(rows: Scatter, roots: Int, basins: Int) -> bool:

@@ -71,26 +71,23 @@ def join_under_best(
     """
     best: tuple[float, list[Join], int] = -np.inf, [], among[0]
     Q = rows.means.shape[1]
-    for prior in among:
-        a, b, spread = PRIORS[prior]
-        joins, evidence = _join_under(rows, a * Q + b, spread, slack)
+    priors = [(a * Q + b, spread) for a, b, spread in (PRIORS[prior] for prior in among)]
+    for prior, (joins, evidence) in zip(among, _join_under(rows, priors, slack), strict=True):
         total = evidence + np.max(np.cumsum([0.0, *(join.gain for join in joins)]))
         if total > best[0]:
             best = total, joins, prior
     return best[1:]
 
 
-def _join_under(rows: Scatter, degrees: float, spread: float, slack: float) -> tuple[list[Join], float]:
-    """Return the joins under one prior, and the log evidence of the tables before the first."""
+def _join_under(rows: Scatter, priors: list[tuple[float, float]], slack: float) -> list[tuple[list[Join], float]]:
+    """Return the joins under each prior (ν, s), and the log evidence of the tables before the first."""
     if not has_extension():
-        return join_slowly(rows, degrees, spread, slack)
+        return [join_slowly(rows, degrees, spread, slack) for degrees, spread in priors]
     from dyncrp.engine import loop
 
     arrays = (np.ascontiguousarray(array, dtype=np.float64) for array in rows[:3])
-    joins, evidence = loop.join_tables(
-        *arrays, degrees=degrees, spread=spread, kappa=rows.kappa, near=NEAR, slack=slack
-    )
-    return [Join(*join) for join in joins], evidence
+    found = loop.join_tables(*arrays, priors=priors, kappa=rows.kappa, near=NEAR, slack=slack)
+    return [([Join(*join) for join in joins], evidence) for joins, evidence in found]
 
 
 def join_slowly(rows: Scatter, degrees: float, spread: float, slack: float = np.inf) -> tuple[list[Join], float]:

@@ -22,7 +22,7 @@ struct ComponentPrior {
     double degrees, spread, kappa;
 };
 
-inline constexpr double LOG_PI = 1.1447298858494002;
+inline constexpr double LOG_PI = 1.1447298858494002, LOG_TWO_PI = 1.8378770664093453;
 
 struct Join {
     std::int64_t kept, gone;
@@ -35,22 +35,70 @@ struct JoinTree {
     double log_evidence = 0.0;
 };
 
+/// Finds the components near one, by Ward's distance.
+class Neighbours {
+  public:
+    explicit Neighbours(std::size_t most) : most_(most) {}
+
+    /// Call a function with each of the nearest components to `a`, among those that are alive.
+    template <class Call>
+    void visit(const std::vector<TableRows>& rows, const std::vector<char>& alive, std::size_t a, Call call) {
+        const TableRows& own = rows[a];
+        order_.clear();
+        for (std::size_t b = 0; b < rows.size(); ++b) {
+            if (alive[b] == 0 || b == a) continue;
+            double square = 0.0;
+            for (std::size_t i = 0; i < own.mean.size(); ++i) {
+                const double gap = own.mean[i] - rows[b].mean[i];
+                square += gap * gap;
+            }
+            order_.push_back({square * own.n * rows[b].n / (own.n + rows[b].n), b});
+        }
+        const std::size_t n = std::min(most_, order_.size());
+        std::partial_sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(n), order_.end());
+        for (std::size_t i = 0; i < n; ++i) call(order_[i].second);
+    }
+
+  private:
+    std::size_t most_;
+    std::vector<std::pair<double, std::size_t>> order_;
+};
+
+using TablePairs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+/// Each table with those that are near, every pair once.
+inline TablePairs near_pairs(const std::vector<TableRows>& tables, std::size_t near) {
+    const std::vector<char> alive(tables.size(), 1);
+    Neighbours neighbours(near);
+    TablePairs pairs;
+    for (std::size_t a = 0; a < tables.size(); ++a) {
+        neighbours.visit(tables, alive, a, [&](std::size_t b) { pairs.emplace_back(std::min(a, b), std::max(a, b)); });
+    }
+    std::ranges::sort(pairs);
+    pairs.erase(std::ranges::unique(pairs).begin(), pairs.end());
+    return pairs;
+}
+
 class ComponentTree {
   public:
     /// slack: the joins end where the sum of gains is lower than its maximum by more than this.
     ComponentTree(std::vector<TableRows> tables, const ComponentPrior& prior, std::size_t near, double slack)
-        : rows_(std::move(tables)), prior_(prior), near_(near), slack_(slack), K_(rows_.size()),
-          Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2), inverse_(Q_) {
+        : rows_(std::move(tables)), prior_(prior), neighbours_(near), slack_(slack), K_(rows_.size()),
+          Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2), inverse_(Q_),
+          gap_(Q_) {
         constant_ = prior_.degrees / 2.0 * static_cast<double>(Q_) * std::log(psi());
         constant_ -= log_gamma(prior_.degrees / 2.0);
         for (const TableRows& rows : rows_) log_marginals_.push_back(log_marginal(rows));
+        if (std::isfinite(slack_)) {
+            for (const TableRows& rows : rows_) bounds_.push_back(bound_of(rows));
+        }
     }
 
-    JoinTree run() {
+    /// pairs: those of `near_pairs`.
+    JoinTree run(const TablePairs& pairs) {
         JoinTree tree;
         tree.log_evidence = std::accumulate(log_marginals_.begin(), log_marginals_.end(), 0.0);
-        std::vector<std::vector<std::size_t>> seen(K_);
-        for (std::size_t a = 0; a < K_; ++a) seen[a] = look_around(a, &seen);
+        for (const auto& [a, b] : pairs) wait(a, b);
         double total = 0.0, most = 0.0;
         while (!waiting_.empty() && total >= most - slack_) {
             const Pair best = waiting_.top();
@@ -62,9 +110,11 @@ class ComponentTree {
             join(rows_[best.a], rows_[best.b], both_);
             std::swap(rows_[best.a], both_);
             log_marginals_[best.a] = log_marginal(rows_[best.a]);
+            if (!bounds_.empty()) bounds_[best.a] = bound_of(rows_[best.a]);
             alive_[best.b] = 0;
             ++stamp_[best.a], ++stamp_[best.b];
-            look_around(best.a, nullptr);
+            neighbours_.visit(rows_, alive_, best.a,
+                              [&](std::size_t b) { wait(std::min(best.a, b), std::max(best.a, b)); });
         }
         return tree;
     }
@@ -125,8 +175,8 @@ class ComponentTree {
     };
 
     /// Σ log of the diagonal of the Cholesky factor of a packed lower triangle, which is used up.
-    double half_log_det(std::vector<double>& lower) {
-        const double least = psi();  // no pivot of psi I + S is lower, unless rounding or a split made S indefinite
+    /// least: no pivot is lower, unless rounding or a split made a scatter indefinite.
+    double half_log_det(std::vector<double>& lower, double least) {
         LogProduct product;
         for (std::size_t i = 0, row = 0; i < Q_; row += ++i) {
             for (std::size_t j = 0, other = 0; j <= i; other += ++j) {
@@ -153,7 +203,7 @@ class ComponentTree {
                 work_[at] = rows.scatter[at] + pull * rows.mean[i] * rows.mean[j] + (i == j ? added : 0.0);
             }
         }
-        return -0.5 * n * Q * LOG_PI + log_gamma(degrees / 2.0) + constant_ - degrees * half_log_det(work_) +
+        return -0.5 * n * Q * LOG_PI + log_gamma(degrees / 2.0) + constant_ - degrees * half_log_det(work_, added) +
                0.5 * Q * std::log(kappa / (kappa + n));
     }
 
@@ -178,44 +228,69 @@ class ComponentTree {
         return log_marginal(both_) - log_marginals_[a] - log_marginals_[b] + seats;
     }
 
-    /// Let a component wait to join each of those that are near, by Ward's distance, unless these have seen it. Return
-    /// which they are.
-    std::vector<std::size_t> look_around(std::size_t a, const std::vector<std::vector<std::size_t>>* seen) {
-        order_.clear();
-        for (std::size_t b = 0; b < K_; ++b) {
-            if (alive_[b] == 0 || b == a) continue;
-            double square = 0.0;
-            for (std::size_t i = 0; i < Q_; ++i) {
-                const double gap = rows_[a].mean[i] - rows_[b].mean[i];
-                square += gap * gap;
-            }
-            order_.push_back({square * rows_[a].n * rows_[b].n / (rows_[a].n + rows_[b].n), b});
+    /// Let two components wait to join, unless that would be the last join, and not be kept.
+    void wait(std::size_t a, std::size_t b) {
+        if (!bounds_.empty() && most_gain(a, b) < -slack_) return;
+        const double gained = gain(a, b);
+        if (gained >= -slack_) waiting_.push({gained, a, b, stamp_[a], stamp_[b]});
+    }
+
+    /// What bounds the gain of joining a component: |S + psi I/2|^(1/Q), n ln n, and the log of κ/(κ + n) times Q/2.
+    struct Bound {
+        double root_det, seats, pull;
+    };
+
+    Bound bound_of(const TableRows& rows) {
+        for (std::size_t i = 0, at = 0; i < Q_; ++i) {
+            for (std::size_t j = 0; j <= i; ++j, ++at) work_[at] = rows.scatter[at] + (i == j ? 0.5 * psi() : 0.0);
         }
-        const std::size_t n = std::min(near_, order_.size());
-        std::partial_sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(n), order_.end());
-        std::vector<std::size_t> others;
-        for (std::size_t i = 0; i < n; ++i) {
-            const std::size_t b = order_[i].second, first = std::min(a, b), second = std::max(a, b);
-            others.push_back(b);
-            if (seen != nullptr && std::ranges::find((*seen)[b], a) != (*seen)[b].end()) continue;
-            const double gained = gain(first, second);
-            // Any other would be the last join, and not be kept.
-            if (gained >= -slack_) waiting_.push({gained, first, second, stamp_[first], stamp_[second]});
+        const double Q = static_cast<double>(Q_);
+        return {std::exp(2.0 * half_log_det(work_, 0.5 * psi()) / Q), rows.n * std::log(rows.n),
+                0.5 * Q * std::log(prior_.kappa / (prior_.kappa + rows.n))};
+    }
+
+    /// No less than `gain`, and found without a Cholesky factor: most pairs are so far apart that it is low enough.
+    ///
+    /// With M = psi I + S_a + S_b and the gap g of the means, the matrix of both is at least M + c g gᵀ, c = nm/(n +
+    /// m). |M|^(1/Q) ≥ |S_a + psi I/2|^(1/Q) + |S_b + psi I/2|^(1/Q), by Minkowski, and |M + c g gᵀ| = |M| (1 + c gᵀ
+    /// M⁻¹ g) ≥ |M| (1 + c |g|⁴/gᵀ M g). And log Γ is convex, and at most Stirling's sum.
+    double most_gain(std::size_t a, std::size_t b) {
+        const TableRows &one = rows_[a], &other = rows_[b];
+        const double n = one.n + other.n, Q = static_cast<double>(Q_), degrees = prior_.degrees + n;
+        double square = 0.0, form = 0.0;
+        for (std::size_t i = 0, at = 0; i < Q_; ++i) {
+            gap_[i] = other.mean[i] - one.mean[i];
+            square += gap_[i] * gap_[i];
+            double sum = 0.0;  // of row i, left of the diagonal
+            for (std::size_t j = 0; j < i; ++j, ++at) sum += (one.scatter[at] + other.scatter[at]) * gap_[j];
+            form += gap_[i] * (2.0 * sum + (one.scatter[at] + other.scatter[at]) * gap_[i]);
+            ++at;
         }
-        return others;
+        form += psi() * square;
+        const double apart = square > 0.0 ? one.n * (other.n / n) * square * square / form : 0.0;
+        const double log_det = Q * std::log(bounds_[a].root_det + bounds_[b].root_det) + std::log1p(apart);
+        const auto log_gamma_at_most = [](double y) {
+            return (y - 0.5) * std::log(y) - y + 0.5 * LOG_TWO_PI + 1.0 / (12.0 * y);
+        };
+        const double x = 0.5 * degrees;
+        const double log_gammas = 0.5 * Q * (log_gamma_at_most(x) + log_gamma_at_most(x - 0.5 * (Q - 1.0)));
+        const double seats = n * std::log(n) - bounds_[a].seats - bounds_[b].seats;
+        const double rounding = 1.0 + 1e-9 * n;
+        return -0.5 * n * Q * LOG_PI + log_gammas + constant_ - 0.5 * degrees * log_det +
+               std::min(bounds_[a].pull, bounds_[b].pull) - log_marginals_[a] - log_marginals_[b] + seats + rounding;
     }
 
     std::vector<TableRows> rows_;
     ComponentPrior prior_;
-    std::size_t near_;
+    Neighbours neighbours_;
     double slack_;
     std::size_t K_, Q_;
     std::vector<std::uint32_t> stamp_;
     std::vector<char> alive_;
-    std::vector<double> work_, inverse_, log_marginals_;
+    std::vector<double> work_, inverse_, gap_, log_marginals_;
+    std::vector<Bound> bounds_;  // none if every join may count
     TableRows both_;
     double constant_ = 0.0;
-    std::vector<std::pair<double, std::size_t>> order_;
     std::priority_queue<Pair> waiting_;
 };
 

@@ -2,11 +2,14 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "components.hpp"
 
@@ -21,8 +24,8 @@ using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::
 void add_components(nb::module_& module) {
     module.def(
         "join_tables",
-        [](const Numbers& counts, const Matrix& means, const Matrix& scatter, double degrees, double spread,
-           double kappa, std::size_t near, double slack) {
+        [](const Numbers& counts, const Matrix& means, const Matrix& scatter,
+           const std::vector<std::pair<double, double>>& priors, double kappa, std::size_t near, double slack) {
             const std::size_t K = counts.shape(0), Q = means.shape(1), P = Q * (Q + 1) / 2;
             if (means.shape(0) != K || scatter.shape(0) != K || scatter.shape(1) != P) {
                 throw std::invalid_argument("means and scatter must have a row for each table");
@@ -33,16 +36,23 @@ void add_components(nb::module_& module) {
                 rows[c].mean.assign(means.data() + c * Q, means.data() + (c + 1) * Q);
                 rows[c].scatter.assign(scatter.data() + c * P, scatter.data() + (c + 1) * P);
             }
-            JoinTree tree;
+            std::vector<JoinTree> trees;
             {
                 nb::gil_scoped_release release;
-                tree = ComponentTree(std::move(rows), {degrees, spread, kappa}, near, slack).run();
+                const TablePairs pairs = near_pairs(rows, near);
+                for (const auto& [degrees, spread] : priors) {
+                    trees.push_back(ComponentTree(rows, {degrees, spread, kappa}, near, slack).run(pairs));
+                }
             }
-            std::vector<std::tuple<std::int64_t, std::int64_t, double>> joins;
-            for (const Join& join : tree.joins) joins.emplace_back(join.kept, join.gone, join.gain);
-            return std::tuple(joins, tree.log_evidence);
+            std::vector<std::pair<std::vector<std::tuple<std::int64_t, std::int64_t, double>>, double>> found;
+            for (const JoinTree& tree : trees) {
+                auto& joins = found.emplace_back().first;
+                for (const Join& join : tree.joins) joins.emplace_back(join.kept, join.gone, join.gain);
+                found.back().second = tree.log_evidence;
+            }
+            return found;
         },
-        "counts"_a, "means"_a, "scatter"_a, nb::kw_only(), "degrees"_a, "spread"_a, "kappa"_a, "near"_a, "slack"_a);
+        "counts"_a, "means"_a, "scatter"_a, nb::kw_only(), "priors"_a, "kappa"_a, "near"_a, "slack"_a);
 }
 
 }  // namespace dyncrp
