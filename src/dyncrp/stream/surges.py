@@ -256,8 +256,11 @@ class Surges:
     def _count(self, labels: Int, closed: Int, closed_rows: Int, open_now: list[tuple[int, Int]]) -> None:
         """Count rows, and look at the windows that they end."""
         first, end = self._n, self._n + len(labels)
-        seated = np.flatnonzero(labels >= 0)  # a row of weight 0 may have no table
-        places = self._places(labels[seated], first + seated)
+        rows = np.arange(first, end)
+        if len(labels) and labels.min() < 0:  # a row of weight 0 may have no table
+            seated = labels >= 0
+            labels, rows = labels[seated], rows[seated]
+        places = self._places(labels, rows)
         K = len(self._ids)
         if not K:
             self._n = end
@@ -271,8 +274,8 @@ class Surges:
             closes[~np.isin(self._ids, ids) & (closes > end) & (self._opened <= row)] = row
         edges = np.append(np.arange(first // BASE * BASE, end, BASE), end)  # where windows begin
         edges[0] = first
-        starts = np.repeat(np.arange(0, (len(edges) - 1) * K, K), np.diff(edges))
-        counts = np.bincount(starts[seated] + places, minlength=(len(edges) - 1) * K).reshape(-1, K)
+        cells = (rows // BASE - first // BASE) * K + places
+        counts = np.bincount(cells, minlength=(len(edges) - 1) * K).reshape(-1, K)
         self._n = end
         if len(counts) == 1 and np.any(closes <= end):
             stays = np.flatnonzero(closes > end)
@@ -308,9 +311,11 @@ class Surges:
         if not len(labels):
             return labels
         lowest, highest = int(labels.min()), int(labels.max())
+        begin, stop = np.searchsorted(self._ids, [lowest, highest + 1]).tolist()
+        if stop - begin == highest - lowest + 1:  # all of these ids are known
+            return labels + (begin - lowest)
         if highest - lowest <= 4 * MOST_WAITING:  # look them up in an array, which is faster than a search
             place = np.full(highest - lowest + 1, -1)
-            begin, stop = np.searchsorted(self._ids, [lowest, highest + 1])
             place[self._ids[begin:stop] - lowest] = np.arange(begin, stop)
             places: Int = place[labels - lowest]
             unknown = np.flatnonzero(places < 0)
