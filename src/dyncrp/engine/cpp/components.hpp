@@ -64,18 +64,37 @@ class Neighbours {
     std::vector<std::pair<double, std::size_t>> order_;
 };
 
-using TablePairs = std::vector<std::pair<std::size_t, std::size_t>>;
+/// Two components, the squared length of the gap g of their means, and gᵀ (S_a + S_b) g, along it.
+struct NearPair {
+    std::size_t a, b;
+    double square, along;
+
+    static NearPair of(const std::vector<TableRows>& rows, std::size_t a, std::size_t b) {
+        const TableRows &one = rows[a], &other = rows[b];
+        NearPair pair{a, b, 0.0, 0.0};
+        const auto gap = [&](std::size_t i) { return other.mean[i] - one.mean[i]; };
+        for (std::size_t i = 0, at = 0; i < one.mean.size(); ++i, ++at) {
+            double sum = 0.0;  // of row i, left of the diagonal
+            for (std::size_t j = 0; j < i; ++j, ++at) sum += (one.scatter[at] + other.scatter[at]) * gap(j);
+            pair.square += gap(i) * gap(i);
+            pair.along += gap(i) * (2.0 * sum + (one.scatter[at] + other.scatter[at]) * gap(i));
+        }
+        return pair;
+    }
+};
 
 /// Each table with those that are near, every pair once.
-inline TablePairs near_pairs(const std::vector<TableRows>& tables, std::size_t near) {
+inline std::vector<NearPair> near_pairs(const std::vector<TableRows>& tables, std::size_t near) {
     const std::vector<char> alive(tables.size(), 1);
     Neighbours neighbours(near);
-    TablePairs pairs;
+    std::vector<std::pair<std::size_t, std::size_t>> found;
     for (std::size_t a = 0; a < tables.size(); ++a) {
-        neighbours.visit(tables, alive, a, [&](std::size_t b) { pairs.emplace_back(std::min(a, b), std::max(a, b)); });
+        neighbours.visit(tables, alive, a, [&](std::size_t b) { found.emplace_back(std::min(a, b), std::max(a, b)); });
     }
-    std::ranges::sort(pairs);
-    pairs.erase(std::ranges::unique(pairs).begin(), pairs.end());
+    std::ranges::sort(found);
+    found.erase(std::ranges::unique(found).begin(), found.end());
+    std::vector<NearPair> pairs;
+    for (const auto& [a, b] : found) pairs.push_back(NearPair::of(tables, a, b));
     return pairs;
 }
 
@@ -84,46 +103,52 @@ class ComponentTree {
     /// slack: the joins end where the sum of gains is lower than its maximum by more than this.
     ComponentTree(std::vector<TableRows> tables, const ComponentPrior& prior, std::size_t near, double slack)
         : rows_(std::move(tables)), prior_(prior), neighbours_(near), slack_(slack), K_(rows_.size()),
-          Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2), inverse_(Q_),
-          gap_(Q_) {
+          Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2), inverse_(Q_) {
         constant_ = prior_.degrees / 2.0 * static_cast<double>(Q_) * std::log(psi());
         constant_ -= log_gamma(prior_.degrees / 2.0);
         for (const TableRows& rows : rows_) log_marginals_.push_back(log_marginal(rows));
-        if (std::isfinite(slack_)) {
-            for (const TableRows& rows : rows_) bounds_.push_back(bound_of(rows));
-        }
+        for (const TableRows& rows : rows_) bounds_.push_back(bound_of(rows));
     }
 
     /// pairs: those of `near_pairs`.
-    JoinTree run(const TablePairs& pairs) {
+    JoinTree run(const std::vector<NearPair>& pairs) {
         JoinTree tree;
         tree.log_evidence = std::accumulate(log_marginals_.begin(), log_marginals_.end(), 0.0);
-        for (const auto& [a, b] : pairs) wait(a, b);
+        for (const NearPair& pair : pairs) wait(pair);
         double total = 0.0, most = 0.0;
         while (!waiting_.empty() && total >= most - slack_) {
-            const Pair best = waiting_.top();
+            Pair best = waiting_.top();
             waiting_.pop();
             if (stamp_[best.a] != best.stamp_a || stamp_[best.b] != best.stamp_b) continue;
+            if (!best.exact) {
+                best.gain = gain(best.a, best.b);
+                best.exact = true;
+                if (best.gain >= -slack_) waiting_.push(best);
+                continue;
+            }
             tree.joins.push_back({static_cast<std::int64_t>(best.a), static_cast<std::int64_t>(best.b), best.gain});
             total += best.gain;
             most = std::max(most, total);
             join(rows_[best.a], rows_[best.b], both_);
             std::swap(rows_[best.a], both_);
             log_marginals_[best.a] = log_marginal(rows_[best.a]);
-            if (!bounds_.empty()) bounds_[best.a] = bound_of(rows_[best.a]);
+            bounds_[best.a] = bound_of(rows_[best.a]);
             alive_[best.b] = 0;
             ++stamp_[best.a], ++stamp_[best.b];
-            neighbours_.visit(rows_, alive_, best.a,
-                              [&](std::size_t b) { wait(std::min(best.a, b), std::max(best.a, b)); });
+            neighbours_.visit(rows_, alive_, best.a, [&](std::size_t b) {
+                wait(NearPair::of(rows_, std::min(best.a, b), std::max(best.a, b)));
+            });
         }
         return tree;
     }
 
   private:
+    /// Two components, and what joining them gains, or a bound of it: most pairs never come to the top by theirs.
     struct Pair {
         double gain;
         std::size_t a, b;
         std::uint32_t stamp_a, stamp_b;
+        bool exact = false;
         /// Of equal gains, the first two tables join first, on any machine.
         bool operator<(const Pair& other) const {
             return gain != other.gain ? gain < other.gain : std::pair(a, b) > std::pair(other.a, other.b);
@@ -229,10 +254,10 @@ class ComponentTree {
     }
 
     /// Let two components wait to join, unless that would be the last join, and not be kept.
-    void wait(std::size_t a, std::size_t b) {
-        if (!bounds_.empty() && most_gain(a, b) < -slack_) return;
-        const double gained = gain(a, b);
-        if (gained >= -slack_) waiting_.push({gained, a, b, stamp_[a], stamp_[b]});
+    void wait(const NearPair& pair) {
+        const double most = most_gain(pair);
+        if (most < -slack_) return;
+        waiting_.push({std::isnan(most) ? INFINITY : most, pair.a, pair.b, stamp_[pair.a], stamp_[pair.b]});
     }
 
     /// What bounds the gain of joining a component: |S + psi I/2|^(1/Q), n ln n, and the log of κ/(κ + n) times Q/2.
@@ -249,25 +274,16 @@ class ComponentTree {
                 0.5 * Q * std::log(prior_.kappa / (prior_.kappa + rows.n))};
     }
 
-    /// No less than `gain`, and found without a Cholesky factor: most pairs are so far apart that it is low enough.
+    /// No less than `gain`, and found without a Cholesky factor.
     ///
     /// With M = psi I + S_a + S_b and the gap g of the means, the matrix of both is at least M + c g gᵀ, c = nm/(n +
     /// m). |M|^(1/Q) ≥ |S_a + psi I/2|^(1/Q) + |S_b + psi I/2|^(1/Q), by Minkowski, and |M + c g gᵀ| = |M| (1 + c gᵀ
     /// M⁻¹ g) ≥ |M| (1 + c |g|⁴/gᵀ M g). And log Γ is convex, and at most Stirling's sum.
-    double most_gain(std::size_t a, std::size_t b) {
-        const TableRows &one = rows_[a], &other = rows_[b];
-        const double n = one.n + other.n, Q = static_cast<double>(Q_), degrees = prior_.degrees + n;
-        double square = 0.0, form = 0.0;
-        for (std::size_t i = 0, at = 0; i < Q_; ++i) {
-            gap_[i] = other.mean[i] - one.mean[i];
-            square += gap_[i] * gap_[i];
-            double sum = 0.0;  // of row i, left of the diagonal
-            for (std::size_t j = 0; j < i; ++j, ++at) sum += (one.scatter[at] + other.scatter[at]) * gap_[j];
-            form += gap_[i] * (2.0 * sum + (one.scatter[at] + other.scatter[at]) * gap_[i]);
-            ++at;
-        }
-        form += psi() * square;
-        const double apart = square > 0.0 ? one.n * (other.n / n) * square * square / form : 0.0;
+    double most_gain(const NearPair& pair) const {
+        const auto [a, b, square, along] = pair;
+        const double n = rows_[a].n + rows_[b].n, Q = static_cast<double>(Q_), degrees = prior_.degrees + n;
+        const double form = along + psi() * square;
+        const double apart = square > 0.0 ? rows_[a].n * (rows_[b].n / n) * square * square / form : 0.0;
         const double log_det = Q * std::log(bounds_[a].root_det + bounds_[b].root_det) + std::log1p(apart);
         const auto log_gamma_at_most = [](double y) {
             return (y - 0.5) * std::log(y) - y + 0.5 * LOG_TWO_PI + 1.0 / (12.0 * y);
@@ -287,8 +303,8 @@ class ComponentTree {
     std::size_t K_, Q_;
     std::vector<std::uint32_t> stamp_;
     std::vector<char> alive_;
-    std::vector<double> work_, inverse_, gap_, log_marginals_;
-    std::vector<Bound> bounds_;  // none if every join may count
+    std::vector<double> work_, inverse_, log_marginals_;
+    std::vector<Bound> bounds_;
     TableRows both_;
     double constant_ = 0.0;
     std::priority_queue<Pair> waiting_;

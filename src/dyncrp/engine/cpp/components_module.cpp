@@ -39,7 +39,7 @@ void add_components(nb::module_& module) {
             std::vector<JoinTree> trees;
             {
                 nb::gil_scoped_release release;
-                const TablePairs pairs = near_pairs(rows, near);
+                const std::vector<NearPair> pairs = near_pairs(rows, near);
                 for (const auto& [degrees, spread] : priors) {
                     trees.push_back(ComponentTree(rows, {degrees, spread, kappa}, near, slack).run(pairs));
                 }
