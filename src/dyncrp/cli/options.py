@@ -112,7 +112,7 @@ class InputOptions:
     weight_column: Annotated[str | None, _input(help=WEIGHT_HELP, show_default="each counts as one")] = None
     time_format: Annotated[str | None, _times(help=TIME_HELP, show_default=BY_ROWS)] = None
     sort_by_time: Annotated[bool, _times("--sort-by-time", help=SORT_HELP)] = False
-    missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA and ?: unknown,-999.")] = None
+    missing: Annotated[str | None, _input(help="What stands for a missing cell besides NA and ?: unknown,-999.")] = None
     delimiter: Annotated[str | None, _input(help="Separator of CSV cells, or whitespace.", show_default=BY_ROWS)] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
     encoding: Annotated[str | None, _input(help="Encoding, such as latin-1.", show_default="UTF-8, or by mark")] = None
