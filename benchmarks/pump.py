@@ -64,7 +64,8 @@ def timeline(frame: Any, model: Any, path: Path) -> None:
             at = np.flatnonzero(clusters == cluster)
             at = at[(at >= rows.start) & (at < rows.stop)]
             color, marker = plots.table_style(cluster)
-            axis.scatter(day[at], frame[name].to_numpy()[at], s=7, color=color, marker=marker, linewidths=0)
+            size = 7 if len(at) > 1 else 40
+            axis.scatter(day[at], frame[name].to_numpy()[at], s=size, color=color, marker=marker, linewidths=0)
         rare = [row for row, text in _notes(model) if text == "alarm"]
         axis.plot(day[rare], frame[name].to_numpy()[rare], "o", color="#c00000", markerfacecolor="none", markersize=10)
         axis.set_ylabel(f"{name}\n({UNITS[name]})", fontsize=10)
@@ -72,7 +73,7 @@ def timeline(frame: Any, model: Any, path: Path) -> None:
         axis.margins(y=0.15)
     for cluster, row in ((0, rows.start), (1, 1440 + 370), (2, 1440 + 465), (3, 1440 + 540)):
         # Above its rows, or below them if another cluster is there.
-        place = {"xytext": (0, -22 if cluster == 3 else 13), "textcoords": "offset points"}
+        place = {"xytext": (4, -22 if cluster == 3 else 13), "textcoords": "offset points"}
         place["color"] = plots.table_style(cluster)[0]
         axes[0].annotate(f"cluster {cluster}", (day[row], frame["temperature"][row]), fontsize=9, **place)
     for row, text in _notes(model):
@@ -83,6 +84,7 @@ def timeline(frame: Any, model: Any, path: Path) -> None:
     axes[0].set_xlim(day[rows.start], day[rows.stop])
     axes[-1].xaxis.set_major_locator(HourLocator(interval=2))
     axes[-1].xaxis.set_major_formatter(DateFormatter("%H:%M"))
+    axes[-1].set_xlabel(f"time, {frame['time'][rows.start]:%Y-%m-%d}")
     figure.savefig(path, dpi=150)
 
 
@@ -130,7 +132,7 @@ def raw(frame: Any, path: Path) -> None:
         axis.plot(frame["time"].to_numpy(), frame[name].to_numpy(), ".", color="0.45", markersize=1.8)
         axis.set_ylabel(f"{name}\n({UNITS[name]})", fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.xaxis.set_major_locator(HourLocator(interval=6))
+        axis.xaxis.set_major_locator(HourLocator(range(0, 24, 6)))
         axis.xaxis.set_major_formatter(DateFormatter("%d %b %H:%M"))
     figure.savefig(path, dpi=130)
 

@@ -29,6 +29,9 @@ def test_stream_draws_every_observation_and_a_legend_entry_for_each_table():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["0", "1", "2"]
     drawn = occupancy.lines[0].get_ydata()
     assert drawn[1] == 1 + np.exp(-0.5)
+    # lines are told apart without colour, by the markers of the legend
+    lines = [line.get_marker() for line in occupancy.lines if len(line.get_xdata())]
+    assert lines == [plots.table_style(table)[1] for table in range(3)]
 
 
 def test_one_feature_without_truth():

@@ -61,8 +61,8 @@ for name, model in models.items():
 # %%
 # Above, each guest is a mark with the colour and shape of its table. Those with a black
 # edge are at another table than most of their kind. Without a clock they are many: one
-# table holds long lunches and short dinners. With dynamics of a day there are three
-# tables, one for each meal, and the narrower the wave, the fewer guests are mistaken.
+# table holds long lunches and short dinners. With dynamics of a day they are fewer, the
+# narrower the wave; with the narrow one there are three tables, one for each meal.
 #
 # Below is what each model expects of the day after the last: the share of a table in
 # the occupancies, which are sums of the kernel over the ages of the table's rows.

@@ -52,7 +52,7 @@ print(f"{inside:.0%} of the true values are in their intervals")
 # %%
 # A family of independent columns needs no filled rows to learn: it integrates missing
 # cells out. What it knows of a missing cell is the cluster of the row. Given no family,
-# the model chooses such a one, since the first rows have holes.
+# the model chooses one of these, since the first rows have holes.
 
 
 def stream(family):

@@ -18,7 +18,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import adjusted_mutual_info_score
 
 import dyncrp.river
-from dyncrp import DynamicalMixture, Exponential, Stationary
+from dyncrp import DynamicalMixture, Exponential, Stationary, plots
 
 # %%
 # A stream with clusters that come back
@@ -86,9 +86,9 @@ print(f"radius and fading: {best}")
 
 # %%
 # ``dyncrp.river.DynamicalMixture`` goes into the same loop. It needs no radius: widths
-# and centres are learned from the first 1,000 rows. Told nothing at all it would also
-# choose the dynamics; that clusters last for a while and come back much later cannot be
-# seen in the first rows, so we say it.
+# and centres are learned from the first 1,000 rows. Told nothing at all, it also
+# chooses the dynamics. For comparison we say that clusters last for a while and may
+# come back much later.
 
 X, truth = make_stream(seed=1000)
 lasting = 0.999 * Exponential() + 0.001 * Stationary()
@@ -149,8 +149,9 @@ for peer, ours in loops.items():
         print(f"{name:28s} {score:.3f} {found:8d} {speed:14,.0f} {ratio}".rstrip())
 
 # %%
-# Told nothing, it forgets a cluster that has gone, and opens a new table when it
-# returns. Such tables lie together, and ``clusters`` joins them afterwards:
+# Told nothing, it chooses the dynamics that we gave the other, which keep a trace of
+# every table: a cluster that returns is recognised. Two rows at an edge have opened
+# tables of their own, which ``clusters`` joins afterwards:
 
 joined = given_nothing.clusters().labels(results["dyncrp, given nothing"][0])
 score = adjusted_mutual_info_score(truth[WARMUP:], joined[WARMUP:])
@@ -177,18 +178,15 @@ lines = {
     for name, labels in shown.items()
 }
 heights = [len(first) + 1 for first, _ in lines.values()]
+colors = np.array(
+    [plots.table_style(label)[0] for label in range(8)] + [(0.0,) * 3, (0.6,) * 3]
+)
 figure, axes = plt.subplots(
     4, 1, figsize=(8.0, 8.0), sharex=True, layout="constrained", height_ratios=heights
 )
 for axis, (name, (first, inverse)) in zip(axes, lines.items(), strict=True):
     line = np.argsort(np.argsort(first))[inverse]
-    marks = {
-        "c": truth[WARMUP:],
-        "cmap": "tab10",
-        "s": 8,
-        "marker": "|",
-        "linewidth": 0.4,
-    }
+    marks = {"c": colors[truth[WARMUP:]], "s": 8, "marker": "|", "linewidth": 0.4}
     axis.scatter(np.arange(WARMUP, N), line, **marks)
     axis.set(ylim=(len(first) - 0.4, -0.6), yticks=[], ylabel="label")
     axis.set_title(name, loc="left")

@@ -72,9 +72,10 @@ for name, (title, rows, tables) in panels.items():
         some = rows[tables == table][-80:]
         color, marker = plots.table_style(table)
         axes[name].scatter(*some.T, s=10, color=color, marker=marker, linewidths=0)
-        axes[name].annotate(
-            str(table), some.max(axis=0), (2, -4), textcoords="offset points"
-        )
+        place = {"xytext": (2, -4), "textcoords": "offset points"}
+        place["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        place["zorder"] = 2  # above the rows, below the frame
+        axes[name].annotate(str(table), some.max(axis=0), **place)
     axes[name].set_title(f"{title}: {len(np.unique(tables))} tables", fontsize="medium")
     axes[name].set(xticks=[], yticks=[])
 plt.show()

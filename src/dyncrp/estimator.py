@@ -80,7 +80,7 @@ class DynamicalMixture(TableMethods, JointMethods, ClusterMixin, BaseEstimator):
     alarm_rate : float or None, default=None
         The share of rows that raise an alarm while nothing changes, such as 0.001; see ``events_``. None for no alarms.
     surge_rate : float or None, default=None
-        The share of rows that tell a surge, a growing or a fading cluster while nothing changes, such as 0.0001, at
+        The share of rows that report a surge, a growing or a fading cluster while nothing changes, such as 0.0001, at
         most 0.002; see ``events_``. None for no such events.
     n_examples : int, default=0
         How many typical rows and how many of the latest rows to keep of each table, for ``examples``.

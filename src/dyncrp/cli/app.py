@@ -87,7 +87,7 @@ def run(
     dyncrp run messages.jsonl --text message --clusters 8 -o labels.parquet
     cat data.csv | dyncrp run - --format csv --columns x,y --alarm-rate 0.001
 
-    Only the file is needed. Which columns to use and how they are read is found from the first rows, and said.
+    Only the file is needed. Which columns to use and how they are read is found from the first rows, and printed.
 
     Exit codes: 0 done, 1 bad data or a bad file, 2 wrong usage, 130 or 143 stopped by Ctrl-C or SIGTERM.
     """

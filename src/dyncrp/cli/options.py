@@ -37,14 +37,17 @@ CANNOT_LINK_HELP = "A column of marks: consecutive rows with the same mark canno
 WEIGHT_HELP = "How many rows each counts as: a number ≥ 0; 0 only gets a label."
 EVENTS_HELP = "Write what happens to tables as it happens, one line of JSON per event."
 ALARM_HELP = "The share of rows that may raise a false alarm, such as 0.001."
-SURGE_HELP = "The share of rows that may tell a false surge, rise or fall of a cluster, such as 0.0001."
+SURGE_HELP = "The share of rows that may report a false surge, rise or fall of a cluster, such as 0.0001."
 OUTPUT_HELP = "Where to write the labels: out.csv, out.jsonl, out.parquet, or - for standard output."
 FAMILY_HELP = (
     "A family such as gaussian, normal_gamma, normal_wishart, bernoulli, poisson, categorical, von_mises_fisher or "
     "multinomial."
 )
 MEMORY_HELP = "How many members a table remembers, so that it can move: a number ≥ 2, inf, or auto to learn it."
-DYNAMICS_HELP = 'Such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose from.'
+DYNAMICS_HELP = (
+    'How the past is forgotten, such as "0.999*exponential(2h) + 0.001*stationary()"; repeat it for several to choose '
+    "from."
+)
 CLUSTERS_HELP = "How many clusters to find at the end: a number, auto for as many as stand out, or none."
 SETTINGS_HELP = "A parameter of the family or the model: variance=1, warmup=500."
 ARRIVAL_HELP = "Write the cluster of each row as known when it came, not as known at the end."
@@ -109,7 +112,7 @@ class InputOptions:
     weight_column: Annotated[str | None, _input(help=WEIGHT_HELP, show_default="each counts as one")] = None
     time_format: Annotated[str | None, _times(help=TIME_HELP, show_default=BY_ROWS)] = None
     sort_by_time: Annotated[bool, _times("--sort-by-time", help=SORT_HELP)] = False
-    missing: Annotated[str | None, _input(help="What stands for a missing cell, beside NA and ?: unknown,-999.")] = None
+    missing: Annotated[str | None, _input(help="What stands for a missing cell besides NA and ?: unknown,-999.")] = None
     delimiter: Annotated[str | None, _input(help="Separator of CSV cells, or whitespace.", show_default=BY_ROWS)] = None
     decimal: Annotated[str | None, _input(help="Decimal mark of CSV: . or ,", show_default=BY_ROWS)] = None
     encoding: Annotated[str | None, _input(help="Encoding, such as latin-1.", show_default="UTF-8, or by mark")] = None
@@ -218,9 +221,7 @@ class OutputOptions:
     """What to write, and where."""
 
     output: Annotated[str | None, typer.Option("--output", "-o", help=OUTPUT_HELP, show_default=BESIDE)] = None
-    output_format: Annotated[
-        str | None, _output(help="Such as csv, jsonl or parquet.", show_default="by the suffix")
-    ] = None
+    output_format: Annotated[str | None, _output(help="csv, jsonl or parquet.", show_default="by the suffix")] = None
     keep: Annotated[str | None, typer.Option(help="Columns to copy to the output, by name, or all.")] = None
     names: Annotated[bool, _output("--names", help="Also write the name of the table of each row.")] = False
     events: Annotated[str | None, _output(metavar="FILE.jsonl", help=EVENTS_HELP)] = None

@@ -78,7 +78,7 @@ class Dynamics(ABC):
 
     @property
     def lasts(self) -> bool:
-        """Whether an observation never stops to count: the kernel does not fall to 0.
+        """Whether an observation never stops counting: the kernel does not fall to 0.
 
         >>> from dyncrp import Exponential, Stationary
         >>> Exponential(5.0).lasts, (0.99 * Exponential(5.0) + 0.01 * Stationary()).lasts

@@ -114,7 +114,7 @@ EXTRAS = _group(
           "row", _FOUND),
     Array("misses", FLOAT, ("K", "D"), "`Bernoulli` only: Σ r (1 − x), summed without a difference", _FOUND),
     Array("cells", FLOAT, ("K", "B"), "`Columns` only: for each column or part in the order of `stats`, what its "
-          "family has beside T(x): `squares`, `scatter` or `misses`", _FOUND),
+          "family has besides T(x): `squares`, `scatter` or `misses`", _FOUND),
 )  # fmt: skip
 # The same for an engine of word counts.
 WORDS = _group(

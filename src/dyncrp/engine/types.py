@@ -101,8 +101,8 @@ class Model:
     """A model with nothing unknown: all that inference needs.
 
     memory: how many of its members a table remembers. cloud: whether the rows that it was learned from were one cloud,
-    which ``clusters`` asks. modes: the modes of the dynamics; given only if they come from a
-    file, and computed from the dynamics otherwise.
+    for ``clusters``. modes: the modes of the dynamics; given only if they come from a file, and computed from the
+    dynamics otherwise.
     """
 
     family: Family

@@ -1,4 +1,4 @@
-"""What a family may offer beside inference, each in a small base class; and what holds for a family that does not.
+"""What a family may offer besides inference, each in a small base class; and what holds for a family that does not.
 
 Code outside this folder calls the functions at the end. They return a default if there is one, and otherwise raise an
 error that says what is missing.

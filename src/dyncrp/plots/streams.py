@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 UNMATCHED = (0.25, 0.6, 0.4, 0.72)  # greys of true clusters without a table of their own
 LEAST_OCCUPANCY = 1e-5  # lower occupancies are not shown
+MARKS_PER_LINE = 12  # markers of a table on the line of its occupancy, which tell lines apart without colour
 
 
 def stream(
@@ -76,9 +77,12 @@ def stream(
     _draw_strips(axes[shown], x, strips)
 
     occupancy = occupancy_path(seated, t, dynamics)
+    every = max(len(rows) // MARKS_PER_LINE, 1)
     for table, (color, marker) in styles.items():
         if table >= 0:
-            axes[-1].plot(x, np.maximum(occupancy[:, table], LEAST_OCCUPANCY / 10), color=color, linewidth=1.0)
+            marks = {"marker": marker, "markersize": 4, "markevery": (table * every // n_tables, every)}
+            height = np.maximum(occupancy[:, table], LEAST_OCCUPANCY / 10)
+            axes[-1].plot(x, height, color=color, linewidth=1.0, **marks)
         name = f"{table}" if table >= 0 else "new"
         axes[-1].plot([], [], color=color, linestyle="", marker=marker, markersize=6, label=name)
     axes[-1].set_ylabel("occupancy")

@@ -28,7 +28,7 @@ MOST_SHOWN = 30  # clusters that a notebook shows
 class DescribedClusters(Clusters):
     """Clusters as they were at the time of the call, with what was typical of each; see ``DynamicalMixture.clusters``.
 
-    They print as a table, and can be used as a pandas DataFrame with a line for each cluster, the largest first:
+    They print with a line for each cluster, the largest first, and can be used as a pandas DataFrame in this order:
     ``clusters["rows"]``, ``clusters.to_csv(path)``; ``clusters.frame`` is the DataFrame.
 
     Attributes

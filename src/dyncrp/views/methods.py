@@ -39,7 +39,7 @@ class TableMethods(FittedAttributes):
         """Return an estimator that continues a stream."""
 
     def clusters(self, n: int | None = None, shape: str = "auto") -> DescribedClusters:
-        """Return the clusters, which is what people look at: open tables, joined. They print as a table.
+        """Return the clusters, which is what people look at: open tables, joined. They print with a line for each.
 
         Several tables often tile one cluster. They are joined from their statistics alone, at any moment. Events name
         the clusters of the latest call.
