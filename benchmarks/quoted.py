@@ -70,7 +70,9 @@ SOURCES = {
     ("docs/scaling.md", "An estimate: a thousand workers and a hundred million keys"): Source("–", why="an estimate"),
     ("docs/serve.md", "How fast it is"): Source("python -m benchmarks.serve", ("serve",)),
     ("docs/shards.md", "How well it works"): Source("python -m benchmarks.shards", ("shards",)),
-    ("docs/shards.md", "On many processors"): Source("python -m benchmarks.shards", ("shards",)),
+    ("docs/shards.md", "On many processors"): Source(
+        "python examples/scaling/joblib_shards.py --gigabytes 4", why="printed by the examples, not stored"
+    ),
     ("docs/text.md", "How well it works, and how fast"): Source("python -m benchmarks.text", ("text",)),
     **dict.fromkeys(
         [
