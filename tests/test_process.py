@@ -353,6 +353,8 @@ class TestLogProb:
             (["a", None, "a"], "seating must name a block for each row, got None, at row 1"),
             ([0.0, float("nan"), 0.0], "seating must name a block for each row, got nan, at row 1"),
             ([[0, 1, 0], [0, 1, -1]], "seating must name a block for each row, got -1, at row 2"),
+            ([[0, 1, 0], [0, 1]], r"seating must have one entry for each of 3 rows, got shape \(2,\)"),
+            (7, "seating must have one entry for each of 3 rows, got 7"),
         ],
     )
     def test_bad_seatings(self, seating, message):

@@ -169,7 +169,10 @@ class DynamicalCRP:
         array([-0.69314718, -0.69314718])
         """
         t = as_times(times)
-        one = np.ndim(seating) < 2
+        try:
+            one = np.ndim(seating) < 2
+        except ValueError:  # several, of different lengths, which are refused below
+            one = False
         several: Any = [seating] if one else seating
         tables = np.array([as_partition(row, len(t), "seating") for row in several]).reshape(len(several), len(t))
         step = max(1, CELLS // max(len(t), 1))

@@ -116,6 +116,21 @@ def test_what_the_library_says_otherwise():
         model().fit(Odd())
 
 
+def test_numbers_that_numpy_does_not_have():
+    class Half(Tensor):
+        dtype = "torch.bfloat16"
+
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("Got unsupported ScalarType BFloat16")
+
+        def float(self):
+            return self.values
+
+    with pytest.raises(ValueError, match=r"cannot read: NumPy has no torch.bfloat16; pass X.float\(\)"):
+        model().fit(Half(X))
+    assert model().fit(Half(X).float()).labels_.tolist() == [0, 1, 0, 1]
+
+
 def test_real_tensors():
     torch = pytest.importorskip("torch")
     rows = torch.tensor(X, dtype=torch.float32)
@@ -126,5 +141,6 @@ def test_real_tensors():
         found.predict(rows.requires_grad_())
     with pytest.raises(ValueError, match="it is on meta"):
         found.predict(rows.detach().to("meta"))
-    with pytest.raises(ValueError, match="cannot read"):
+    with pytest.raises(ValueError, match=r"NumPy has no torch.bfloat16; pass X.float\(\)"):
         found.predict(rows.detach().to(torch.bfloat16))
+    assert found.predict(rows.detach().to(torch.bfloat16).float()).tolist() == [0, 1, 0, 1]

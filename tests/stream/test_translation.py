@@ -189,6 +189,8 @@ def test_the_family_of_the_new_space_is_learned_by_evidence():
         (None, np.zeros((1, 2)), {"labels": [0]}, "no row belongs to tables 1, 2, 3, 4 of 5 tables"),
         (None, np.zeros((1, 2)), {"labels": [-1], "unmatched": "close"}, "no row belongs to tables 0, 1, 2, 3, 4"),
         (None, np.full((5, 2), 7.0), {"labels": range(5), "family": Bernoulli(1.0, 1.0)}, "Bernoulli"),
+        (None, np.zeros((5, 2)), {"labels": range(5), "family": "gaussian"}, "family must be a Family such as"),
+        (None, np.zeros((5, 2)), {"labels": range(5), "family": Bernoulli}, r"did you mean Bernoulli\(\)\?"),
     ],
 )
 def test_bad_input_changes_nothing(old, new, more, message):

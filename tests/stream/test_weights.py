@@ -4,7 +4,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dyncrp import Columns, DynamicalMixture, Exponential, Gaussian, Multinomial, NormalGamma, Stationary
+from dyncrp import (
+    Bernoulli,
+    Categorical,
+    Columns,
+    DynamicalMixture,
+    Exponential,
+    Gaussian,
+    Multinomial,
+    NormalGamma,
+    NormalWishart,
+    Poisson,
+    Stationary,
+    VonMisesFisher,
+)
 from dyncrp.input.weights import as_weights
 from dyncrp.search.alpha import AlphaPosterior
 
@@ -171,6 +184,39 @@ def test_rows_before_the_first_that_has_a_weight_are_unlike_all(options):
     assert model.labels_.tolist() == [0] * 20
     assert model.to_bytes() == again.to_bytes()
     assert model.describe().loc[0, "rows"] == 20
+
+
+COUNTS = np.random.default_rng(5).integers(0, 4, (24, 2)).astype(float)
+NUMBERS = np.random.default_rng(6).uniform(0.5, 2.0, (24, 2))
+UNKNOWN = {
+    "nothing given": (None, NUMBERS),
+    "NormalGamma": (NormalGamma(), NUMBERS),
+    "NormalWishart": (NormalWishart(), NUMBERS),
+    "Poisson": (Poisson(), COUNTS),
+    "Bernoulli": (Bernoulli(), COUNTS > 1),
+    "Categorical": (Categorical(), COUNTS),
+    "VonMisesFisher": (VonMisesFisher(), NUMBERS / np.linalg.norm(NUMBERS, axis=1, keepdims=True)),
+    "Multinomial": (Multinomial(), ["storm hits the coast", "polls open", "storm off the coast"] * 8),
+    "missing cells": (None, np.where(NUMBERS > 1.8, np.nan, NUMBERS)),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_warm_up_may_begin_with_rows_without_a_weight(name):
+    family, X = UNKNOWN[name]
+    weights = np.repeat([0.0, 1.0], [9, 15])
+    whole = DynamicalMixture(family, warmup=20).partial_fit(X, sample_weight=weights)
+    pieces = DynamicalMixture(family, warmup=20)
+    for begin, end in ((0, 1), (1, 7), (7, 11), (11, 24)):
+        pieces.partial_fit(X[begin:end], sample_weight=weights[begin:end])
+        if end < 9:
+            assert pieces.labels_.tolist() == [-1] * (end - begin)
+        pieces = DynamicalMixture.from_bytes(pieces.to_bytes())
+    assert same(whole, pieces)
+    assert whole.labels_[:9].tolist() == [-1] * 9
+    # those that have no weight did not count
+    assert whole.learned_
+    assert repr(whole.family_) == repr(DynamicalMixture(family, warmup=11).fit(X[9:20]).family_)
 
 
 @pytest.mark.parametrize("zeros", [np.zeros(3), [0, 0, 0], np.zeros(3, dtype=bool)])

@@ -11,7 +11,7 @@ def readable(X: Any, name: str = "X") -> Any:
     """Return X as an array of NumPy if it is an array of another library, which has ``__dlpack__``; others as they are.
 
     The values are not copied if the other library allows it. What NumPy cannot read raises ``ValueError`` with what to
-    do about it: a tensor on another device, or one that requires a gradient.
+    do about it: a tensor on another device, one that requires a gradient, or numbers that NumPy does not have.
 
     >>> class Tensor:
     ...     __dlpack__ = np.arange(3).__dlpack__
@@ -34,4 +34,7 @@ def _remedy(X: Any, name: str, error: Exception) -> str:
         return f"it is on {device}; pass {name}.cpu(), or whatever copies it to the main memory"
     if getattr(X, "requires_grad", False) is True:
         return f"it requires a gradient; pass {name}.detach()"
+    kind = str(getattr(X, "dtype", ""))
+    if "float" in kind and hasattr(X, "float") and not hasattr(np, kind.rpartition(".")[2]):
+        return f"NumPy has no {kind}; pass {name}.float()"
     return str(error)

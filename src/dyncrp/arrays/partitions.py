@@ -24,6 +24,8 @@ def as_partition(labels: Any, n: int, name: str = "labels") -> Int:
     array([0, 1, 0])
     """
     labels = readable(labels, name)
+    if not hasattr(labels, "__array__") and not hasattr(labels, "__iter__"):
+        raise ValueError(f"{name} must have one entry for each of {n} rows, got {labels!r}")
     given = np.asarray(labels) if hasattr(labels, "__array__") else list(labels)
     if np.shape(given) != (n,):
         raise ValueError(f"{name} must have one entry for each of {n} rows, got shape {np.shape(given)}")

@@ -91,11 +91,7 @@ class ModelSpec:
         given |= {"resolution": resolution, "learn_alpha": learn_alpha, "n_jobs": n_jobs}
         given |= {"alarm_rate": alarm_rate, "n_examples": n_examples, "keep_clusters": keep_clusters}
         given |= {} if surge_rate is None else {"surge_rate": surge_rate}  # so that older versions read the file
-        resolved = Gaussian() if family is None else family
-        if not isinstance(resolved, Family):
-            is_class = isinstance(family, type) and issubclass(family, Family)
-            hint = f"; did you mean {family.__name__}()?" if is_class else ""
-            raise ValueError(f"family must be a Family such as Gaussian(1.0, 100.0), got {family!r}{hint}")
+        resolved = as_family(Gaussian() if family is None else family)
         kinds = _resolve_dynamics(dynamics, resolved.known)
         if isinstance(alpha, str) and alpha == "auto":
             alpha = 1.0 if resolved.known and len(kinds) == 1 and not kinds[0].n_unknown else None
@@ -180,6 +176,21 @@ class ModelSpec:
     ) -> Model:
         """Return the model with these values for what may be unknown."""
         return Model(family, dynamics, positive("alpha", alpha), check_memory(memory), self.rules, cloud is True)
+
+
+def as_family(family: Any) -> Family:
+    """Return a family; raise ``ValueError`` for anything else.
+
+    >>> as_family(Gaussian)
+    Traceback (most recent call last):
+        ...
+    ValueError: family must be a Family such as Gaussian(1.0, 100.0), got <class ...>; did you mean Gaussian()?
+    """
+    if isinstance(family, Family):
+        return family
+    is_class = isinstance(family, type) and issubclass(family, Family)
+    hint = f"; did you mean {family.__name__}()?" if is_class else ""
+    raise ValueError(f"family must be a Family such as Gaussian(1.0, 100.0), got {family!r}{hint}")
 
 
 def check_memory(memory: Any) -> float:

@@ -20,6 +20,7 @@ from dyncrp.families.base import check_rows
 from dyncrp.input.constraints import Constraints, no_such_table
 from dyncrp.input.input import Input, names_of
 from dyncrp.io import model_file
+from dyncrp.search.spec import as_family
 from dyncrp.stream.stream import Stream
 
 UNMATCHED = ("error", "close")
@@ -42,7 +43,7 @@ def translate(
         raise ValueError("translate needs tables that are final: call learn_unknown first")
     if unmatched not in UNMATCHED:
         raise ValueError(f"unmatched must be one of {UNMATCHED}, got {unmatched!r}")
-    kind = _kind(stream) if family is None else family
+    kind = _kind(stream) if family is None else as_family(family)
     if kind.sparse:
         raise ValueError(f"new must be rows of numbers, and {type(kind).__name__} counts words: give another family")
     Y, names = check_rows(kind, as_observations(new, "new")), names_of(new)

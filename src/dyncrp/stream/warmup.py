@@ -309,11 +309,12 @@ class Warmup:
 
 
 def _teaching(n: int, rows: Rows, times: Float, known: Constraints) -> tuple[Rows, Float]:
-    """Return the rows to search by: all, or if rows have weights, those of the first n with one above 0.
+    """Return the rows to search by: all, or if some of the first n rows have weights above 0, these.
 
-    A search counts each of them as one row. Otherwise a single heavy row would decide which clusters reproduce.
+    A search counts each of them as one row. Otherwise a single heavy row would decide which clusters reproduce. Where
+    no row has a weight yet, there must be hyperparameters all the same, so that the rows can be labelled.
     """
-    if known.weights is None:
+    if known.weights is None or not np.any(known.weights[:n] > 0.0):
         return rows, times
     at = np.flatnonzero(known.weights[:n] > 0.0)
     return type_of(rows).take(rows, at), times[at]
