@@ -96,7 +96,12 @@ MUTANTS = [
     Mutant("engine/reference.py", "weight * np.log1p(-r * seen / memory)", "np.log1p(-r * seen / memory)", WEIGHTS),
     Mutant("engine/reference.py", "weight * seated[:, None]", "seated[:, None]", WEIGHTS),
     Mutant("engine/reference.py", "before.n_opened if weight else UNKNOWN", "before.n_opened", WEIGHTS),
-    Mutant("stream/warmup.py", "known.weights[:n] > 0.0", "known.weights[:n] >= 0.0", "tests/stream/test_weights.py"),
+    Mutant(
+        "stream/warmup.py",
+        "flatnonzero(known.weights[:n] > 0.0)",
+        "flatnonzero(known.weights[:n] >= 0.0)",
+        "tests/stream/test_weights.py",
+    ),
     Mutant("stream/learner.py", "if opened < 0", "if False", "tests/stream/test_weights.py"),
     Mutant("stream/examples.py", "weights[part] > 0.0", "weights[part] >= 0.0", "tests/stream/test_weights.py"),
     Mutant("search/alpha.py", "betaln(a / step, weight)", "betaln(a, weight)", "tests/stream/test_weights.py"),
