@@ -11,25 +11,53 @@ from dyncrp.engine import has_extension
 from dyncrp.families import protocols
 from dyncrp.families.protocols import Scatter
 from dyncrp.joining import clusters, components
-from dyncrp.joining.components import join_by_likelihood, join_by_scatter, join_greedily, join_slowly
+from dyncrp.joining.components import (
+    join_by_likelihood,
+    join_by_scatter,
+    join_greedily,
+    join_slowly,
+    share_of_others,
+)
 from dyncrp.joining.linkage import apply
 
 
-def scatter_of(rows, kappa):
-    """The scatter of tables with these rows, each (n, Q)."""
-    lower = np.tril_indices(rows[0].shape[1])
+def scatter_of(rows, kappa, R=0):
+    """The scatter of tables with these rows, each (n, Q + R), of which the last R are the other coordinates."""
+    Q = rows[0].shape[1] - R
+    lower = np.tril_indices(Q)
+    means = np.array([some.mean(axis=0) for some in rows])
     about = [some - some.mean(axis=0) for some in rows]
     return Scatter(
         np.array([float(len(some)) for some in rows]),
-        np.array([some.mean(axis=0) for some in rows]),
-        np.array([(some.T @ some)[lower] for some in about]),
+        means[:, :Q],
+        np.array([(some[:, :Q].T @ some[:, :Q])[lower] for some in about]),
         kappa,
+        means[:, Q:],
+        np.array([np.sum(some[:, Q:] ** 2) for some in about]),
     )
+
+
+def arguments(rows):
+    """What ``join_tables`` takes first."""
+    return rows.counts, rows.means, rows.scatter, rows.other_means, rows.other_scatter
 
 
 def tables(seed, K, Q):
     rng = np.random.default_rng(seed)
     return [rng.normal(size=Q) * 3.0 + rng.normal(size=(rng.integers(1, 30), Q)) for _ in range(K)]
+
+
+def sequential_of_others(X, degrees, spread, kappa):
+    """log p(X) of one component in the other coordinates, which share a variance: likewise, one row at a time."""
+    R = X.shape[1]
+    total, n, mean, a, b = 0.0, 0.0, np.zeros(R), degrees / 2.0, (degrees / 2.0 - 1.0) * spread
+    for x in X:
+        k = kappa + n
+        total += multivariate_t(loc=mean, shape=b / a * (k + 1.0) / k * np.eye(R), df=2.0 * a).logpdf(x)
+        gap = x - mean
+        a, b = a + R / 2.0, b + k / (k + 1.0) * gap @ gap / 2.0
+        mean, n = mean + gap / (k + 1.0), n + 1.0
+    return total
 
 
 def sequential(X, degrees, spread, kappa):
@@ -59,16 +87,55 @@ def test_a_gain_is_the_evidence_of_one_component_against_two(Q):
     assert leading == pytest.approx(seats, rel=0.5)
 
 
+@pytest.mark.parametrize("R", [1, 3, 12])
+def test_other_coordinates_share_a_variance_and_count_as_eight_of_two_tables(R):
+    rows = tables(R, 2, 2 + R)
+    (join,), evidence = join_slowly(scatter_of(rows, 0.3, R), 6.0, 2.0)
+    (without,), less = join_slowly(scatter_of([some[:, :2] for some in rows], 0.3), 6.0, 2.0)
+    one, two, both = (sequential_of_others(X[:, 2:], 6.0, 2.0, 0.3) for X in (*rows, np.vstack(rows)))
+    share = min(1.0, 8.0 / R)
+    assert evidence - less == pytest.approx(share * (one + two), rel=1e-9)
+    assert join.gain - without.gain == pytest.approx(share * (both - one - two), rel=1e-9)
+
+
+def test_other_coordinates_count_as_much_as_the_directions_in_which_tables_differ():
+    def share(means, counts):
+        K = len(means)
+        return share_of_others(Scatter(counts, np.zeros((K, 8)), np.zeros((K, 36)), 1.0, means, np.zeros(K)))
+
+    directions = np.linalg.qr(np.random.default_rng(0).normal(size=(60, 30)))[0].T
+    both, even = np.vstack([directions, -directions, 0.0 * directions]), np.ones(90)
+    assert share(both, even) == pytest.approx(30 / 60)
+    assert share(7.0 + both, even) == pytest.approx(30 / 60)  # wherever they are, and however far one is
+    assert share(np.vstack([both, 1e9 * directions[:1]]), np.append(even, 0.01)) == pytest.approx(30 / 60, rel=1e-3)
+    assert share(both, np.tile([1.0] * 20 + [0.0] * 10, 3)) == pytest.approx(20 / 60)  # tables count by their rows
+    assert share(both, np.tile([1.0] * 5 + [0.0] * 25, 3)) == 8 / 60  # eight at least
+    assert share(np.zeros((3, 60)), np.ones(3)) == 8 / 60
+    assert share(both[:3, :8], np.ones(3)) == 1.0
+
+
+def test_tables_that_lie_far_out_in_other_coordinates_leave_clusters_to_the_rest():
+    rng = np.random.default_rng(0)
+    centers, truth = rng.normal(size=(40, 64)), rng.integers(40, size=1500)
+    X, variances = centers[truth] + rng.normal(size=(1500, 64)), np.linspace(1.1, 0.9, 64).tolist()
+    X = np.insert(X, 700, 0.0, axis=0)
+    X[700, 63] = 1e120
+    model = DynamicalMixture(Gaussian(1.0, variances), Stationary(), 1.0).fit(X)
+    labels = model.clusters().labels(model.labels_)
+    assert np.sum(labels == labels[700]) == 1
+    assert adjusted_mutual_info_score(truth, np.delete(labels, 700)) > 0.9
+
+
 @pytest.mark.skipif(not has_extension(), reason="needs the extension")
-@pytest.mark.parametrize(("K", "Q"), [(1, 2), (2, 1), (12, 3), (40, 8)])
+@pytest.mark.parametrize(("K", "Q", "R"), [(1, 2, 0), (2, 1, 0), (12, 3, 0), (40, 8, 0), (30, 8, 5), (50, 8, 40)])
 @pytest.mark.parametrize("slack", [np.inf, 20.0])
-def test_the_loop_joins_as_numpy_does(K, Q, slack):
+def test_the_loop_joins_as_numpy_does(K, Q, R, slack):
     from dyncrp.engine import loop
 
-    rows = scatter_of(tables(7, K, Q), 0.1)
+    rows = scatter_of(tables(7, K, Q + R), 0.1, R)
     slow, expected = join_slowly(rows, 2.0 * Q + 10.0, 1.0, slack)
     told = {"priors": [(2.0 * Q + 10.0, 1.0), (Q + 3.0, 4.0)], "kappa": 0.1, "near": 20, "slack": slack}
-    (joins, evidence), (_, its) = loop.join_tables(*rows[:3], **told)
+    (joins, evidence), (_, its) = loop.join_tables(*arguments(rows), share=share_of_others(rows), **told)
     assert its == pytest.approx(join_slowly(rows, Q + 3.0, 4.0, slack)[1], rel=1e-12)
     assert [join[:2] for join in joins] == [join[:2] for join in slow]
     assert len(joins) == K - 1 or (slack < np.inf and K > 2)
@@ -83,13 +150,14 @@ def test_pairs_that_are_left_out_by_their_bound_would_not_be_kept(seed):
     from dyncrp.engine import loop
 
     rng = np.random.default_rng(seed)
-    K, Q = int(rng.integers(5, 60)), int(rng.integers(1, 9))
-    shapes = rng.normal(size=(K, Q, Q)) * rng.choice([0.1, 1.0, 5.0], (K, 1, 1))
-    centers = rng.normal(0.0, rng.choice([0.3, 3.0, 30.0]), (K, Q))
-    rows = scatter_of([rng.normal(size=(rng.integers(1, 400), Q)) @ shapes[c] + centers[c] for c in range(K)], 0.01)
+    K, Q, R = int(rng.integers(5, 60)), int(rng.integers(1, 9)), seed % 2 * 5
+    shapes = rng.normal(size=(K, Q + R, Q + R)) * rng.choice([0.1, 1.0, 5.0], (K, 1, 1))
+    centers = rng.normal(0.0, rng.choice([0.3, 3.0, 30.0]), (K, Q + R))
+    sizes = rng.integers(1, 400, K)
+    rows = scatter_of([rng.normal(size=(n, Q + R)) @ shapes[c] + centers[c] for c, n in enumerate(sizes)], 0.01, R)
     priors = [(Q + 3.0, 1.0), (2.0 * Q + 10.0, 2.0), (30.0 * Q + 200.0, 1.0)]
-    told = {"priors": priors, "kappa": 0.01, "near": 20}
-    whole, cut = (loop.join_tables(*rows[:3], **told, slack=slack) for slack in (np.inf, 5.0))
+    told = {"priors": priors, "kappa": 0.01, "near": 20, "share": 0.8}
+    whole, cut = (loop.join_tables(*arguments(rows), **told, slack=slack) for slack in (np.inf, 5.0))
     for (joins, evidence), (some, its) in zip(whole, cut, strict=True):
         assert its == evidence
         sums = np.cumsum([0.0, *(join[2] for join in joins)])
@@ -97,6 +165,18 @@ def test_pairs_that_are_left_out_by_their_bound_would_not_be_kept(seed):
         ends = int(after[0]) if len(after) else len(joins)
         assert some == joins[: len(some)]
         assert len(some) in (ends, ends - 1)  # the last one, which costs more than the slack, may be left out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clusters_that_other_coordinates_tell_apart_stay_apart(seed):
+    """In the eight leading ones of 24 features, twelve clusters overlap, and would become two to four."""
+    rng = np.random.default_rng(seed)
+    centers, truth = rng.normal(size=(12, 24)), rng.integers(12, size=1500)
+    model = DynamicalMixture(Gaussian(1.0, np.linspace(1.1, 0.9, 24).tolist()), Stationary(), 1.0)
+    clusters = model.fit(centers[truth] + rng.normal(size=(1500, 24))).clusters()
+    assert clusters.shape == "elliptical"
+    assert len(clusters) >= 10
+    assert adjusted_mutual_info_score(truth, clusters.labels(model.labels_)) > 0.8
 
 
 def test_tiles_of_an_ellipse_join_and_ellipses_do_not():

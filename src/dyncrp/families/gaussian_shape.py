@@ -98,31 +98,39 @@ class GaussianShape(HasScatter):
         return Shapes(n, mean, np.where(near[:, None, None], spread, np.eye(Q)), 1.0, between)
 
     def scatter(self, stats: Float, squares: Float) -> Scatter | None:
-        """Return the scatter in y = z/σ, in the coordinates whose products are kept.
+        """Return the scatter in y = z/σ, in the coordinates whose products are kept, and how much there is in others.
 
         Tables that lie very far out have no digits left for their scatter, and would leave none to the others: they
         scatter as the family expects, and count as not quite as far out.
         """
         n, mean = self.means_in_units(stats)
-        products = squares
+        leading, products = np.arange(mean.shape[1]), squares
         if mean.shape[1] > MOST_PRODUCTS:
             if not len(self.leading) or (self.width or 0) > MOST_FEATURES:
                 return None
-            mean, products = mean[:, self.leading], squares[:, 1:]
+            leading, products = self.leading, squares[:, 1:]
+        others = np.delete(np.arange(mean.shape[1]), leading)
         kappa = float(1.0 / np.mean(self.prior_variance / self.variance))
-        scatter = products - n[:, None] * fold(mean[:, :, None] * mean[:, None, :])
-        matrices = unfold(scatter, mean.shape[1])
+        here = mean[:, leading]
+        scatter = products - n[:, None] * fold(here[:, :, None] * here[:, None, :])
+        matrices = unfold(scatter, len(leading))
         if np.any(np.diagonal(matrices, axis1=1, axis2=2) < 0.0):  # rows were split off that were shared with others
             values, vectors = np.linalg.eigh(matrices)
-            scatter = fold((vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1))
+            matrices = (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
+            scatter = fold(matrices)
+        other_scatter = np.zeros(len(n))
+        if len(others):
+            about = squares[:, 0] - n * np.sum(mean**2, axis=1) - np.trace(matrices, axis1=1, axis2=2)
+            other_scatter = np.maximum(about, 0.0)
         lengths = np.linalg.norm(mean, axis=1)
-        if np.max(lengths, initial=0.0) > FURTHEST_WITH_SPREAD:
-            expected = n[:, None] * fold(np.eye(mean.shape[1])[None])
-            scatter = np.where((lengths <= FURTHEST_WITH_SPREAD)[:, None], scatter, expected)
+        far = lengths > FURTHEST_WITH_SPREAD
+        if np.any(far):
+            scatter[far] = n[far, None] * fold(np.eye(len(leading))[None])
+            other_scatter[far] = n[far] * len(others)
             mean = mean - np.median(mean, axis=0)
             ratio = np.maximum(np.linalg.norm(mean, axis=1) / FURTHEST_WITH_SPREAD, 1.0)
             mean = mean * ((1.0 + np.log(ratio)) / ratio)[:, None]
-        return Scatter(n, mean, scatter, kappa)
+        return Scatter(n, mean[:, leading], scatter, kappa, mean[:, others], other_scatter)
 
     def means_in_units(self, stats: Float) -> tuple[Float, Float]:
         """Return the count (K,) of each table and the mean (K, Q) of its observations, in y = z/σ."""

@@ -62,13 +62,16 @@ class Scatter(NamedTuple):
     """How the observations of K tables scatter, in Q coordinates in units of the standard deviation within tables.
 
     counts: (K,). means: (K, Q). scatter: (K, Q (Q + 1)/2), Σ (y − mean)(y − mean)ᵀ, the lower triangle row by row.
-    kappa: the variance within clusters as a share of that of their centres.
+    kappa: the variance within clusters as a share of that of their centres. other_means: (K, R), the means in other
+    coordinates. other_scatter: (K,), Σ |y − mean|² in those.
     """
 
     counts: Float
     means: Float
     scatter: Float
     kappa: float
+    other_means: Float
+    other_scatter: Float
 
 
 class View(NamedTuple):

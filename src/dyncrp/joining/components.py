@@ -11,6 +11,16 @@ eight coordinates. In units of the standard deviation within tables, with Q coor
     ln p = −nQ/2 ln π + ln Γ_Q((ν+n)/2) − ln Γ_Q(ν/2) + ν/2 ln|Ψ₀| − (ν+n)/2 ln|Ψₙ| + Q/2 ln(κ/(κ+n)),
     Ψ₀ = (ν−Q−1) s I,   Ψₙ = Ψ₀ + S + κn/(κ+n) m mᵀ,   κ = 1/mean(ρ²/σ²).
 
+Of more coordinates, the R others share one variance, of which only the sum of squares is kept. With mean r and
+scatter t in those, they add w ln p', a normal–inverse–gamma marginal to the power w = min(1, max(8, d)/R):
+
+    ln p' = −nR/2 ln 2π + ln Γ(aₙ) − ln Γ(a) + a ln b − aₙ ln bₙ + R/2 ln(κ/(κ+n)),
+    a = ν/2,   b = (a−1) s,   aₙ = a + nR/2,   bₙ = b + t/2 + κn/(κ+n) |r|²/2,
+    d = 1/tr(C²),   C = Σ n u uᵀ/Σ n over tables, with the direction u = g/|g| of their gap g from the median of all r.
+
+They count as much as d, in how many directions tables differ there, since real clusters depart from one variance in
+all coordinates at once, each a little: tables that tile one cluster differ in few directions, many clusters in many.
+
 Joining goes on from the largest gain to the smallest, among near tables by Ward's distance, down to one cluster; the
 joins up to the largest sum of gains are kept. This is done for each (ν, s) of ``PRIORS``, and the prior with the most
 evidence in all is kept.
@@ -28,13 +38,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import multigammaln
+from scipy.special import gammaln, multigammaln
 
 from dyncrp.engine import has_extension
 from dyncrp.engine.types import Float, Int
 from dyncrp.families import Family
 from dyncrp.families.protocols import Scatter, Shapes
 
+OTHERS_COUNT_AS = 8.0  # coordinates at least: as much as those whose products are kept
 NEAR = 20  # tables that a cluster may join next
 CANDIDATES = 3 * NEAR  # they are among so many that are found by a faster formula
 MOST_ROWS = 5_000.0  # rows that count, if features are independent
@@ -85,22 +96,45 @@ def _join_under(rows: Scatter, priors: list[tuple[float, float]], slack: float) 
         return [join_slowly(rows, degrees, spread, slack) for degrees, spread in priors]
     from dyncrp.engine import loop
 
-    arrays = (np.ascontiguousarray(array, dtype=np.float64) for array in rows[:3])
-    found = loop.join_tables(*arrays, priors=priors, kappa=rows.kappa, near=NEAR, slack=slack)
+    parts = rows.counts, rows.means, rows.scatter, rows.other_means, rows.other_scatter
+    arrays = (np.ascontiguousarray(array, dtype=np.float64) for array in parts)
+    share = share_of_others(rows)
+    found = loop.join_tables(*arrays, share=share, priors=priors, kappa=rows.kappa, near=NEAR, slack=slack)
     return [([Join(*join) for join in joins], evidence) for joins, evidence in found]
+
+
+def share_of_others(rows: Scatter) -> float:
+    """Return the power to which the likelihood of the other coordinates is raised."""
+    n, R = rows.counts, rows.other_means.shape[1]
+    if R <= OTHERS_COUNT_AS:
+        return 1.0
+    gaps = rows.other_means - np.median(rows.other_means, axis=0)
+    lengths = np.linalg.norm(gaps, axis=1)
+    somewhere = lengths > 0.0
+    if not np.any(somewhere):
+        return OTHERS_COUNT_AS / R
+    directions, weights = gaps[somewhere] / lengths[somewhere, None], n[somewhere] / np.sum(n[somewhere])
+    differ_in = 1.0 / np.sum(((directions.T * weights) @ directions) ** 2)
+    return float(min(1.0, max(OTHERS_COUNT_AS, differ_in) / R))
 
 
 def join_slowly(rows: Scatter, degrees: float, spread: float, slack: float = np.inf) -> tuple[list[Join], float]:
     """Return what the loop in C++ returns, in NumPy."""
-    n, means, scatter = (np.array(array, dtype=np.float64) for array in rows[:3])
-    Q = means.shape[1]
+    parts = rows.counts, rows.means, rows.scatter, rows.other_means, rows.other_scatter
+    n, means, scatter, others, rest = (np.array(array, dtype=np.float64) for array in parts)
+    Q, R, w = means.shape[1], others.shape[1], share_of_others(rows)
     lower = np.tril_indices(Q)
     full = np.zeros((len(n), Q, Q))
     full[:, lower[0], lower[1]] = full[:, lower[1], lower[0]] = scatter
 
-    def log_marginal(n: Float, mean: Float, S: Float) -> Float:
+    def log_marginal(n: Float, mean: Float, S: Float, other: Float, rest: Float) -> Float:
         kappa, psi = rows.kappa, (degrees - Q - 1.0) * spread
-        psi_n = S + (kappa * n / (kappa + n))[:, None, None] * mean[:, :, None] * mean[:, None, :] + psi * np.eye(Q)
+        pull = kappa * n / (kappa + n)
+        psi_n = S + pull[:, None, None] * mean[:, :, None] * mean[:, None, :] + psi * np.eye(Q)
+        a, b = degrees / 2.0, (degrees / 2.0 - 1.0) * spread
+        a_n, b_n = a + n * R / 2.0, b + rest / 2.0 + pull * np.sum(other**2, axis=1) / 2.0
+        of_others = gammaln(a_n) - gammaln(a) + a * np.log(b) - a_n * np.log(b_n) - n * R / 2.0 * np.log(2.0 * np.pi)
+        of_others += R / 2.0 * np.log(kappa / (kappa + n))
         return (
             -0.5 * n * Q * np.log(np.pi)
             + np.array([multigammaln((degrees + one) / 2.0, Q) for one in n])
@@ -108,22 +142,26 @@ def join_slowly(rows: Scatter, degrees: float, spread: float, slack: float = np.
             + 0.5 * degrees * Q * np.log(psi)
             - 0.5 * (degrees + n) * np.sum(np.log(np.maximum(np.linalg.eigvalsh(psi_n), psi)), axis=1)
             + 0.5 * Q * np.log(kappa / (kappa + n))
+            + (w * of_others if R else 0.0)
         )
 
-    def union(a: Int, others: Int) -> tuple[Float, Float, Float]:
-        both = n[a] + n[others]
-        gap = means[others] - means[a]
-        S = full[a] + full[others] + (n[a] * n[others] / both)[:, None, None] * gap[:, :, None] * gap[:, None, :]
-        return both, means[a] + (n[others] / both)[:, None] * gap, S
+    def union(a: Int, b: Int) -> tuple[Float, Float, Float, Float, Float]:
+        both = n[a] + n[b]
+        cross, gap, apart = n[a] * n[b] / both, means[b] - means[a], others[b] - others[a]
+        S = full[a] + full[b] + cross[:, None, None] * gap[:, :, None] * gap[:, None, :]
+        share = (n[b] / both)[:, None]
+        total = rest[a] + rest[b] + cross * np.sum(apart**2, axis=1)
+        return both, means[a] + share * gap, S, others[a] + share * apart, total
 
-    known = log_marginal(n, means, full)
+    known = log_marginal(n, means, full, others, rest)
 
-    def gains(a: Int, others: Int) -> Float:
-        return log_marginal(*union(a, others)) - known[a] - known[others] + _seats(n[a], n[others])
+    def gains(a: Int, b: Int) -> Float:
+        return log_marginal(*union(a, b)) - known[a] - known[b] + _seats(n[a], n[b])
 
     def join(a: int, b: int) -> None:
-        n[[a]], means[[a]], full[[a]] = union(np.array([a]), np.array([b]))
-        known[[a]] = log_marginal(n[[a]], means[[a]], full[[a]])
+        at = np.array([a])
+        n[at], means[at], full[at], others[at], rest[at] = union(at, np.array([b]))
+        known[at] = log_marginal(n[at], means[at], full[at], others[at], rest[at])
 
     evidence = float(np.sum(known))
     return join_greedily(n, means, gains, join, slack), evidence

@@ -12,14 +12,17 @@
 namespace dyncrp {
 
 /// The rows of some tables: how many, their mean (Q), and their scatter about it (Q, Q), the lower triangle row by row.
+/// In other coordinates, their mean (R) and the sum of squared distances from it.
 struct TableRows {
     double n = 0.0;
-    std::vector<double> mean, scatter;
+    std::vector<double> mean, scatter, other_mean;
+    double other_scatter = 0.0;
 };
 
 /// A normal–inverse–Wishart prior of a cluster: covariance about `spread`, with `degrees` ν, and mean about 0 with κ.
+/// The other coordinates have one variance, likewise, and their likelihood is raised to the power `share`.
 struct ComponentPrior {
-    double degrees, spread, kappa;
+    double degrees, spread, kappa, share;
 };
 
 inline constexpr double LOG_PI = 1.1447298858494002, LOG_TWO_PI = 1.8378770664093453;
@@ -64,20 +67,27 @@ class Neighbours {
     std::vector<std::pair<double, std::size_t>> order_;
 };
 
-/// Two components, the squared length of the gap g of their means, and gᵀ (S_a + S_b) g, along it.
+/// Two components, the squared length of the gap g of their means, and gᵀ (S_a + S_b) g, along it. In the other
+/// coordinates, the scatter of both together, and the squared length of their mean.
 struct NearPair {
     std::size_t a, b;
-    double square, along;
+    double square, along, other_scatter, other_norm;
 
     static NearPair of(const std::vector<TableRows>& rows, std::size_t a, std::size_t b) {
         const TableRows &one = rows[a], &other = rows[b];
-        NearPair pair{a, b, 0.0, 0.0};
+        NearPair pair{a, b, 0.0, 0.0, one.other_scatter + other.other_scatter, 0.0};
         const auto gap = [&](std::size_t i) { return other.mean[i] - one.mean[i]; };
         for (std::size_t i = 0, at = 0; i < one.mean.size(); ++i, ++at) {
             double sum = 0.0;  // of row i, left of the diagonal
             for (std::size_t j = 0; j < i; ++j, ++at) sum += (one.scatter[at] + other.scatter[at]) * gap(j);
             pair.square += gap(i) * gap(i);
             pair.along += gap(i) * (2.0 * sum + (one.scatter[at] + other.scatter[at]) * gap(i));
+        }
+        const double share = other.n / (one.n + other.n), cross = one.n * share;
+        for (std::size_t i = 0; i < one.other_mean.size(); ++i) {
+            const double apart = other.other_mean[i] - one.other_mean[i], mean = one.other_mean[i] + share * apart;
+            pair.other_scatter += cross * apart * apart;
+            pair.other_norm += mean * mean;
         }
         return pair;
     }
@@ -106,6 +116,9 @@ class ComponentTree {
           Q_(rows_.empty() ? 0 : width()), stamp_(K_, 0), alive_(K_, 1), work_(Q_ * (Q_ + 1) / 2), inverse_(Q_) {
         constant_ = prior_.degrees / 2.0 * static_cast<double>(Q_) * std::log(psi());
         constant_ -= log_gamma(prior_.degrees / 2.0);
+        R_ = rows_.empty() ? 0.0 : static_cast<double>(rows_.front().other_mean.size());
+        const double a = 0.5 * prior_.degrees;
+        other_constant_ = a * std::log((a - 1.0) * prior_.spread) - std::lgamma(a);
         for (const TableRows& rows : rows_) log_marginals_.push_back(log_marginal(rows));
         for (const TableRows& rows : rows_) bounds_.push_back(bound_of(rows));
     }
@@ -228,8 +241,19 @@ class ComponentTree {
                 work_[at] = rows.scatter[at] + pull * rows.mean[i] * rows.mean[j] + (i == j ? added : 0.0);
             }
         }
+        double norm = 0.0;
+        for (const double mean : rows.other_mean) norm += mean * mean;
         return -0.5 * n * Q * LOG_PI + log_gamma(degrees / 2.0) + constant_ - degrees * half_log_det(work_, added) +
-               0.5 * Q * std::log(kappa / (kappa + n));
+               0.5 * Q * std::log(kappa / (kappa + n)) + log_marginal_of_others(n, rows.other_scatter, norm);
+    }
+
+    /// The same in the other coordinates, raised to the power of their share. norm: |r|².
+    double log_marginal_of_others(double n, double scatter, double norm) const {
+        if (R_ == 0.0) return 0.0;
+        const double kappa = prior_.kappa, a = 0.5 * prior_.degrees, a_n = a + 0.5 * n * R_;
+        const double b_n = (a - 1.0) * prior_.spread + 0.5 * (scatter + kappa * n / (kappa + n) * norm);
+        return prior_.share * (std::lgamma(a_n) + other_constant_ - a_n * std::log(b_n) - 0.5 * n * R_ * LOG_TWO_PI +
+                               0.5 * R_ * std::log(kappa / (kappa + n)));
     }
 
     void join(const TableRows& a, const TableRows& b, TableRows& both) const {
@@ -242,6 +266,12 @@ class ComponentTree {
             for (std::size_t j = 0; j <= i; ++j, ++at) {
                 both.scatter[at] += b.scatter[at] + cross * gap * (b.mean[j] - a.mean[j]);
             }
+        }
+        both.other_scatter += b.other_scatter;
+        for (std::size_t i = 0; i < both.other_mean.size(); ++i) {
+            const double apart = b.other_mean[i] - a.other_mean[i];
+            both.other_mean[i] += share * apart;
+            both.other_scatter += cross * apart * apart;
         }
     }
 
@@ -280,7 +310,7 @@ class ComponentTree {
     /// m). |M|^(1/Q) ≥ |S_a + psi I/2|^(1/Q) + |S_b + psi I/2|^(1/Q), by Minkowski, and |M + c g gᵀ| = |M| (1 + c gᵀ
     /// M⁻¹ g) ≥ |M| (1 + c |g|⁴/gᵀ M g). And log Γ is convex, and at most Stirling's sum.
     double most_gain(const NearPair& pair) const {
-        const auto [a, b, square, along] = pair;
+        const auto [a, b, square, along, other_scatter, other_norm] = pair;
         const double n = rows_[a].n + rows_[b].n, Q = static_cast<double>(Q_), degrees = prior_.degrees + n;
         const double form = along + psi() * square;
         const double apart = square > 0.0 ? rows_[a].n * (rows_[b].n / n) * square * square / form : 0.0;
@@ -293,7 +323,8 @@ class ComponentTree {
         const double seats = n * std::log(n) - bounds_[a].seats - bounds_[b].seats;
         const double rounding = 1.0 + 1e-9 * n;
         return -0.5 * n * Q * LOG_PI + log_gammas + constant_ - 0.5 * degrees * log_det +
-               std::min(bounds_[a].pull, bounds_[b].pull) - log_marginals_[a] - log_marginals_[b] + seats + rounding;
+               std::min(bounds_[a].pull, bounds_[b].pull) + log_marginal_of_others(n, other_scatter, other_norm) -
+               log_marginals_[a] - log_marginals_[b] + seats + rounding;
     }
 
     std::vector<TableRows> rows_;
@@ -306,7 +337,7 @@ class ComponentTree {
     std::vector<double> work_, inverse_, log_marginals_;
     std::vector<Bound> bounds_;
     TableRows both_;
-    double constant_ = 0.0;
+    double constant_ = 0.0, R_ = 0.0, other_constant_ = 0.0;
     std::priority_queue<Pair> waiting_;
 };
 

@@ -24,10 +24,13 @@ using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::
 void add_components(nb::module_& module) {
     module.def(
         "join_tables",
-        [](const Numbers& counts, const Matrix& means, const Matrix& scatter,
-           const std::vector<std::pair<double, double>>& priors, double kappa, std::size_t near, double slack) {
+        [](const Numbers& counts, const Matrix& means, const Matrix& scatter, const Matrix& other_means,
+           const Numbers& other_scatter, double share, const std::vector<std::pair<double, double>>& priors,
+           double kappa, std::size_t near, double slack) {
             const std::size_t K = counts.shape(0), Q = means.shape(1), P = Q * (Q + 1) / 2;
-            if (means.shape(0) != K || scatter.shape(0) != K || scatter.shape(1) != P) {
+            const std::size_t R = other_means.shape(1);
+            if (means.shape(0) != K || scatter.shape(0) != K || scatter.shape(1) != P || other_means.shape(0) != K ||
+                other_scatter.shape(0) != K) {
                 throw std::invalid_argument("means and scatter must have a row for each table");
             }
             std::vector<TableRows> rows(K);
@@ -35,13 +38,15 @@ void add_components(nb::module_& module) {
                 rows[c].n = counts.data()[c];
                 rows[c].mean.assign(means.data() + c * Q, means.data() + (c + 1) * Q);
                 rows[c].scatter.assign(scatter.data() + c * P, scatter.data() + (c + 1) * P);
+                rows[c].other_mean.assign(other_means.data() + c * R, other_means.data() + (c + 1) * R);
+                rows[c].other_scatter = other_scatter.data()[c];
             }
             std::vector<JoinTree> trees;
             {
                 nb::gil_scoped_release release;
                 const std::vector<NearPair> pairs = near_pairs(rows, near);
                 for (const auto& [degrees, spread] : priors) {
-                    trees.push_back(ComponentTree(rows, {degrees, spread, kappa}, near, slack).run(pairs));
+                    trees.push_back(ComponentTree(rows, {degrees, spread, kappa, share}, near, slack).run(pairs));
                 }
             }
             std::vector<std::pair<std::vector<std::tuple<std::int64_t, std::int64_t, double>>, double>> found;
@@ -52,7 +57,8 @@ void add_components(nb::module_& module) {
             }
             return found;
         },
-        "counts"_a, "means"_a, "scatter"_a, nb::kw_only(), "priors"_a, "kappa"_a, "near"_a, "slack"_a);
+        "counts"_a, "means"_a, "scatter"_a, "other_means"_a, "other_scatter"_a, nb::kw_only(), "share"_a, "priors"_a,
+        "kappa"_a, "near"_a, "slack"_a);
 }
 
 }  // namespace dyncrp
