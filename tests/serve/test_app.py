@@ -478,7 +478,8 @@ def test_a_reader_that_does_not_read_holds_up_nobody(tmp_path, monkeypatch):
         assert client.get("/streams/s").json()["rows"] > 200
 
 
-def test_requests_that_come_together_share_a_commit(tmp_path):
+def test_requests_that_come_together_share_a_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr("dyncrp.serve.worker.SECONDS_TOGETHER", np.inf)  # however busy the machine is
     with serving(tmp_path) as (client, service):
         client.put("/streams/s", json=KNOWN)
         worker, journal = service.worker, service.registry.journal
