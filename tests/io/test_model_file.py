@@ -39,6 +39,7 @@ from dyncrp import (
     families as families_module,
 )
 from dyncrp.dynamics import hyperbolic
+from dyncrp.engine.types import MOST_OBSERVATIONS
 from dyncrp.io import model_file
 
 
@@ -210,6 +211,19 @@ def test_a_model_whose_numbers_load_would_refuse_is_not_saved():
     model.engine_.go_on(arrays)
     with pytest.raises(ValueError, match="'squares' cannot be saved: it must hold finite numbers"):
         model.to_bytes()
+
+
+def test_a_model_of_more_rows_than_load_takes_is_not_saved(saved):
+    """Only a forged file has so many that a few more are too many."""
+    header, arrays = contents(saved)
+    arrays["n_observations"] = np.array(MOST_OBSERVATIONS)
+    rewrite(saved, header, arrays)
+    model = DynamicalMixture.load(saved)
+    content = model.to_bytes()
+    model.partial_fit(np.zeros((1, model.n_features_in_)))
+    with pytest.raises(ValueError, match="'n_observations' cannot be saved: it must be at most"):
+        model.to_bytes()
+    assert DynamicalMixture.from_bytes(content).n_observations_ == MOST_OBSERVATIONS
 
 
 @pytest.mark.parametrize("options", [{}, {"learn_alpha": True}], ids=str)

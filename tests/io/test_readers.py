@@ -395,6 +395,20 @@ def test_parquet_columns_that_hold_no_features(tmp_path):
     assert read(tmp_path / "a.parquet", "parquet")[0].X.tolist() == [[0.0]]
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_text_that_many_rows_of_parquet_share_is_spelled_out_a_few_rows_at_a_time(kind, tmp_path):
+    """A file of 2 kB may have texts of 20 GB: all of a piece at once would be 6.5 GB."""
+    texts = pa.DictionaryArray.from_arrays([0, None, 1] * 200, pa.array(["x" * 200_000, "y"], kind))
+    parquet.write_table(pa.table({"x": np.arange(600.0), "s": texts}), tmp_path / "a.parquet", compression="zstd")
+    assert (tmp_path / "a.parquet").stat().st_size < 20_000
+    with open_reader(str(tmp_path / "a.parquet"), "parquet", Selection(columns=("x",), keep=("s",)), 1000) as reader:
+        chunks = list(reader.chunks())
+    assert max(len(chunk.rows) for chunk in chunks) <= 126  # 42 long texts are 8 MB
+    assert np.concatenate([chunk.X for chunk in chunks]).ravel().tolist() == list(range(600))
+    kept = [text for chunk in chunks for text in chunk.kept["s"].to_pylist()]
+    assert kept == ["x" * 200_000, None, "y"] * 200
+
+
 def test_parquet_with_nothing_in_a_cell(tmp_path):
     parquet.write_table(pa.table({"x": [1, 2, None], "w": [None, "a", "b"]}), tmp_path / "a.parquet")
     (chunk,) = read(tmp_path / "a.parquet", "parquet")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dyncrp import Gaussian, NormalGamma, Stationary
+from dyncrp import Categorical, Gaussian, NormalGamma, Stationary
 from dyncrp.engine import make_engine
 from dyncrp.engine.types import Model
 from dyncrp.families import protocols
@@ -117,6 +117,20 @@ def test_joining_costs_at_most_a_tenth_of_the_rows_and_what_the_first_need(monke
     doublings = np.log2(10**8)
     assert len(looks) * price <= 10**8 / 10 + module.ALLOWANCE + doublings * price
     assert len(looks) > 500
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_codes", "n_tables", "n", "looks"),
+    [(49, 100, 25, 25, 1), (49, 10_000, 16, 16, 0), (49, 10_000, 16, 10_000, 1), (49, 10_000, 40, 10**6, 0)],
+)
+def test_tables_of_many_codes_count_with_all_of_their_numbers(monkeypatch, n_features, n_codes, n_tables, n, looks):
+    """Else 30 rows of 49 columns with 10,000 codes, some 7 kB, take many minutes."""
+    kept, seen, ids = KeptClusters(), [], np.arange(n_tables)
+    monkeypatch.setattr(KeptClusters, "_join", lambda *_, **__: seen.append(1) or (ids, ids))
+    model = SimpleNamespace(family=Categorical(0.01, n_codes), cloud=False)
+    told = {"n_observations": n, "n_tables": n_tables, "n_opened": n_tables, "n_features": n_features}
+    kept.look(SimpleNamespace(**told, model=model, state=SimpleNamespace(ids=ids)))
+    assert len(seen) == looks
 
 
 @pytest.mark.parametrize("family", [Gaussian(1.0, 60.0), NormalGamma(1.0, 60.0, degrees=200.0)])

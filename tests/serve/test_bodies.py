@@ -165,6 +165,19 @@ def test_too_much_is_refused(content, kind, message):
     assert caught.value.status == 413
 
 
+@pytest.mark.parametrize("begin", ["", "a,b\n", '"x",', 'x" y,', 'a,b\n1,"q\nend",', 'a,"b\nc",'])
+def test_a_line_of_csv_with_too_many_cells_is_refused_before_it_is_read(begin):
+    """All cells of a line are made at once: those of 32 MB are half a gigabyte, and nothing else is done meanwhile."""
+    with pytest.raises(RequestError, match="10,000 columns, got 10,001"):  # and not 100,001
+        read_batch((begin + "," * 100_000).encode(), CSV, Roles(), Limits())
+
+
+def test_texts_of_csv_may_have_many_commas():
+    text = "a, " * 40_000
+    batch = read_batch(f'x,y\n1,"{text}"\n2,"b\n{text}"\n'.encode(), CSV, Roles(), Limits())
+    assert batch.columns == (["1", "2"], [text, "b\n" + text])
+
+
 def test_another_kind_of_body():
     with pytest.raises(RequestError, match="rows come as application/json") as caught:
         read("x=1", "application/x-www-form-urlencoded")

@@ -58,3 +58,20 @@ def test_requests_behind_one_that_the_disk_does_not_take_are_answered(tmp_path):
         raise JournalError("disk full")
 
     assert carry_out(tmp_path, [("a", fail), ("a", lambda _: "a1"), ("b", lambda _: "b0")]) == [507, "b0", "a1"]
+
+
+def test_who_asked_for_something_long_is_told_to_ask_again_when_the_server_stops(tmp_path):
+    """The HTTP server cancels requests that it does not wait for any longer. A 500 would be final."""
+
+    async def run():
+        worker, go = Worker(Registry(tmp_path, Limits()), lambda notices: None), threading.Event()
+        asking = asyncio.ensure_future(worker.call(lambda _: go.wait(PATIENCE)))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(RequestError) as refused:
+            await asking
+        go.set()
+        await worker.close()
+        return refused.value.status
+
+    assert asyncio.run(run()) == 503

@@ -264,6 +264,9 @@ def check_numbers(arrays: Mapping[str, NDArray[Any]]) -> None:
         entry = ARRAYS.get(name)
         if entry is not None and not _holds(array, entry.holds):
             raise ValueError(f"the array {name!r} cannot be saved: it must hold {entry.holds}")
+    for name in ("n_opened", "n_observations"):
+        if name in arrays and arrays[name] > MOST_OBSERVATIONS:
+            raise ValueError(f"the array {name!r} cannot be saved: it must be at most {MOST_OBSERVATIONS}")
 
 
 def shape_text(entry: Array) -> str:

@@ -30,7 +30,7 @@ from dyncrp.engine.schema import KEPT, check
 from dyncrp.engine.types import Arrays, Engine, Int, Model, State, WordEngine
 from dyncrp.families import protocols
 from dyncrp.joining.clusters import join
-from dyncrp.joining.components import PRIORS, Join, join_by_likelihood, join_under_best
+from dyncrp.joining.components import CANDIDATES, PRIORS, Join, join_by_likelihood, join_under_best
 from dyncrp.joining.linkage import Merge, apply
 
 FIRST_LOOK, LOOKS, MOST_ROWS_APART = 16, 8, 65_536  # a look comes after 1/8 more rows, up to so many
@@ -42,6 +42,8 @@ ALLOWANCE = 50_000  # rows that may be spent in addition
 LOOK_PRICE, JOIN_PRICE = (2_000, 60), (5_000, 1_500)  # in rows: for any number of tables, and for each
 # Of tables that are joined, and of numbers in their statistics; with more, clusters stay as they are.
 MOST_TABLES, MOST_CELLS = 2_000, 1 << 24
+# Numbers of pairs of tables that a look may compare: some microseconds each where rows are categories.
+COMPARED_FIRST, COMPARED_PER_ROW = 1 << 22, 1 << 14
 MOST_CLOSED = 5_000  # closed tables whose clusters are known
 
 
@@ -127,7 +129,10 @@ class KeptClusters:
         if same and n - self._changed < TWICE * (self._looked - self._changed):
             return None
         words = cast(WordEngine, engine).word_totals().columns if engine.model.family.sparse else None
-        if K > MOST_TABLES or K * (1 + (engine.n_features if words is None else len(words))) > MOST_CELLS:
+        size = engine.model.family.n_statistics(engine.n_features) if words is None else 1 + len(words)
+        if K > MOST_TABLES or K * size > MOST_CELLS:
+            return None
+        if K * min(K, CANDIDATES) * size > COMPARED_FIRST + COMPARED_PER_ROW * n:
             return None
         if not edited and n < TWICE * self._looked and not self._can_pay(LOOK_PRICE, K, n):
             return None

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,9 @@ KINDS = {JSON: JSON, "text/json": JSON, NDJSON: NDJSON, "application/ndjson": ND
 KINDS |= {"application/json-lines": NDJSON, CSV: CSV, "application/csv": CSV, ARROW: ARROW}
 CONSTANTS = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}  # what Python writes, and JSON does not have
 BESIDE_ROWS = 32  # lists, objects and values of a request beside its rows
+LONG_LINE = 2**16  # characters of a line of CSV; a shorter one has few cells
+CELL = re.compile(r'(?:"[^"]*+(?:""[^"]*+)*+"?|(?!")[^,]*+),')  # with the comma after it
+END_OF_CELL = re.compile(r'[^"]*+(?:""[^"]*+)*+"?,?')
 NEITHER = bytes(set(range(256)) - set(b'"[{,'))  # what is not counted
 NUMBERS, NUMBERS_OR_NONE = {int, float}, {int, float, type(None)}
 
@@ -240,16 +244,42 @@ def as_batch(rows: list[Any], limits: Limits) -> Batch:
     return Batch(n, columns=tuple(map(list, zip(*rows, strict=True))))
 
 
+class _Lines:
+    """The lines of a CSV text. One with too many cells is refused before it is read: each takes much memory and time.
+
+    in_quotes: whether the next line begins within a cell, since the row before it has not ended.
+    """
+
+    def __init__(self, text: str, limits: Limits) -> None:
+        self._lines, self._limits, self.in_quotes = io.StringIO(text, newline=""), limits, False
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        if len(line) > LONG_LINE:
+            cell, width = (END_OF_CELL if self.in_quotes else CELL).match(line), 0
+            while cell and width <= self._limits.features:
+                cell, width = CELL.match(line, cell.end()), width + 1
+            _check_size(1, max(width, 1), self._limits)
+        self.in_quotes = True
+        return line
+
+
 def _read_csv(content: bytes, limits: Limits) -> Batch:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RequestError(400, f"this CSV is not UTF-8: {error}") from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    lines = _Lines(text, limits)
+    reader = csv.reader(lines, strict=True)
     rows: list[list[str]] = []
     try:
         names = next(reader, [])
+        lines.in_quotes = False
         for row in reader:
+            lines.in_quotes = False
             if row:
                 if len(row) != len(names):
                     at, told = len(rows), f"{len(row)} cells, and the header has {len(names)}"

@@ -108,7 +108,10 @@ class Worker:
             raise RequestError(503, f"{self.most_waiting:,} requests are waiting: try again later")
         self._queue.put(job)
         assert job.future is not None
-        return await job.future
+        try:
+            return await job.future
+        except asyncio.CancelledError:  # by the HTTP server, which stops and waits no longer
+            raise RequestError(503, "the server is stopping: ask again with the same number") from None
 
     async def close(self) -> bool:
         """Finish the jobs that wait, write a checkpoint of every stream, and close the journal.

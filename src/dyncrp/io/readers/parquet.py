@@ -7,6 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dyncrp.input.entries import CATEGORY, LEFT_OUT, TIMES, Entry
 from dyncrp.io.files import FileError
 from dyncrp.io.readers.base import MOST_CELLS_IN_SAMPLE, Reader
@@ -15,6 +18,8 @@ from dyncrp.io.readers.columns import read_cells
 from dyncrp.io.readers.formats import Format, NumberFormat, YesNo
 from dyncrp.io.readers.selection import Selection
 from dyncrp.io.readers.source import BLOCK
+
+MOST_BYTES_OF_TEXT = 8 * BLOCK  # of a piece
 
 
 class ParquetReader(Reader):
@@ -29,6 +34,7 @@ class ParquetReader(Reader):
         if not self._remember():
             self._find_kinds(kinds)
         self.types = {column: kinds[column] for column in self._columns_read}
+        self._texts = [column for column, kind in self.types.items() if _is_text(kind)]
 
     def _find_kinds(self, types: dict[str, Any]) -> None:
         """Infer what the columns hold, from their types and their first rows."""
@@ -68,7 +74,8 @@ class ParquetReader(Reader):
         except Exception as error:  # damaged bytes make the reader raise almost anything
             raise self._read_error(error) from error
 
-    def _open(self) -> Any:
+    def _open(self, dictionaries: list[str] | None = None) -> Any:
+        """Open the file. dictionaries: columns of texts that stay dictionaries, since few texts may be many rows."""
         try:
             from pyarrow import parquet
         except ModuleNotFoundError:
@@ -79,7 +86,7 @@ class ParquetReader(Reader):
             self.file = copy
             self.seekable, self.live = True, False
         try:
-            opened = parquet.ParquetFile(self.file)
+            opened = parquet.ParquetFile(self.file, read_dictionary=dictionaries)
             metadata = opened.metadata
             n = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
         except Exception as error:  # damaged bytes make the reader raise almost anything
@@ -125,8 +132,9 @@ class ParquetReader(Reader):
             group += 1
         groups = list(range(group, len(sizes)))
         step = max(1, min(self.most_rows, BLOCK // (8 * (len(self.features) + len(self.kept)))))
-        batches = self.parquet.iter_batches(
-            step, row_groups=groups, columns=list(self._columns_read), use_threads=False
+        file = self._open(self._texts) if self._texts else self.parquet
+        batches = self._batches(
+            file.iter_batches(step, row_groups=groups, columns=list(self._columns_read), use_threads=False)
         )
         at = skipped
         while groups:
@@ -153,6 +161,29 @@ class ParquetReader(Reader):
             at = first + batch.num_rows
             rows = Rows(batch.num_rows, features, times, kept, lambda i, first=first: f"row {first + i}", told=told)  # type: ignore[misc]
             yield rows, {}
+
+    def _batches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Cut batches so that the texts of each take few bytes, if it has more than one row."""
+        for batch in batches:
+            ends = np.cumsum(sum((_text_sizes(batch.column(name)) for name in self._texts), np.zeros(batch.num_rows)))
+            begin = 0
+            while begin < batch.num_rows:
+                read = ends[begin - 1] if begin else 0
+                end = max(begin + 1, int(np.searchsorted(ends, read + MOST_BYTES_OF_TEXT, side="right")))
+                yield batch.slice(begin, end - begin)
+                begin = end
+
+
+def _text_sizes(column: Any) -> NDArray[np.float64]:
+    """Return how many bytes each text takes once it is spelled out, (n,)."""
+    from pyarrow import compute
+
+    if hasattr(column.type, "index_type"):
+        sizes = compute.take(compute.binary_length(column.dictionary), column.indices)
+    else:
+        sizes = compute.binary_length(column)
+    found: NDArray[np.float64] = compute.fill_null(sizes, 0).to_numpy(zero_copy_only=False).astype(np.float64)
+    return found
 
 
 def _value_type(kind: Any) -> Any:
