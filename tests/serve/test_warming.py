@@ -13,8 +13,9 @@ from dyncrp.serve import worker
 from dyncrp.serve.bodies import Batch
 from dyncrp.serve.journal import JournalError
 from dyncrp.serve.limits import Limits, RequestError
-from dyncrp.serve.registry import Registry
+from dyncrp.serve.registry import Notice, Registry
 from dyncrp.serve.streams import ServedStream
+from dyncrp.serve.watching import Watch
 from serving import KNOWN, post, serving
 
 NEVER = {"warmup_seconds": None}
@@ -52,11 +53,49 @@ def test_a_search_goes_on_without_requests(tmp_path):
             assert answer["learned"] is False
         assert answer["warmup"] == {"rows": 150, "needed": 150, "least_rows": 100, "seconds_left": 0, "searching": True}
         assert wait(client)["warmup"] is None
-        assert client.get("/streams/s/timeline").json()["first_row"] == 100  # the rows of the last request
+        line = client.get("/streams/s/timeline").json()
+        model = DynamicalMixture(warmup=150, alarm_rate=0.001).fit(X[:150])
+        assert (line["first_row"], line["tables"]) == (0, model.labels_.tolist())  # of all requests
+        assert line["novelty_p"] == model.novelty_p_.tolist()
         opened = [event["row"] for event in client.get("/streams/s/events").json()["events"]]
         assert len(opened) == 3
         answer = post(client, X[150:].tolist())
         assert (answer["labels"], answer["warmup"]) == (labels(X, 150), None)
+
+
+@pytest.mark.parametrize("settings", [{}, NEVER])
+@pytest.mark.parametrize("dated", [False, True])
+def test_the_history_has_all_rows_of_a_warm_up(tmp_path, settings, dated):
+    X = blobs(60)
+    with serving(tmp_path) as (client, _):
+        client.put("/streams/s", json=settings)
+        for at in range(0, 60, 10):
+            times = {"times": [f"2026-03-02T07:{m:02d}:00Z" for m in range(at, at + 10)]} if dated else {}
+            post(client, X[at : at + 10].tolist(), **times)
+        assert client.get("/streams/s/history").json()["rows"] == []  # tables are provisional
+        client.post("/streams/s/end-warmup")
+        post(client, X[:5].tolist(), **({"times": ["2026-03-02T08:00:00Z"] * 5} if dated else {}))
+        told = client.get("/streams/s/history").json()
+    counts = sorted(sum(n for _, n in pairs) for pairs in told["tables"].values())
+    model = DynamicalMixture(warmup=60).fit(np.vstack([X, X[:5]]))
+    assert sum(told["rows"]) == 65
+    assert counts == sorted(np.unique(model.labels_, return_counts=True)[1].tolist())
+
+
+def test_rows_of_a_warm_up_without_dates_are_where_they_came(monkeypatch):
+    now = [1.7e9]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    watch, stream = Watch([]), ServedStream("s", {}, {"warmup_seconds": 3600.0})
+    for part in np.split(blobs(90), 3):
+        _, outcome = stream.learn(Batch(30, numbers=part))
+        watch.publish(Notice("s", outcome), 0.001)
+        now[0] += 100.0
+    stream.end_warmup()
+    while stream.is_searching:
+        found = stream.search()
+    watch.publish(Notice("s", found[1]), 0.001)
+    told = watch.history("s", 0.0, 2e9, None)
+    assert (told["begins"], told["rows"]) == ([1.7e9, 1.7e9 + 100.0, 1.7e9 + 200.0], [30, 30, 30])
 
 
 def test_time_ends_a_warm_up(tmp_path):
@@ -125,7 +164,7 @@ def test_a_warm_up_is_ended_by_request(tmp_path, settings):
         for answer in answers:
             told = answer.json()
             assert (answer.status_code, told["learned"], told["warmup"], told["rows"]) == (200, True, None, 60)
-        assert client.get("/streams/s/timeline").json()["first_row"] == 2
+        assert client.get("/streams/s/timeline").json()["rows"] == list(range(60))
         assert post(client, X[60:].tolist())["labels"] == labels(X, 60)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,8 +140,17 @@ class History:
         now = self._clock()
         return now if now >= self.latest else self.latest + (self._steady() - self._since)
 
-    def add(self, segment: Segment) -> None:
-        """Add the results of rows. They wait until there are many or somebody looks, so that learning waits little."""
+    def add(self, segment: Segment, earlier: Iterable[tuple[float, int]] = ()) -> None:
+        """Add the results of rows. They wait until there are many or somebody looks, so that learning waits little.
+
+        earlier: of rows without dates that did not come just now, when they came and how many, in order. They are the
+        first ones of the segment.
+        """
+        for came, n in () if self.dated else earlier:
+            first, segment = segment.part(n)
+            self.latest = max(self.latest, came)
+            self._waiting.append((self.latest, first))
+            self._n_waiting += n
         if len(segment):
             self._waiting.append((self.now(), segment))
             self._n_waiting += len(segment)

@@ -19,6 +19,8 @@ class Segment:
     >>> line = Segment(5, np.arange(3.0), np.array([0, 1, 0]), np.ones(3), np.ones(3), "index")
     >>> line.last(2).first_row, line.then(line.last(1)).tables
     (6, array([0, 1, 0, 0]))
+    >>> [(part.first_row, len(part)) for part in line.part(1)]
+    [(5, 1), (6, 2)]
     """
 
     first_row: int
@@ -38,6 +40,11 @@ class Segment:
         cut = max(0, len(self) - n)
         parts = {name: getattr(self, name)[cut:] for name in self.PARTS}
         return replace(self, first_row=self.first_row + cut, **parts)
+
+    def part(self, n: int) -> tuple[Segment, Segment]:
+        """Return the first n rows and the others."""
+        first = {name: getattr(self, name)[:n] for name in self.PARTS}
+        return replace(self, **first), self.last(len(self) - n)
 
     def then(self, other: Segment) -> Segment:
         """Return these rows and those that come next."""

@@ -29,9 +29,11 @@ from dyncrp.serve.times import TIMES
 from dyncrp.serve.undo import Undo
 from dyncrp.serve.warming import Warming, read_seconds
 from dyncrp.stream import events
+from dyncrp.stream.events import Batch as Seated
 from dyncrp.stream.events import Event
 from dyncrp.stream.examples import Rows as Examples
 from dyncrp.stream.stream import Stream
+from dyncrp.stream.warmup import Warmup
 from dyncrp.views.clusters import Clusters, join
 from dyncrp.views.examples import examples_of
 from dyncrp.views.explain import explain
@@ -168,7 +170,7 @@ class ServedStream:
         except Exception as error:
             traceback.print_exc()
             self.warming.error = f"the hyperparameters could not be learned: {error}"
-        return None if warmup.n_learned_from == before else (Operation(SEARCHED, b""), self._searched())
+        return None if warmup.n_learned_from == before else (Operation(SEARCHED, b""), self._searched(warmup))
 
     @property
     def is_searching(self) -> bool:
@@ -182,20 +184,21 @@ class ServedStream:
         return self.stream.warmup is not None and self.warming.is_over(self.stream)
 
     def _end_warmup(self) -> Outcome:
-        if self.stream.warmup is None:
+        warmup = self.stream.warmup
+        if warmup is None:
             return Outcome({"learned": self.learned, "events": []})
-        self.stream.warmup.shorten(self.n_rows)
+        warmup.shorten(self.n_rows)
         if self.warming.seconds is None:
             self.stream.finish_search()
-        return self._searched()
+        return self._searched(warmup)
 
-    def _searched(self) -> Outcome:
-        """Return what has become of the rows so far."""
+    def _searched(self, warmup: Warmup | None) -> Outcome:
+        """Return what has become of the rows so far. warmup: that in which the search was."""
         self.version += 1
         outcome = Outcome({"learned": self.learned, "warmup": self.warmup()})
         self._collect(outcome)
         if self.learned:
-            self._show(outcome, self._segment())
+            self._show(outcome, self._of_warmup(warmup) or self._segment())
         return outcome
 
     def repeat(self, operation: Operation) -> Outcome:
@@ -206,8 +209,9 @@ class ServedStream:
         if operation.kind == END_WARMUP:
             return self._end_warmup()
         if operation.kind == SEARCHED:
+            warmup = self.stream.warmup
             self.stream.finish_search()
-            return self._searched()
+            return self._searched(warmup)
         return self._change(operation.kind, json.loads(operation.payload))
 
     def _noted(self, operation: Operation) -> Operation:
@@ -218,7 +222,7 @@ class ServedStream:
         return operation
 
     def _learn(self, rows: Rows) -> Outcome:
-        stream, first, final = self.stream, self.n_rows, self.learned
+        stream, first, final, warmup = self.stream, self.n_rows, self.learned, self.stream.warmup
         with self._refusing(rows.names):
             labels, marks, weights = rows.labels, rows.cannot_link, rows.weights
             stream.learn(self._rows(rows), rows.times, labels=labels, cannot_link=marks, sample_weight=weights)
@@ -240,17 +244,28 @@ class ServedStream:
         self._collect(outcome)
         content |= {"learned": learned, "warmup": self.warmup()}
         if learned:
-            self._show(outcome, segment)
+            self._show(outcome, self._of_warmup(warmup) or segment)
         return outcome
 
     def _segment(self) -> Segment:
         """Return the rows of the last request, as they are seated now."""
-        stream, batch = self.stream, self.stream.batch
+        batch = self.stream.batch
         assert batch is not None
+        if self.stream.spec.alarm_rate is not None:
+            self.stream.novelty_p()  # so that it is counted as rows are learned
+        return self._seated(batch)
+
+    def _of_warmup(self, warmup: Warmup | None) -> Segment | None:
+        """Return all rows of a warm-up as they are seated now that it is over; None if there is none that is over."""
+        if warmup is None or not warmup.over or not warmup.history:
+            return None
+        return self._seated(Seated.of_parts(warmup.history))
+
+    def _seated(self, batch: Seated) -> Segment:
         labels, novelty = batch.trace.labels, -batch.trace.log_evidence
         # Without alarms, a checkpoint does not keep what p is made of.
-        p = np.full(len(labels), np.nan) if stream.spec.alarm_rate is None else stream.novelty_p()
-        return Segment(self.n_rows - len(labels), batch.times, labels, novelty, p, stream.clock)
+        p = np.full(len(labels), np.nan) if self.stream.spec.alarm_rate is None else batch.novelty_p
+        return Segment(batch.first_row, batch.times, labels, novelty, p, self.stream.clock)
 
     def _show(self, outcome: Outcome, segment: Segment) -> None:
         """Add rows, whose ids are final, to the timeline."""

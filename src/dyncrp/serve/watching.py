@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from dyncrp.arrays.checks import Clock
-from dyncrp.serve.history import OTHERS, History
+from dyncrp.serve.history import FIRST_WIDTH, OTHERS, History
 from dyncrp.serve.pulse import Pulse
 from dyncrp.serve.registry import Notice
+from dyncrp.serve.segments import Segment
 from dyncrp.serve.streams import ServedStream
 
 
@@ -21,6 +23,7 @@ class Watch:
     def __init__(self, streams: Iterable[ServedStream]) -> None:
         self._pulses: dict[str, Pulse] = {}
         self._histories: dict[str, History] = {}
+        self._came: dict[str, list[tuple[float, int]]] = {}  # when rows of a warm-up came, and how many
         for stream in streams:
             line = stream.timeline
             if line is not None and line.clock == Clock.DATES:
@@ -37,6 +40,7 @@ class Watch:
         if outcome is None:
             self._pulses.pop(notice.name, None)
             self._histories.pop(notice.name, None)
+            self._came.pop(notice.name, None)
             return 0
         alarms = sum(event["kind"] == "alarm" for event in outcome.content["events"])
         self.pulse(notice.name).add(outcome.n_rows, alarms)
@@ -44,8 +48,25 @@ class Watch:
             history = self._histories.get(notice.name)
             if history is None:
                 history = self._histories[notice.name] = History(alarm_rate, outcome.segment.clock)
-            history.add(outcome.segment)
+            self._add(history, outcome.segment, outcome.n_rows, self._came.pop(notice.name, []))
+        elif outcome.n_rows:
+            self._note(notice.name, outcome.n_rows)
         return alarms
+
+    def _note(self, name: str, n_rows: int) -> None:
+        """Note that rows came whose tables are provisional."""
+        came, now = self._came.setdefault(name, []), time.time()
+        if came and 0.0 <= now - came[-1][0] < FIRST_WIDTH:
+            came[-1] = came[-1][0], came[-1][1] + n_rows
+        else:
+            came.append((now, n_rows))
+
+    @staticmethod
+    def _add(history: History, segment: Segment, n_now: int, came: list[tuple[float, int]]) -> None:
+        """Add rows to a history, of which n_now came just now. came: when those before them came, and how many."""
+        if not history.dated:  # when rows came is known since the server started
+            segment = segment.last(n_now + sum(n for _, n in came))
+        history.add(segment, came)
 
     def history(self, name: str, begin: float, end: float, span: float | None) -> dict[str, Any]:
         """Return what came from a time to another, or in the last ``span`` seconds; see ``History.tell``."""
