@@ -8,9 +8,12 @@ nothing.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from dyncrp.arrays.checks import as_observations
 from dyncrp.arrays.counts import Counts
@@ -20,10 +23,12 @@ from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.encoding import Encoding, is_frame, stack
 from dyncrp.input.entries import SENTENCES
+from dyncrp.input.left_out import FEW_ROWS
 from dyncrp.input.words import Documents, Vocabulary, holds_documents
 from dyncrp.search.spec import ModelSpec
 
 NEEDS_WORDS = "the model was learned on words: give texts, lists of tokens or dictionaries of counts"
+ARE_THEY_BOOLEANS = "the first rows are all 0 or 1, and are taken for numbers: Bernoulli() takes them for booleans"
 NEEDS_COUNTS = "the model was learned on counts of words that have no names: give it counts, not words"
 
 
@@ -92,6 +97,8 @@ class Input:
             encoding = encoding_of(X, spec)
             decides = encoding is not None or (spec.chooses_family and names_of(X) is not None)
             frames = (X,) if decides else ()
+        if encoding is None and spec.chooses_family and holds_zeros_and_ones(X):
+            warnings.warn(ARE_THEY_BOOLEANS, stacklevel=2)
         names = names_of(X) if encoding is None else tuple(encoding.names)
         return Input(names, encoding, None, frames), _for_columns(
             spec, encoding, list(X.columns) if is_frame(X) else None
@@ -241,6 +248,19 @@ def encoding_of(frame: Any, spec: ModelSpec) -> Encoding | None:
             problem += f"; DynamicalMixture(Multinomial()).fit(X[{texts[0]!r}]) clusters the sentences by their words"
         raise ValueError(problem)
     return encoding
+
+
+def holds_zeros_and_ones(X: Any) -> bool:
+    """Return whether the first rows hold zeros and ones, and nothing else; False of a few rows, or of one column.
+
+    >>> holds_zeros_and_ones([[0, 1], [1, 1]] * 20), holds_zeros_and_ones([[0, 1], [1, 2]] * 20)
+    (True, False)
+    """
+    try:
+        first = as_observations(X[:1000], missing=True)
+    except (TypeError, ValueError):  # which whoever reads the rows says better
+        return False
+    return len(first) >= FEW_ROWS and first.shape[1] > 1 and np.array_equal(np.unique(first), [0.0, 1.0])
 
 
 def names_of(X: Any) -> tuple[str, ...] | None:

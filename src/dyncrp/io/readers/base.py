@@ -28,6 +28,7 @@ from dyncrp.io.readers.columns import (
     find_only_text,
     holds_words,
     read_cells,
+    suggest_booleans,
     suggest_categories,
     suggest_options,
     tell_constants,
@@ -268,6 +269,7 @@ class Reader(ABC):
         codes: list[str] = []
         if wanted.decides:
             codes = suggest_categories([one for one in contents if one.name not in self._categorical | self._numeric])
+            codes += suggest_booleans(contents)
         left_out = any(entry.kind == LEFT_OUT for entry in entries.values())
         if wanted.learned is None and plain and not (self._categorical or wanted.log or left_out):
             self._advise(contents)

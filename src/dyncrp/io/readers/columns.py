@@ -143,6 +143,20 @@ def suggest_categories(contents: Sequence[Content]) -> list[str]:
     return [f"{join_columns(names)} {hold} few whole numbers, which may be codes: {remedy}"] if names else []
 
 
+def suggest_booleans(contents: Sequence[Content]) -> list[str]:
+    """Return a sentence if all columns that vary hold zeros and ones, and there are several.
+
+    >>> flags = np.array([0.0, 1.0] * 20)
+    >>> suggest_booleans([Content("open", "number", flags), Content("lit", "number", flags)])
+    ['all numbers are 0 or 1: --family bernoulli takes them for booleans']
+    """
+    vary = [np.asarray(one.cells) for one in contents if one.kind != NUMBER or len(set(one.cells)) > 1]
+    if any(one.kind != NUMBER for one in contents) or len(vary) < 2 or max(map(len, vary)) < FEW_ROWS:
+        return []
+    they_are = all(np.all((cells == 0.0) | (cells == 1.0)) for cells in vary)
+    return ["all numbers are 0 or 1: --family bernoulli takes them for booleans"] if they_are else []
+
+
 def _may_be_codes(content: Content) -> bool:
     numbers = np.asarray(content.cells)
     if not CODE_NAME.search(content.name) or not np.array_equal(numbers, np.rint(numbers)):
