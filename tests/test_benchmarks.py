@@ -567,6 +567,26 @@ def test_stream_clusterers_at_toy_size(tmp_path, capsys):
     assert again[1]["kilobytes"] != rows[1]["kilobytes"]
 
 
+def test_a_part_of_the_stream_clusterers_is_not_saved_over_the_whole(tmp_path, monkeypatch, capsys):
+    from benchmarks.streams import __main__ as streams
+
+    results, chart = tmp_path / "streams.json", tmp_path / "streams.png"
+    monkeypatch.setattr(streams, "RESULTS", results)
+    monkeypatch.setattr(streams, "CHART", chart)
+    part = ["--only", "visits", "--system", "scikit_learn.birch", "--most", "120"]
+    streams.main(part)
+    assert "| Birch |" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+    streams.main([*part, "--results", str(results)])
+    assert list(tmp_path.iterdir()) == [results]
+    streams.main([*part, "--keep"])
+    assert sorted(tmp_path.iterdir()) == [results, chart]
+    for unknown in (["--only", "visit"], ["--system", "birch"]):
+        with pytest.raises(SystemExit):
+            streams.main(unknown)
+        assert f"{' '.join(unknown)}: choose from" in capsys.readouterr().err
+
+
 def test_means_are_over_the_streams_that_every_system_finished():
     from benchmarks.streams.__main__ import summary
 

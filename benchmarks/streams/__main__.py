@@ -1,7 +1,8 @@
 """``python -m benchmarks.streams [--data FOLDER] [--quick]``: stream clusterers, scored on labels given on arrival.
 
 Prints a table in Markdown for each stream and one of means, saves the results, and draws a picture. ``--data`` is a
-folder with further streams as .npz files, each with X (n, D) and y (n,). ``--only`` and ``--system`` select.
+folder with further streams as .npz files, each with X (n, D) and y (n,). ``--only`` and ``--system`` select. A part of
+the benchmark is only printed, unless ``--keep`` puts it among what was saved, or ``--results`` or ``--chart`` is given.
 """
 
 from __future__ import annotations
@@ -116,21 +117,27 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--system", action="append", help="run this system, such as dyncrp_itself.dyncrp")
     parser.add_argument("--most", type=int, help="rows of a stream")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU time of a system on a stream")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--chart", type=Path, default=CHART)
+    parser.add_argument("--results", type=Path, help="where to save; a part of the benchmark only if this is given")
+    parser.add_argument("--chart", type=Path, help="where to draw; the same")
     parser.add_argument("--saved", action="store_true", help="print the means and draw what was saved, and run nothing")
     parser.add_argument("--keep", action="store_true", help="keep what was saved of all that does not run now")
     options = parser.parse_args(arguments)
-    before = json.loads(options.results.read_text()) if options.saved or options.keep else {"streams": {}}
+    part = bool(options.quick or options.only or options.system or options.most) and not (options.keep or options.saved)
+    path, chart = options.results or (None if part else RESULTS), options.chart or (None if part else CHART)
+    before = json.loads(path.read_text()) if options.saved or options.keep else {"streams": {}}
     saved: dict[str, list[Row]] = before["streams"]
     if options.saved:
         print_means(saved)
-        draw(saved, options.chart)
+        draw(saved, chart)
         return
-    commit = report.commit()
-    makers = {name: make for name, make in all_systems().items() if not options.system or name in options.system}
+    commit, systems, loads = report.commit(), all_systems(), streams(options.data)
+    for option, given, known in (("--only", options.only, loads), ("--system", options.system, systems)):
+        for name in given or ():
+            if name not in known:
+                parser.error(f"{option} {name}: choose from {', '.join(known)}")
+    makers = {name: make for name, make in systems.items() if not options.system or name in options.system}
     results = saved
-    for name, load in streams(options.data).items():
+    for name, load in loads.items():
         if options.only and name not in options.only:
             continue
         given = [load(seed) for seed in range(1 if options.quick else ORDERS)]
@@ -149,9 +156,11 @@ def main(arguments: list[str] | None = None) -> None:
             found.append(row)
             print(f"| {row['system']} | {row['told']} | {' | '.join(cells(row))} |", flush=True)
         results[name] = put(results.get(name, []), found)
-        save(options.results, results, before.get("commit", commit))
+        if path:
+            save(path, results, before.get("commit", commit))
     print_means(results)
-    draw(results, options.chart)
+    if chart:
+        draw(results, chart)
 
 
 def put(before: list[Row], rows: list[Row]) -> list[Row]:
