@@ -4,8 +4,21 @@ import numpy as np
 import pytest
 from scipy.stats import nbinom
 
+from dyncrp.engine import has_extension
 from dyncrp.stream import counts
-from dyncrp.stream.counts import AFRESH, KEPT, LEAST_EXPECTED, LEAST_WINDOWS, NOT_SEEN, RUN, Past, follow, surprise
+from dyncrp.stream.counts import (
+    AFRESH,
+    KEPT,
+    LEAST_EXPECTED,
+    LEAST_WINDOWS,
+    NOT_SEEN,
+    RUN,
+    Past,
+    add_up,
+    count_rows,
+    follow,
+    surprise,
+)
 
 
 def tails(n, mean, variance):
@@ -99,3 +112,39 @@ def test_a_cluster_of_several_tables_is_as_one():
     )
     assert two.surprises == pytest.approx(one.surprises, rel=1e-9)
     assert (two.runs >= AFRESH).any()
+
+
+@pytest.fixture(params=["C++", "NumPy"])
+def either(request, monkeypatch):
+    """Run a test with the functions in C++, and with those in NumPy."""
+    if request.param == "NumPy":
+        monkeypatch.setattr(counts, "has_extension", lambda: False)
+    elif not has_extension():
+        pytest.skip("needs the extension")
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("ids", [[3, 4, 5, 6], [0, 9, 2000], [5, 1 << 40, (1 << 62) - 1], [7], []])
+@pytest.mark.parametrize(("n", "before", "length"), [(0, 0, 8), (1, 7, 8), (40, 0, 8), (41, 3, 8), (5, 1, 512)])
+def test_rows_are_counted_by_table_and_window(ids, n, before, length):
+    rng = np.random.default_rng(n)
+    labels = rng.choice([*ids, -1], n)
+    found = count_rows(labels, np.array(ids, dtype=np.int64), before, length)
+    assert found.shape == (-(-(before + n) // length), len(ids))
+    for i, k in np.ndindex(found.shape):
+        assert found[i, k] == sum(labels[r] == ids[k] for r in range(n) if (before + r) // length == i)
+    if n:
+        for other in (2, 8, 1999, 1 << 41, (1 << 63) - 1):  # of no table
+            labels[-1] = other
+            assert count_rows(labels, np.array(ids, dtype=np.int64), before, length) is None
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1), (50, 7), (9, 0)])
+def test_sums_forget_to_the_bit(shape):
+    sums = np.random.default_rng(0).exponential(100.0, shape)
+    by_hand = sums.tolist()
+    for i, k in np.ndindex(shape):
+        by_hand[i][k] += by_hand[i - 1][k] * KEPT if i else 0.0
+    add_up(sums)
+    np.testing.assert_array_equal(sums, np.array(by_hand).reshape(shape))

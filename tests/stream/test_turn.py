@@ -161,7 +161,7 @@ def test_a_handler_in_the_midst_of_learning_can_neither_learn_nor_copy(monkeypat
     model = make().partial_fit(X[:50])
     refused = []
 
-    def ask(sketch, evidence):
+    def ask(sketch, evidence, *, wait):
         for call in (model.to_bytes, lambda: model.partial_fit(X[:1]), lambda: model.learn_one(X[0])):
             with pytest.raises(RuntimeError, match=r"cannot be (asked|changed) before that ends"):
                 call()

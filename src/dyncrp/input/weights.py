@@ -36,12 +36,13 @@ def as_weights(given: Any, n: int, *, words: bool = False) -> Float | None:
         return None
     weights = _numbers(given, n)
     with np.errstate(invalid="ignore"):
+        least, most = (weights.min(), weights.max()) if n else (1.0, 1.0)
+    if not (least >= 0.0 and most <= MOST_WEIGHT):  # both are NaN if a weight is
         bad = np.flatnonzero(~((weights >= 0.0) & (weights <= MOST_WEIGHT)))
-    if len(bad):
         raise BadWeight(f"sample_weight {ALLOWED}, got {weights[bad[0]].item()!r}", bad[0])
     if words:
         weights = np.where(weights > 0.0, np.maximum(np.rint(weights / GRAIN), 1.0) * GRAIN, 0.0)
-    return None if np.all(weights == 1.0) else weights
+    return None if (words or least == most) and np.all(weights == 1.0) else weights
 
 
 def require_some(given: Any) -> None:

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, log_ndtr
 
+from dyncrp.engine import has_extension
 from dyncrp.engine.types import Float, Int
 
 Bool = NDArray[np.bool_]
@@ -109,6 +110,51 @@ class Seen:
         self.looked[:, begin:, [cluster]] = other.looked
 
 
+def count_rows(labels: Int, ids: Int, before: int, length: int) -> Int | None:
+    """Return how many rows of each table there are in each window, (w, K); None if one is of another table.
+
+    labels: of consecutive rows, (n,); below 0 if a row has no table. ids: of the tables, (K,), increasing. before: how
+    many rows the first window had before. length: of the windows, in rows.
+
+    >>> count_rows(np.array([5, 7, 7, -1, 7]), np.array([5, 7]), 1, 2)
+    array([[1, 0],
+           [0, 2],
+           [0, 1]])
+    """
+    counts = np.zeros((-(-(before + len(labels)) // length), len(ids)), dtype=np.int64)
+    if has_extension():
+        from dyncrp.engine import loop
+
+        return counts if loop.count_rows(labels, ids, before, length, counts) else None
+    rows = np.flatnonzero(labels >= 0)
+    labels = labels[rows]
+    if not np.all(np.isin(labels, ids)):
+        return None
+    np.add.at(counts, ((before + rows) // length, np.searchsorted(ids, labels)), 1)
+    return counts
+
+
+def add_up(sums: Float) -> None:
+    """Add to each row of sums (w, K), in C order, what is left of the one before: κ times that.
+
+    >>> sums = np.array([[32.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> add_up(sums)
+    >>> sums
+    array([[32.     ,  0.     ],
+           [32.     ,  1.     ],
+           [31.     ,  0.96875]])
+    """
+    if has_extension():
+        from dyncrp.engine import loop
+
+        loop.add_up(sums, KEPT)
+        return
+    left = np.empty_like(sums[0])
+    for before, after in pairwise(sums):
+        np.multiply(before, KEPT, out=left)
+        after += left
+
+
 def surprise(counts: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
     """Return −log P(N ≥ n) and −log P(N ≤ n) for counts n + u, with 0 < u < 1; see the module.
 
@@ -136,7 +182,9 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
     """
     w, C = shift.shape
     n = np.where(full, counts, 0.0)
-    sums = _forgetting(past.sums, n)
+    sums = np.empty((w + 1, n.shape[1]))
+    sums[0], sums[1:] = past.sums, n
+    add_up(sums)
     ages = np.minimum(past.windows + np.cumsum(full, axis=0) - full, len(EXPOSURES) - 1)
     past.sums, sums = sums[w], sums[:w]
     if lead is not None:
@@ -146,19 +194,28 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
     m, wider = (sums + 0.5) / E, 1.0 + 1.0 / E
     looked = (ages >= LEAST_WINDOWS) & (m >= LEAST_EXPECTED)
     looked &= full if lead is None else _oldest(full, lead, C)
+    past.windows = np.minimum(past.windows + full.sum(axis=0), len(EXPOSURES) - 1)
+    at = looked.ravel().nonzero()[0]
     variance = m * wider
-    errors = np.stack([np.where(looked, np.abs(n - m) / np.sqrt(variance), 0.0), looked], axis=1)
-    errors = np.concatenate([past.errors[:RUN], _forgetting(past.errors[RUN], errors)])
-    spread = (errors[:w, 0] + PRIOR * USUAL) / (errors[:w, 1] + PRIOR)
-    variance *= np.maximum(spread * spread / USUAL**2, 1.0)
+    errors = np.zeros((RUN + 1 + w, 2, C))
+    errors[: RUN + 1] = past.errors
     both = np.full((2, w + RUN - 1, C), NOT_SEEN)
     both[:, : RUN - 1] = past.recent
     now = both[:, RUN - 1 :]
-    now[0][looked], now[1][looked] = surprise((n + shift)[looked], m[looked], variance[looked])
+    if len(at):
+        np.multiply(np.abs(n - m) / np.sqrt(variance), looked, out=errors[RUN + 1 :, 0])
+        errors[RUN + 1 :, 1] = looked
+    add_up(errors[RUN:].reshape(w + 1, -1))
+    if not len(at):  # as in short windows if there are many clusters
+        past.errors, past.recent = errors[w:].copy(), both[:, w:].copy()
+        return Seen(n, m, now, now, np.zeros((3, w, C), dtype=np.bool_))
+    spread = (errors[:w, 0] + PRIOR * USUAL) / (errors[:w, 1] + PRIOR)
+    variance *= np.maximum(spread * spread / USUAL**2, 1.0)
+    high, low = now[0].reshape(-1), now[1].reshape(-1)
+    high[at], low[at] = surprise((n + shift).ravel()[at], m.ravel()[at], variance.ravel()[at])
     runs = both[:, :w].copy()
     for i in range(1, RUN):
         np.minimum(runs, both[:, i : i + w], out=runs)
-    past.windows = np.minimum(past.windows + full.sum(axis=0), len(EXPOSURES) - 1)
     past.errors, past.recent = errors[w:].copy(), both[:, w:].copy()
     lasting = (runs[0] > NOT_SEEN) & ends_run[:, None]
     sudden = looked & (both[0, RUN - 2 : -1] < SUDDEN)
@@ -181,18 +238,6 @@ def follow(past: Past, counts: Float, full: Bool, ends_run: Bool, shift: Float, 
             seen.put(rest, after, cluster)
         past.put(begun, tables, cluster)
     return seen
-
-
-def _forgetting(first: Float, values: Float) -> Float:
-    """Return the sums of values (w, …) before each window and after the last, (w + 1, …), from a first one."""
-    sums = np.empty((len(values) + 1, *first.shape))
-    sums[0] = first
-    sums[1:] = values
-    step = np.empty_like(first)
-    for before, after in pairwise(sums):
-        np.multiply(before, KEPT, out=step)
-        after += step
-    return sums
 
 
 def _together(values: Float, lead: Int, C: int) -> Float:

@@ -158,9 +158,9 @@ def events_of(
     ]
     if alarm_rate is not None:
         p = batch.p_up_to(alarm_rate)
-        for row in np.flatnonzero(p <= alarm_rate).tolist():
-            what = {"novelty": -float(trace.log_evidence[row]), "p": float(p[row])}
-            found.append((row, "alarm", int(trace.labels[row]), what))
+        at = np.flatnonzero(p <= alarm_rate)
+        rare = zip(at.tolist(), trace.labels[at].tolist(), trace.log_evidence[at].tolist(), p[at].tolist(), strict=True)
+        found += [(row, "alarm", table, {"novelty": -evidence, "p": one}) for row, table, evidence, one in rare]
     for one in batch.surged:
         what = {"rows": one.length, "count": one.count, "expected": one.expected, "p": one.p}
         found.append((one.row - batch.first_row, one.kind, one.table, what))

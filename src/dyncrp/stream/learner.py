@@ -280,7 +280,7 @@ class Learner:
             n = len(trace.labels)
         if n:
             self._done.append(trace)
-        self.sketch.add_evidence(self.engine.latest_evidence)
+        self.sketch.add_evidence(self.engine.latest_evidence, wait=self.wants_p)  # see ``_read_sketch``
         return trace
 
     def _ids(self, constraints: Constraints) -> Int:

@@ -74,14 +74,17 @@ class NoveltySketch:
         """Add the next scores, (n,)."""
         self.add_evidence((-_checked(scores)).tobytes())
 
-    def add_evidence(self, log_evidence: bytes) -> None:
-        """Add the next scores, given as log evidence, −score, in the bytes of float64. They are processed later."""
+    def add_evidence(self, log_evidence: bytes, *, wait: bool = False) -> None:
+        """Add the next scores, given as log evidence, −score, in the bytes of float64. They are processed later.
+
+        wait: whether to store any number of them, since ``p_values`` or ``read`` is called after these rows anyway.
+        """
         unread = self._unread
         if len(unread) != self._n_unread:
             unread = self._unread = unread[: self._n_unread]
         unread.frombytes(log_evidence)
         self._n_unread = len(unread)
-        if self._n_unread >= MOST_UNREAD:
+        if self._n_unread >= MOST_UNREAD and not wait:
             self.read()
 
     def add_one(self, score: float) -> None:

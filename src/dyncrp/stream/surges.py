@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dyncrp.engine import schema
 from dyncrp.engine.types import Arrays, Float, Int
-from dyncrp.stream.counts import EXPOSURES, NOT_SEEN, RUN, Past, Seen, follow
+from dyncrp.stream.counts import EXPOSURES, NOT_SEEN, RUN, Past, Seen, count_rows, follow
 from dyncrp.stream.novelty import NoveltySketch
 
 BASE, STEP, N_LENGTHS = 512, 8, 3
@@ -41,6 +41,8 @@ MOST_WAITING = 65_536  # rows that wait until they are counted
 MOST_TOLD = 65_536  # events that are remembered
 SURGE, GROWING, FADING = range(3)
 KINDS = ("surge", "growing", "fading")
+OFTEN = np.array([1, RUN, RUN])  # a kind is looked at in one of so many windows
+SPANS = np.array([1, RUN + 1, RUN + 1])  # windows in which shorter ones may have told the same
 NEVER, LATEST = -1, 1 << 62  # a row before all others, and one after them
 MIX = (0.6180339887498949, 0.41421356237309515, 0.7320508075688772)  # their multiples are spread evenly
 PER_TABLE = ("sums", "windows", "errors", "recent")  # of a past
@@ -119,7 +121,7 @@ class Surges:
         if not len(labels):
             return
         ids, rows = np.asarray(closed, dtype=np.int64), np.asarray(closed_rows, dtype=np.int64)
-        self._waiting.append(_Part(self._end, np.array(labels), ids, self._end + rows))
+        self._waiting.append(_Part(self._end, np.array(labels, dtype=np.int64), ids, self._end + rows))
         self._end += len(labels)
         if self._end - self._n >= MOST_WAITING:
             self._read(whole=False)
@@ -245,22 +247,27 @@ class Surges:
 
         Then what is known of the cluster is handed on before that window is looked at, however rows are divided.
         """
-        row = int(np.min(closed_rows[np.isin(closed, self._together) & (closed_rows >= self._n)], initial=LATEST))
-        there = self._ids[np.isin(self._ids, self._together)]
-        for end, ids in open_now:
-            if self._n <= end < row and not np.all(np.isin(there, ids)):
-                row = end
+        row = LATEST
+        if len(closed):
+            row = int(np.min(closed_rows[np.isin(closed, self._together) & (closed_rows >= self._n)], initial=LATEST))
+        if open_now:
+            there = self._ids[np.isin(self._ids, self._together)]
+            for end, ids in open_now:
+                if self._n <= end < row and not np.all(np.isin(there, ids)):
+                    row = end
         begin = row // BASE * BASE
         return (begin if begin > self._n else begin + BASE) - self._n
 
     def _count(self, labels: Int, closed: Int, closed_rows: Int, open_now: list[tuple[int, Int]]) -> None:
         """Count rows, and look at the windows that they end."""
         first, end = self._n, self._n + len(labels)
-        rows = np.arange(first, end)
-        if len(labels) and labels.min() < 0:  # a row of weight 0 may have no table
-            seated = labels >= 0
-            labels, rows = labels[seated], rows[seated]
-        places = self._places(labels, rows)
+        counts = count_rows(labels, self._ids, first % BASE, BASE)
+        if counts is None:
+            unknown = np.flatnonzero((labels >= 0) & ~np.isin(labels, self._ids))  # a row of weight 0 may have no table
+            ids, firsts = np.unique(labels[unknown], return_index=True)
+            self._add_tables(ids, first + unknown[firsts])
+            counts = count_rows(labels, self._ids, first % BASE, BASE)
+            assert counts is not None
         K = len(self._ids)
         if not K:
             self._n = end
@@ -274,8 +281,6 @@ class Surges:
             closes[~np.isin(self._ids, ids) & (closes > end) & (self._opened <= row)] = row
         edges = np.append(np.arange(first // BASE * BASE, end, BASE), end)  # where windows begin
         edges[0] = first
-        cells = (rows // BASE - first // BASE) * K + places
-        counts = np.bincount(cells, minlength=(len(edges) - 1) * K).reshape(-1, K)
         self._n = end
         if len(counts) == 1 and np.any(closes <= end):
             stays = np.flatnonzero(closes > end)
@@ -283,8 +288,9 @@ class Surges:
             self._keep(stays)
             counts, closes = counts[:, stays], closes[stays]
         news: list[_Found] = []
+        clusters = self._clusters()
         for j in range(N_LENGTHS):
-            self._look(j, counts, edges, closes, news)
+            self._look(j, counts, edges, closes, clusters, news)
         for row, j, kind, place, numbers in sorted(news, key=_row):
             self._last[kind, j, place] = row
             self._told.append(Surge(KINDS[kind], row, int(self._ids[place]), LENGTHS[j], *numbers))
@@ -306,33 +312,13 @@ class Surges:
         for past in self._pasts:
             past.errors[:, :, news], past.recent[:, :, news] = past.errors[:, :, olds], past.recent[:, :, olds]
 
-    def _places(self, labels: Int, rows: Int) -> Int:
-        """Return the places of the labels of rows among the tables, which are added if they are new."""
-        if not len(labels):
-            return labels
-        lowest, highest = int(labels.min()), int(labels.max())
-        begin, stop = np.searchsorted(self._ids, [lowest, highest + 1]).tolist()
-        if stop - begin == highest - lowest + 1:  # all of these ids are known
-            return labels + (begin - lowest)
-        if highest - lowest <= 4 * MOST_WAITING:  # look them up in an array, which is faster than a search
-            place = np.full(highest - lowest + 1, -1)
-            place[self._ids[begin:stop] - lowest] = np.arange(begin, stop)
-            places: Int = place[labels - lowest]
-            unknown = np.flatnonzero(places < 0)
-        else:
-            places = np.searchsorted(self._ids, labels)
-            at = np.minimum(places, len(self._ids) - 1)
-            unknown = np.flatnonzero(self._ids[at] != labels) if len(self._ids) else np.arange(len(labels))
-        if not len(unknown):
-            return places
-        ids, firsts = np.unique(labels[unknown], return_index=True)
-        self._add_tables(ids, rows[unknown[firsts]])
-        return self._places(labels, rows)
-
-    def _look(self, j: int, counts: Int, edges: Int, closes: Int, news: list[_Found]) -> None:
+    def _look(
+        self, j: int, counts: Int, edges: Int, closes: Int, clusters: tuple[Int | None, Int], news: list[_Found]
+    ) -> None:
         """Look at the windows of one length that end among these, and add what is found to ``news``.
 
-        counts: rows of tables in windows of 512 rows. edges: where these begin, and where the last ends.
+        counts: rows of tables in windows of 512 rows. edges: where these begin, and where the last ends. clusters: see
+        ``_clusters``.
         """
         length, n_opened = LENGTHS[j], self._open[j]
         ends = np.arange(edges[0] // length + 1, edges[-1] // length + 1) * length
@@ -349,7 +335,7 @@ class Surges:
         if not len(ends):
             return
         full = (self._opened < begins[:, None]) & (closes >= ends[:, None])
-        lead, heads = self._clusters()
+        lead, heads = clusters
         past, ids = self._pasts[j], self._ids[heads]
         shift = (MIX[0] * ids + MIX[1] * (ends // length)[:, None] + MIX[2] * j) % 1.0
         if lead is not None:
@@ -360,52 +346,56 @@ class Surges:
             kept = self._pasts[j]
             kept.sums, kept.windows = past.sums, past.windows
             kept.errors[:, :, heads], kept.recent[:, :, heads] = past.errors, past.recent
-        # Times three, so that their tail falls by the factor e in a nat, as the sketch expects.
-        scores = seen.surprises[0], RUN * seen.runs[0], RUN * seen.runs[1]
-        for kind in (SURGE, GROWING, FADING):
-            windows = np.flatnonzero(ends_run) if kind != SURGE else np.arange(len(ends))
-            if len(windows):
-                news += self._rank(j, kind, scores[kind], seen, heads, windows, ends, news)
+        news += self._rank(j, seen, heads, ends, int(ends_run.sum()), news)
 
-    def _rank(
-        self, j: int, kind: int, scores: Float, seen: Seen, heads: Int, windows: Int, ends: Int, news: list[_Found]
-    ) -> list[_Found]:
-        """Return the events of a kind in windows of one length, except where shorter ones have told it."""
-        looked, scores, rows = seen.looked[kind, windows], scores[windows], ends[windows] - 1
+    def _rank(self, j: int, seen: Seen, heads: Int, ends: Int, n_runs: int, news: list[_Found]) -> list[_Found]:
+        """Return the events in windows of one length, except where shorter ones have told them. n_runs: that end."""
+        looked, rows = seen.looked, ends - 1
         if j:
-            begins = rows - LENGTHS[j] * (1 if kind == SURGE else RUN + 1)
-            told = (SURGE, GROWING) if kind == SURGE else (kind,)
-            last = self._last[told, :j][:, :, heads].max(axis=(0, 1))
-            looked &= last <= begins[:, None]
-            for one in news:
-                if one.kind in told and one.j < j:
-                    looked[(begins < one.row) & (one.row <= rows), heads == one.place] = False
-        n_looked = looked.sum(axis=1)
-        self._looked[kind, j] += int(n_looked.sum()), len(windows)
-        levels = np.repeat(self._levels(j, kind, n_looked), n_looked)
-        p = self._sketches[j][kind].add_with_p(scores[looked], float(levels.max(initial=SMALLEST)))
-        few = np.flatnonzero(p <= levels)
-        if not len(few):
-            return []
-        at, counts, expected = np.argwhere(looked)[few], seen.counts[windows], seen.expected[windows]
-        return [
-            _Found(int(rows[i]), j, kind, int(heads[c]), (int(counts[i, c]), float(expected[i, c]), one))
-            for (i, c), one in zip(at.tolist(), p[few].tolist(), strict=True)
-        ]
+            begins = rows - LENGTHS[j] * SPANS[:, None]
+            last = self._last[:, :j, heads].max(axis=1)
+            np.maximum(last[SURGE], last[GROWING], out=last[SURGE])
+            looked &= last[:, None] <= begins[:, :, None]
+            for one in news:  # all are of shorter windows
+                for kind in (SURGE, GROWING) if one.kind == GROWING else (one.kind,):
+                    looked[kind, (begins[kind] < one.row) & (one.row <= rows), heads == one.place] = False
+        n_looked = looked.sum(axis=2)
+        totals = n_looked.sum(axis=1)
+        self._looked[:, j, 0] += totals
+        self._looked[:, j, 1] += (len(ends), n_runs, n_runs)
+        found = list[_Found]()
+        if not totals.any():
+            return found
+        of_kinds = self._levels(j, n_looked)
+        # Times three, so that their tail falls by the factor e in a nat, as the sketch expects.
+        for kind, scores, times in zip(range(3), (seen.surprises[0], *seen.runs), (1, RUN, RUN), strict=True):
+            if not totals[kind]:
+                continue
+            levels = np.repeat(of_kinds[kind], n_looked[kind])
+            p = self._sketches[j][kind].add_with_p(times * scores[looked[kind]], float(levels.max()))
+            few = np.flatnonzero(p <= levels)
+            if len(few):
+                found += [
+                    _Found(
+                        int(rows[i]), j, kind, int(heads[c]), (int(seen.counts[i, c]), float(seen.expected[i, c]), one)
+                    )
+                    for (i, c), one in zip(np.argwhere(looked[kind])[few].tolist(), p[few].tolist(), strict=True)
+                ]
+        return found
 
-    def _levels(self, j: int, kind: int, n_looked: Int) -> Float:
-        """Return the p of events (w,) in windows of a length in which so many clusters are looked at, (w,).
+    def _levels(self, j: int, n_looked: Int) -> Float:
+        """Return the p of events (3, w) in windows of a length in which so many clusters are looked at, (3, w).
 
         Windows of other lengths are taken to look at as many clusters as they did before.
         """
-        often = sum(self._cells[kind, i] / LENGTHS[i] for i in range(N_LENGTHS) if i != j) + n_looked / LENGTHS[j]
-        runs = 1 if kind == SURGE else RUN
-        return np.minimum(runs * self.rate / 3.0 / np.maximum(often, SMALLEST), HIGHEST_LEVEL)
+        others = [self._cells[:, i] / LENGTHS[i] for i in range(N_LENGTHS) if i != j]
+        often = sum(others, start=np.zeros(3))[:, None] + n_looked / LENGTHS[j]
+        return np.minimum((OFTEN * self.rate / 3.0)[:, None] / np.maximum(often, SMALLEST), HIGHEST_LEVEL)
 
     def _clusters(self) -> tuple[Int | None, Int]:
         """Return the cluster of each table, 0 to C − 1, None if each is its own, and the place of its oldest table."""
         K, cluster_of = len(self._ids), self._cluster_of
-        if not cluster_of:
+        if not len(self._together):
             return None, np.arange(K)
         keys = [(0, cluster_of[table]) if table in cluster_of else (1, table) for table in self._ids.tolist()]
         first: dict[tuple[int, int], int] = {}

@@ -28,6 +28,7 @@ namespace dyncrp {
 void add_index(nb::module_& module);
 void add_components(nb::module_& module);
 void add_bins(nb::module_& module);
+void add_windows(nb::module_& module);
 
 namespace {
 
@@ -615,6 +616,7 @@ NB_MODULE(loop, module) {
     add_index(module);
     add_components(module);
     add_bins(module);
+    add_windows(module);
 
     nb::class_<Mode>(module, "Mode")
         .def(
