@@ -133,6 +133,22 @@ def test_weights_are_those_of_the_estimator(params, asks):
     assert model.mixture.to_bytes() == estimator.to_bytes()
 
 
+@pytest.mark.parametrize(
+    "family", [Gaussian(1.0, 100.0), NormalGamma(1.0, 100.0), Bernoulli(0.5, 0.5), Poisson(1.0, 0.1)]
+)
+def test_features_may_come_while_no_table_is_open(family):
+    """A first row of weight 0 opens none."""
+    model = DynamicalMixture(family)
+    model.learn_one({"a": 1.0}, w=0.0)
+    model.learn_one({"a": 1.0, "b": 0.0})
+    model.learn_one({"a": 1.0, "b": 0.0, "c": 1.0})
+    estimator = Mixture(family).partial_fit(
+        [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]], sample_weight=[0, 1, 1]
+    )
+    assert list(model.occupancies.values()) == estimator.occupancies_.tolist()
+    np.testing.assert_allclose([list(center.values()) for center in model.centers.values()], estimator.centers_)
+
+
 def test_bad_weights_are_refused_by_their_own_call():
     model = DynamicalMixture(Gaussian(1.0, 100.0))
     model.learn_one({"a": 1.0}, w=0.0)

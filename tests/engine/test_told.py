@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from cases import ENGINE_DYNAMICS, FAMILIES, draw, pairwise
-from dyncrp import Exponential, Gaussian, NormalGamma, Stationary
+from dyncrp import Bernoulli, Exponential, Gaussian, NormalGamma, Stationary
 from dyncrp.engine import Model, ReferenceEngine, Rules, edit, reference
 from dyncrp.engine.native import NativeEngine
 from dyncrp.engine.types import NEW, UNKNOWN, TableConstraints
@@ -240,6 +240,19 @@ def test_rows_that_were_not_at_a_table_cannot_be_split_off():
     for rows in (np.tile(X, (2, 1)), X[: n + 1], X[:n]):  # nothing may be left, nor less than that
         with pytest.raises(ValueError, match=f"table {table} has .* rows"):
             edit.split(engine, table, rows, np.zeros(len(rows)))
+    assert_same_arrays(engine.arrays(), before)
+
+
+@kinds
+@pytest.mark.parametrize("parameter", [0.5, 1.5])
+@pytest.mark.parametrize("bit", [0.0, 1.0])
+def test_more_ones_or_zeros_than_a_table_has_cannot_be_split_off(kind, parameter, bit):
+    engine = kind(make_model(Bernoulli(parameter, parameter), Stationary()), 1)
+    told = TableConstraints(np.array([NEW, 0, 0, 0, 0]), np.full(5, UNKNOWN))
+    engine.run(np.abs(bit - np.array([[1.0], [1.0], [1.0], [1.0], [0.0]])), np.zeros(5), told)
+    before = engine.arrays()
+    with pytest.raises(ValueError, match="table 0 has 5 rows, and the rest without these 3 is not a table"):
+        edit.split(engine, 0, np.full((3, 1), bit), np.zeros(3))
     assert_same_arrays(engine.arrays(), before)
 
 

@@ -120,6 +120,31 @@ def test_rows_before_the_first_that_has_a_weight_have_no_table(tmp_path):
     assert tables[:3] == ["-1", "-1", "0"]
 
 
+def test_names_do_not_depend_on_cuts(tmp_path):
+    """Rows without a table have no name, whatever labels say. A name passes from table to table as they close."""
+    rows = [
+        (0, 1, "a"),
+        (50, 1, ""),
+        (0, 1, 0),
+        (60, 1, ""),
+        (0, 1, 0),
+        (70, 1, ""),
+        (90, 0, "b"),
+        (95, 0, ""),
+        (91, 1, "b"),
+    ]
+    source = write(tmp_path / "in.csv", dict(zip("xwl", zip(*rows, strict=True), strict=True)))
+    told = ["--weight-column", "w", "--label-column", "l", "--names", "--set", "max_tables=1", "--alarm-rate", "0.5"]
+    for name, more in (("whole", []), ("cut", ["--checkpoint", tmp_path / "state", "--every", "1"])):
+        run(source, *told, *more, "-o", tmp_path / f"{name}.csv", "--events", tmp_path / f"{name}.jsonl", *KNOWN)
+    found = [
+        (int(row["table"]), row["name"]) for row in csv.DictReader((tmp_path / "whole.csv").read_text().splitlines())
+    ]
+    assert found == [(0, "a"), (1, ""), (2, "a"), (3, ""), (4, "a"), (5, ""), (-1, ""), (-1, ""), (6, "b")]
+    for suffix in ("csv", "jsonl"):
+        assert (tmp_path / f"cut.{suffix}").read_text() == (tmp_path / f"whole.{suffix}").read_text()
+
+
 def test_options_that_do_not_fit(tmp_path):
     source = write(tmp_path / "in.csv", columns())
     done = run(source, "--weight-column", "w", "--columns", "x,w", "-o", tmp_path / "out.csv", *KNOWN, code=2)

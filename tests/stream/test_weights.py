@@ -246,3 +246,15 @@ def test_weights_of_the_caller_are_not_kept():
     other.partial_fit(X, sample_weight=weights)
     mine[:] = 7.0
     assert same(one.partial_fit(X), other.partial_fit(X))
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-310])
+@pytest.mark.parametrize("family", [GAUSSIAN, NormalGamma(1.0, 100.0), Poisson(1.0, 0.1)])
+def test_tables_of_the_least_weights_are_tables(family, least):
+    """Their means do not get lost in the smallest floats, nor do they join others for a gain that is infinite."""
+    X = np.repeat([[0.0], [40.0], [99.0]], 20, axis=0)
+    model = DynamicalMixture(family, alpha=1.0, keep_clusters=True)
+    model.fit(X, labels=[str(x) for x in X[:, 0]], sample_weight=np.where(X[:, 0] == 40.0, least, 1.0))
+    assert model.table_ids_.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(model.describe()["x0"], [0.0, 40.0, 99.0], rtol=1e-9)
+    assert np.all(np.isfinite(model.clusters().tree))

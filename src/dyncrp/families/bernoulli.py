@@ -27,6 +27,7 @@ from dyncrp.families.protocols import (
 )
 
 STRENGTHS = (10.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03)  # candidates for a + b
+ROUNDING = 1e-9  # of a count, as a share of the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +116,10 @@ class Bernoulli(Family, Proposes, Sharpens, HasShape, HasCodes, PredictsCell, Co
         return np.zeros(len(X))
 
     def log_partition(self, stats: Float) -> Float:
-        """Return Σ_d log B(a + s_d, b + n − s_d) − log B(a, b)."""
-        a, b = self._posterior(stats)
-        return np.sum(betaln(a, b) - betaln(self.a, self.b), axis=1)
+        """Return Σ_d log B(a + s_d, b + n − s_d) − log B(a, b); NaN if no rows have such counts."""
+        (a, b), (n, s) = self._posterior(stats), (stats[:, :1], stats[:, 1:])
+        possible = (a > 0.0) & (n - s > -self.b - ROUNDING * n)  # elsewhere the log of |B| may be a number, too
+        return np.sum(np.where(possible, betaln(a, b), np.nan) - betaln(self.a, self.b), axis=1)
 
     def log_predictive(self, X: Float, stats: Float) -> Float:
         """Return Σ_d log p_d where x_d = 1 and log(1 − p_d) where x_d = 0, with p_d = (a + s_d)/(a + b + n)."""

@@ -313,12 +313,12 @@ def widen(family: Family, stats: Float, n_features: int) -> Float:
         raise ValueError(f"{family!r} is for a fixed number of features")
     if isinstance(family, Widens):
         return family.widen(stats, n_features)
-    K = len(stats)
+    K, S = stats.shape
     zeros = family.statistics(np.zeros((1, n_features)))[:, 1:].reshape(1, -1, n_features)
     wider = stats[:, :1, None] * zeros
-    narrow = stats[:, 1:].reshape(K, wider.shape[1], -1)
-    wider[:, :, : narrow.shape[2]] = narrow
-    return np.hstack([stats[:, :1], wider.reshape(K, -1)])
+    each = (S - 1) // wider.shape[1]
+    wider[:, :, :each] = stats[:, 1:].reshape(K, wider.shape[1], each)
+    return np.hstack([stats[:, :1], wider.reshape(K, zeros.size)])
 
 
 def widen_squares(family: Family, stats: Float, squares: Float, n_features: int) -> Float:

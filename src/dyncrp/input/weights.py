@@ -12,6 +12,7 @@ from dyncrp.arrays.exchange import readable
 from dyncrp.engine.types import GRAIN, Float
 
 MOST_WEIGHT = 1e9
+LEAST_WEIGHT = 1e-100  # of those above 0: sums, ratios and products of these are neither 0 nor infinite
 ALLOWED = f"must be numbers from 0 to {MOST_WEIGHT:g}"
 
 
@@ -22,8 +23,8 @@ class BadWeight(BadRow):
 def as_weights(given: Any, n: int, *, words: bool = False) -> Float | None:
     """Return the weights of n rows as numbers (n,), a copy; None if every row counts as one.
 
-    words: whether rows are counts of words. Then weights are rounded to multiples of 1/1024, those above 0 to at least
-    that, so that sums of counts are exact.
+    Those above 0 count as at least ``LEAST_WEIGHT``. words: whether rows are counts of words. Then weights are rounded
+    to multiples of 1/1024, those above 0 to at least that, so that sums of counts are exact.
 
     >>> as_weights([1, 0.5, 3], 3)
     array([1. , 0.5, 3. ])
@@ -42,6 +43,8 @@ def as_weights(given: Any, n: int, *, words: bool = False) -> Float | None:
         raise BadWeight(f"sample_weight {ALLOWED}, got {weights[bad[0]].item()!r}", bad[0])
     if words:
         weights = np.where(weights > 0.0, np.maximum(np.rint(weights / GRAIN), 1.0) * GRAIN, 0.0)
+    elif least < LEAST_WEIGHT:
+        weights = np.where(weights > 0.0, np.maximum(weights, LEAST_WEIGHT), 0.0)
     return None if (words or least == most) and np.all(weights == 1.0) else weights
 
 

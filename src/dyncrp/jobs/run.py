@@ -395,8 +395,8 @@ class Run:
         trace = stream.batch.trace
         labels, novelty, probability = trace.labels, -trace.log_evidence, trace.probability
         # A name may pass to another table when its own closes, but output must not depend on how rows are divided.
-        pairs = zip(labels.tolist(), told.get("labels", ()), strict=False)
-        names = names | {table: name for table, name in pairs if isinstance(name, str)} | stream.names
+        passed = {table: name for _, table, name in stream.batch.renamed if name is not None}
+        names = names | passed | stream.names
         more: dict[str, Any] = {}
         if "name" in self.writer.results:
             more["name"] = [names.get(table) for table in labels.tolist()]
