@@ -179,6 +179,24 @@ def test_clusters_that_other_coordinates_tell_apart_stay_apart(seed):
     assert adjusted_mutual_info_score(truth, clusters.labels(model.labels_)) > 0.8
 
 
+@pytest.mark.parametrize("odd_cell", [None, 100.0, 1e9])
+@pytest.mark.parametrize(("D", "copies", "noise"), [(24, 20, 0.0), (24, 20, 0.2), (24, 4, 0.0), (7, 1, 0.0)])
+def test_features_that_follow_from_others_leave_clusters_apart(D, copies, noise, odd_cell):
+    """Where rows have no variance, the family expects one, in coordinates that are among the eight leading ones."""
+    rng = np.random.default_rng(0)
+    centers, truth = 1.5 * rng.normal(size=(12, D)), rng.integers(12, size=1200)
+    X = centers[truth] + rng.normal(size=(1200, D))
+    X = np.hstack([X, X @ rng.normal(size=(D, copies)) + noise * rng.normal(size=(1200, copies))])
+    if odd_cell is not None:
+        X[1100, D] = odd_cell
+    model = DynamicalMixture().fit(X)
+    clusters = model.clusters(shape="elliptical")
+    of_tables, of_clusters = (
+        adjusted_mutual_info_score(truth, labels) for labels in (model.labels_, clusters.labels(model.labels_))
+    )
+    assert of_clusters > of_tables - 0.05
+
+
 def test_tiles_of_an_ellipse_join_and_ellipses_do_not():
     rng = np.random.default_rng(1)
     clusters = [rng.normal(size=(300, 2)) @ [[6.0, 0.0], [5.0, 1.0]] + center for center in ([0.0, 0.0], [3.0, -12.0])]

@@ -18,6 +18,8 @@ MOST_PRODUCTS = 8
 MOST_FEATURES = 128
 # If a centre is further from the prior mean, in standard deviations, its squares are too coarse for the spread.
 FURTHEST_WITH_SPREAD = 1e6
+# Where rows have less than this share of the variance that the family expects within tables, they hardly vary at all.
+LEAST_WITHIN = 0.1
 
 
 class GaussianShape(HasScatter):
@@ -101,7 +103,9 @@ class GaussianShape(HasScatter):
         """Return the scatter in y = z/σ, in the coordinates whose products are kept, and how much there is in others.
 
         Tables that lie very far out have no digits left for their scatter, and would leave none to the others: they
-        scatter as the family expects, and count as not quite as far out.
+        scatter as the family expects, and count as not quite as far out. Where rows hardly vary, as in the difference
+        of a feature from the sum of others, tables scatter as the family expects too: any join would gain there, as
+        larger tables know better how narrow they are.
         """
         n, mean = self.means_in_units(stats)
         leading, products = np.arange(mean.shape[1]), squares
@@ -130,6 +134,10 @@ class GaussianShape(HasScatter):
             mean = mean - np.median(mean, axis=0)
             ratio = np.maximum(np.linalg.norm(mean, axis=1) / FURTHEST_WITH_SPREAD, 1.0)
             mean = mean * ((1.0 + np.log(ratio)) / ratio)[:, None]
+        freedom = np.sum(n[~far] - 1.0)
+        if freedom > 0.0:
+            within = np.sum(np.diagonal(unfold(scatter[~far], len(leading)), axis1=1, axis2=2), axis=0) / freedom
+            scatter += n[:, None] * fold(np.diag(np.where(within < LEAST_WITHIN, 1.0 - within, 0.0))[None])
         return Scatter(n, mean[:, leading], scatter, kappa, mean[:, others], other_scatter)
 
     def means_in_units(self, stats: Float) -> tuple[Float, Float]:
