@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 from sklearn.datasets import make_blobs, make_circles, make_moons
 
-from dyncrp import Gaussian, Stationary
+from dyncrp import DynamicalMixture, Gaussian, Stationary
 from dyncrp.engine import make_engine
 from dyncrp.engine.types import Model
 from dyncrp.families import protocols
@@ -81,3 +81,17 @@ def test_the_borders_are_those_of_a_slow_count(name, at_once, monkeypatch):
     for limit, cuts in ((ratio * (1.0 - 1e-9), True), (ratio * (1.0 + 1e-9), False)):
         monkeypatch.setattr(module, "MOST_ON_BORDERS", limit)
         assert module._cuts_curves(rows, roots, basins) == cuts
+
+
+@pytest.mark.parametrize(("n_features", "shape"), [(2, "any"), (8, "any"), (9, "elliptical")])
+def test_curves_are_looked_for_where_tables_keep_covariances(n_features, shape, monkeypatch):
+    """Of more features tables keep one variance, and what has no valleys with it is no curve."""
+    monkeypatch.setattr(module, "_cuts_curves", lambda *_: True)
+    rng = np.random.default_rng(0)
+    centers, widths = 20.0 * rng.normal(size=(6, n_features)), np.where(np.arange(n_features) == 0, 3.0, 1.0)
+    X = centers[rng.integers(6, size=1500)] + widths * rng.normal(size=(1500, n_features))
+    family = Gaussian(1.0, np.linspace(410.0, 390.0, n_features).tolist())
+    model = DynamicalMixture(family, Stationary(), 1.0).fit(X)
+    assert model.n_tables_ > 6
+    assert model.clusters().shape == shape
+    assert model.clusters(shape="any").shape == "any"

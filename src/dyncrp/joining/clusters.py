@@ -137,7 +137,9 @@ def join(
     n_joins = int(np.argmax(np.cumsum([0.0, *(join.gain for join in joins)])))
     elliptical = _merges(joins)
     roots = apply(elliptical[:n_joins], K)
-    if shape == "auto" and rows is not None and shapes.spread.size and _may_cut_curves(rows, roots):
+    # In more than 8 features, valleys follow no curves: tables keep one variance for all.
+    sees_curves = rows is not None and shapes.spread.ndim == 3
+    if shape == "auto" and rows is not None and sees_curves and _may_cut_curves(rows, roots):
         merges, basins = valleys or _valleys(family, shapes)
         if n in (None, len(np.unique(basins))) and _cuts_curves(rows, roots, basins):
             return _made(state.ids, shapes.counts, merges, basins, "any")
