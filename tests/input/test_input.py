@@ -42,3 +42,17 @@ def test_other_rows_are_taken_without_a_word(X):
         warnings.simplefilter("error")
         DynamicalMixture().fit(X)
         DynamicalMixture(Bernoulli()).fit(FLAGS)
+
+
+@pytest.mark.parametrize("word", ["", "?", "NA"])
+def test_a_word_for_a_missing_cell_among_numbers_of_a_frame_is_one(word):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) + 9.0 * rng.integers(3, size=(60, 1))
+    X[[0, 17], 0] = np.nan
+    words = pd.DataFrame({"a": [word if np.isnan(a) else a for a in X[:, 0]], "b": X[:, 1]})
+    expected = DynamicalMixture().fit(pd.DataFrame(X, columns=["a", "b"])).labels_
+    assert DynamicalMixture().fit(words).labels_.tolist() == expected.tolist()
+    row_by_row = DynamicalMixture(warmup=40)
+    for row in range(60):
+        row_by_row.partial_fit(words[row : row + 1])
+    assert row_by_row.predict(words).tolist() == DynamicalMixture(warmup=40).fit(words).predict(words).tolist()

@@ -22,7 +22,7 @@ from dyncrp.engine.types import Rows
 from dyncrp.families import Columns, Family
 from dyncrp.families.base import check_rows
 from dyncrp.input.encoding import Encoding, is_frame, stack
-from dyncrp.input.entries import SENTENCES
+from dyncrp.input.entries import SENTENCES, as_cells, plain_numbers
 from dyncrp.input.left_out import FEW_ROWS
 from dyncrp.input.words import Documents, Vocabulary, holds_documents
 from dyncrp.search.spec import ModelSpec
@@ -229,7 +229,10 @@ def require_width(rows: Rows, n_features: int) -> None:
 
 
 def encoding_of(frame: Any, spec: ModelSpec) -> Encoding | None:
-    """Return the encoding of a frame, inferred from the rows of the warm-up; None if all columns hold numbers."""
+    """Return the encoding of a frame, inferred from the rows of the warm-up.
+
+    None if all columns hold numbers, and no words for missing cells.
+    """
     names = list(frame.columns)
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         try:
@@ -238,8 +241,9 @@ def encoding_of(frame: Any, spec: ModelSpec) -> Encoding | None:
             wanted = "columns that are not all numbers need distinct names, which are texts"
             raise ValueError(f"{wanted}, got {names!r}") from error
         return None
-    encoding = Encoding.infer(frame.head(spec.warmup), by_type=not spec.chooses_family)
-    if encoding.plain:
+    first = frame.head(spec.warmup)
+    encoding = Encoding.infer(first, by_type=not spec.chooses_family)
+    if encoding.plain and not any(_holds_words(first[name]) for name in names):
         return None
     if not encoding.features:
         problem = f"X has no columns to cluster; {encoding.describe()}"
@@ -261,6 +265,10 @@ def holds_zeros_and_ones(X: Any) -> bool:
     except (TypeError, ValueError, NotImplementedError):  # whoever reads the rows says it better
         return False
     return len(first) >= FEW_ROWS and first.shape[1] > 1 and np.array_equal(np.unique(first), [0.0, 1.0])
+
+
+def _holds_words(column: Any) -> bool:
+    return plain_numbers(column) is None and any(isinstance(cell, str) for cell in as_cells(column))
 
 
 def names_of(X: Any) -> tuple[str, ...] | None:
