@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from examples.spark_sensors import ROWS, simulate
+from examples.scaling.spark_sensors import ROWS, simulate
 from rich.console import Console
 
 from benchmarks import report

@@ -257,3 +257,10 @@ def test_a_state_that_is_damaged_is_refused_in_words(damage):
     kept, _ = make().learn(None, rows, 0)
     with pytest.raises(ValueError, match="the checkpoint has a state that is damaged: "):
         make().learn(damage(kept), rows, 0)
+
+
+def test_what_the_benchmark_takes_from_the_examples_is_there():
+    pytest.importorskip("pyspark")
+    from benchmarks import spark
+
+    assert spark.ROWS
