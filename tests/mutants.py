@@ -19,6 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 CPP = "engine/cpp/"
 ENGINE, INDEX = "tests/engine", "tests/engine/test_index.py tests/engine/test_many_tables.py"
+COMPONENTS = "tests/joining/test_components.py"
 WEIGHTS = "tests/engine/test_weights.py"
 
 
@@ -76,6 +77,11 @@ MUTANTS = [
     Mutant("search/search.py", "not run.reproducibility < least", "True", "tests/search"),
     Mutant("search/search.py", "price * kind.n_unknown", "0.0", "tests/search"),
     Mutant("search/alpha.py", "total += weight", "total += 0.5 * weight", "tests/search"),
+    Mutant("joining/components.py", "max(OTHERS_COUNT_AS, differ_in)", "OTHERS_COUNT_AS", COMPONENTS),
+    Mutant("joining/components.py", "gaps[somewhere] / lengths[somewhere, None]", "gaps[somewhere]", COMPONENTS),
+    Mutant("families/gaussian_shape.py", "within < LEAST_WITHIN", "within < 0.0", COMPONENTS),
+    Mutant("joining/clusters.py", "shapes.spread.ndim == 3", "shapes.spread.size > 0", "tests/joining/test_curves.py"),
+    Mutant("stream/counts.py", "if not len(at):", "if len(at) < 2:", "tests/stream/test_counts.py"),
     Mutant("joining/clusters.py", "ids[oldest[roots]]", "ids[roots]", "tests/views/test_clusters.py"),
     Mutant("joining/kept.py", "heirs.get(cluster, cluster)", "cluster", "tests/joining/test_kept.py"),
     Mutant("joining/kept.py", "of[follows] =", "of[:0] =", "tests/joining/test_kept.py"),

@@ -148,3 +148,16 @@ def test_sums_forget_to_the_bit(shape):
         by_hand[i][k] += by_hand[i - 1][k] * KEPT if i else 0.0
     add_up(sums)
     np.testing.assert_array_equal(sums, np.array(by_hand).reshape(shape))
+
+
+def test_one_window_at_a_time_of_one_cluster_is_seen_as_all_at_once():
+    counts = np.random.default_rng(0).poisson(40.0, (30, 1)).astype(float)
+    full, shift = np.ones((30, 1), dtype=bool), np.full((30, 1), 0.5)
+    ends_run = np.arange(30) % 3 == 2
+    whole = follow(Past.none(1), counts, full, ends_run, shift)
+    past, parts = Past.none(1), []
+    for i in range(30):
+        at = slice(i, i + 1)
+        parts.append(follow(past, counts[at], full[at], ends_run[at], shift[at]))
+    np.testing.assert_array_equal(np.concatenate([part.surprises for part in parts], axis=1), whole.surprises)
+    assert np.all(whole.surprises[:, 4:] >= 0.0)
