@@ -63,3 +63,8 @@ def test_a_private_door_is_found(source):
 )
 def test_what_is_ones_own_is_no_private_door(source):
     assert private_doors(source) == []
+
+
+def test_no_module_is_longer_than_500_lines():
+    lengths = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in FILES if "src" in path.parts}
+    assert [name for name, length in lengths.items() if length > 500] == []

@@ -15,7 +15,7 @@ from dyncrp.input.entries import LOG, NUMBER
 from dyncrp.serve.bodies import Float
 from dyncrp.stream import events
 from dyncrp.stream.events import Event
-from dyncrp.views.explain import Odds
+from dyncrp.views.explain import Explanation, Odds
 
 
 def as_cell(encoding: Encoding | None, name: str, value: float) -> Any:
@@ -74,8 +74,20 @@ def as_plain(event: Event, number: int) -> dict[str, Any]:
     return {"id": number, **event._asdict(), "time": as_plain_time(event.time), "what": what}
 
 
-def as_odds(odds: Odds | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """Return log odds for JSON, with those of each feature by its name; None if there are none."""
+def as_explanation(found: Explanation) -> dict[str, Any]:
+    """Return why a row is at its table for JSON: log odds, feature by feature."""
+    return {
+        "table": found.table,
+        "name": found.table_names.get(found.table),
+        "runner_up": found.runner_up,
+        "against_runner_up": _as_odds(found.against_runner_up, found.names),
+        "against_new": _as_odds(found.against_new, found.names),
+        "values": dict(zip(found.names, found.values, strict=True)),
+    }
+
+
+def _as_odds(odds: Odds | None, names: Sequence[str]) -> dict[str, Any] | None:
+    """Return log odds, with those of each feature by its name; None if there are none."""
     if odds is None:
         return None
     features = dict(zip(names, as_numbers(odds.features), strict=True))

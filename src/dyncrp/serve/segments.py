@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dyncrp.serve.bodies import Float
 from dyncrp.serve.plain import as_numbers, as_time
+from dyncrp.stream.events import Batch
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,13 @@ class Segment:
     clock: str
 
     PARTS: ClassVar = ("times", "tables", "novelty", "p")
+
+    @classmethod
+    def of(cls, batch: Batch, clock: str, *, has_p: bool) -> Segment:
+        """Return the results of rows as they were seated. has_p: without alarms, a checkpoint does not keep p."""
+        labels, novelty = batch.trace.labels, -batch.trace.log_evidence
+        p = batch.novelty_p if has_p else np.full(len(labels), np.nan)
+        return cls(batch.first_row, batch.times, labels, novelty, p, clock)
 
     def __len__(self) -> int:
         return len(self.tables)

@@ -20,7 +20,7 @@ from dyncrp.serve.journal import Operation
 from dyncrp.serve.limits import RequestError
 from dyncrp.serve.lists import list_clusters, list_tables
 from dyncrp.serve.notes import ACKNOWLEDGE, JOIN, PART, Notes, check_alarms, join_by_hand
-from dyncrp.serve.plain import as_cell, as_numbers, as_odds, as_plain, as_time, dump
+from dyncrp.serve.plain import as_cell, as_explanation, as_numbers, as_plain, as_time, dump
 from dyncrp.serve.rows import Form, Rows, pack_with, unpack_with
 from dyncrp.serve.segments import Segment, as_segment
 from dyncrp.serve.settings import feature_names, make_stream, text_column
@@ -198,7 +198,7 @@ class ServedStream:
         outcome = Outcome({"learned": self.learned, "warmup": self.warmup()})
         self._collect(outcome)
         if self.learned:
-            self._show(outcome, self._of_warmup(warmup) or self._segment())
+            self._show(outcome, warmup)
         return outcome
 
     def repeat(self, operation: Operation) -> Outcome:
@@ -244,7 +244,7 @@ class ServedStream:
         self._collect(outcome)
         content |= {"learned": learned, "warmup": self.warmup()}
         if learned:
-            self._show(outcome, self._of_warmup(warmup) or segment)
+            self._show(outcome, warmup, segment)
         return outcome
 
     def _segment(self) -> Segment:
@@ -255,21 +255,14 @@ class ServedStream:
             self.stream.novelty_p()  # so that it is counted as rows are learned
         return self._seated(batch)
 
-    def _of_warmup(self, warmup: Warmup | None) -> Segment | None:
-        """Return all rows of a warm-up as they are seated now that it is over; None if there is none that is over."""
-        if warmup is None or not warmup.over or not warmup.history:
-            return None
-        return self._seated(Seated.of_parts(warmup.history))
-
     def _seated(self, batch: Seated) -> Segment:
-        labels, novelty = batch.trace.labels, -batch.trace.log_evidence
-        # Without alarms, a checkpoint does not keep what p is made of.
-        p = np.full(len(labels), np.nan) if self.stream.spec.alarm_rate is None else batch.novelty_p
-        return Segment(batch.first_row, batch.times, labels, novelty, p, self.stream.clock)
+        return Segment.of(batch, self.stream.clock, has_p=self.stream.spec.alarm_rate is not None)
 
-    def _show(self, outcome: Outcome, segment: Segment) -> None:
-        """Add rows, whose ids are final, to the timeline."""
-        outcome.segment = segment
+    def _show(self, outcome: Outcome, warmup: Warmup | None, segment: Segment | None = None) -> None:
+        """Add rows, whose ids are final, to the timeline: all rows of a warm-up that is over, or those given."""
+        if warmup is not None and warmup.over and warmup.history:
+            segment = self._seated(Seated.of_parts(warmup.history))
+        outcome.segment = segment = segment or self._segment()
         together = segment if self.timeline is None else self.timeline.then(segment)
         self.timeline = together.last(ROWS_OF_TIMELINE)
 
@@ -456,15 +449,7 @@ class ServedStream:
         with self._refusing(rows.names):
             x = self._rows(rows)
             t = None if rows.times is None else rows.times[0]
-            found = explain(self.stream, x if self.text is None else x[0], t)
-        return {
-            "table": found.table,
-            "name": found.table_names.get(found.table),
-            "runner_up": found.runner_up,
-            "against_runner_up": as_odds(found.against_runner_up, found.names),
-            "against_new": as_odds(found.against_new, found.names),
-            "values": dict(zip(found.names, found.values, strict=True)),
-        }
+            return as_explanation(explain(self.stream, x if self.text is None else x[0], t))
 
     def table(self, table: int | str) -> dict[str, Any]:
         """Return the id of a table, and the rows that are kept as examples of it, None if none are kept."""
