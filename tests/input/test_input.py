@@ -56,3 +56,9 @@ def test_a_word_for_a_missing_cell_among_numbers_of_a_frame_is_one(word):
     for row in range(60):
         row_by_row.partial_fit(words[row : row + 1])
     assert row_by_row.predict(words).tolist() == DynamicalMixture(warmup=40).fit(words).predict(words).tolist()
+
+
+@pytest.mark.parametrize("X", [np.array(5.0), {"a": [1.0, 2.0]}, None, np.zeros(40), [{"a": 1.0}] * 40, "words"])
+def test_what_has_no_rows_and_columns_is_refused_in_words(X):
+    with pytest.raises(ValueError, match="X must be two-dimensional"):
+        DynamicalMixture().fit(X)

@@ -794,3 +794,11 @@ def test_weights_of_a_column_are_those_of_its_cells(words, decimal, column):
         assert wrong == (told.fault("sample_weight", cell) is not None)
         assert weight == (1.0 if wrong else float(str(cell).replace(decimal, ".")))
     assert 0 < np.sum(bad) < len(column)
+
+
+@pytest.mark.parametrize(("third", "told"), [("0", 1), ("1", 1), ("2", 0), ("x", 0)])
+def test_zeros_and_ones_are_reported_with_the_option_for_booleans(tmp_path, third, told):
+    (tmp_path / "rows.csv").write_text("open,lit,last\n" + "0,1,0\n1,1,0\n1,0,0\n" * 20 + f"1,0,{third}\n")
+    with open_reader(str(tmp_path / "rows.csv"), "csv", Selection(), 1000) as reader:
+        said = [note for note in reader.notes if "--family bernoulli" in note]
+    assert len(said) == told

@@ -262,7 +262,7 @@ def holds_zeros_and_ones(X: Any) -> bool:
     """
     try:
         first = as_observations(X[:1000], missing=True)
-    except (TypeError, ValueError, NotImplementedError):  # whoever reads the rows says it better
+    except (TypeError, ValueError, LookupError, NotImplementedError):  # whoever reads the rows says it better
         return False
     return len(first) >= FEW_ROWS and first.shape[1] > 1 and np.array_equal(np.unique(first), [0.0, 1.0])
 

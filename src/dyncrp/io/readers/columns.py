@@ -150,11 +150,13 @@ def suggest_booleans(contents: Sequence[Content]) -> list[str]:
     >>> suggest_booleans([Content("open", "number", flags), Content("lit", "number", flags)])
     ['all numbers are 0 or 1: --family bernoulli takes them for booleans']
     """
-    vary = [np.asarray(one.cells) for one in contents if one.kind != NUMBER or len(set(one.cells)) > 1]
-    if any(one.kind != NUMBER for one in contents) or len(vary) < 2 or max(map(len, vary)) < FEW_ROWS:
+    if any(one.kind != NUMBER for one in contents):
         return []
-    they_are = all(np.all((cells == 0.0) | (cells == 1.0)) for cells in vary)
-    return ["all numbers are 0 or 1: --family bernoulli takes them for booleans"] if they_are else []
+    vary = [different for one in contents if len(different := np.unique(one.cells)) > 1]
+    few = max((len(one.cells) for one in contents), default=0) < FEW_ROWS
+    if few or len(vary) < 2 or not all(np.array_equal(different, [0.0, 1.0]) for different in vary):
+        return []
+    return ["all numbers are 0 or 1: --family bernoulli takes them for booleans"]
 
 
 def _may_be_codes(content: Content) -> bool:
